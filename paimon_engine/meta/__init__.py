@@ -1,0 +1,1 @@
+"""What a table's metadata means: schemas, snapshots, manifests, statistics. Pure functions on values."""
