@@ -1,0 +1,174 @@
+"""Where things lie in a table directory, and how partition values become directory names.
+
+Source: `FileStorePathFactory`, `PartitionPathUtils`, `InternalRowPartitionComputer` of the Java library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot
+
+MAIN_BRANCH = "main"
+_ESCAPED = frozenset([chr(code) for code in range(32)] + [chr(127)] + list('"#%\'*/:=?\\{}[]^'))
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Paths of one table and branch. `root` has no trailing slash.
+
+    Data, manifests, indexes and statistics of all branches lie in the main directories.
+    """
+
+    root: str
+    branch: str = MAIN_BRANCH
+
+    @property
+    def branch_root(self) -> str:
+        """Directory that holds this branch's schemas, snapshots and tags."""
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
+
+    @property
+    def schema_dir(self) -> str:
+        """Directory of schema files."""
+        return f"{self.branch_root}/schema"
+
+    @property
+    def snapshot_dir(self) -> str:
+        """Directory of snapshot files and hints."""
+        return f"{self.branch_root}/snapshot"
+
+    @property
+    def tag_dir(self) -> str:
+        """Directory of tag files."""
+        return f"{self.branch_root}/tag"
+
+    @property
+    def consumer_dir(self) -> str:
+        """Directory of consumer files."""
+        return f"{self.branch_root}/consumer"
+
+    @property
+    def branch_dir(self) -> str:
+        """Directory of branches."""
+        return f"{self.root}/branch"
+
+    def schema(self, schema_id: int) -> str:
+        """Schema file."""
+        return f"{self.schema_dir}/schema-{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        """Snapshot file."""
+        return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    def tag(self, name: str) -> str:
+        """Tag file."""
+        return f"{self.tag_dir}/tag-{name}"
+
+    @property
+    def latest_hint(self) -> str:
+        """File with the number of the newest snapshot."""
+        return f"{self.snapshot_dir}/LATEST"
+
+    @property
+    def earliest_hint(self) -> str:
+        """File with the number of the oldest snapshot."""
+        return f"{self.snapshot_dir}/EARLIEST"
+
+    def manifest(self, name: str) -> str:
+        """Manifest, manifest list or index manifest."""
+        return f"{self.root}/manifest/{name}"
+
+    def index(self, name: str) -> str:
+        """Index file."""
+        return f"{self.root}/index/{name}"
+
+    def statistics(self, name: str) -> str:
+        """Statistics file."""
+        return f"{self.root}/statistics/{name}"
+
+    def bucket_dir(self, partition_path: str, bucket: int) -> str:
+        """Directory of a bucket's files; `partition_path` is empty on unpartitioned tables."""
+        directory = "bucket-postpone" if bucket < 0 else f"bucket-{bucket}"
+        return "/".join(part for part in (self.root, partition_path, directory) if part)
+
+
+def escape_path_name(text: str) -> str:
+    """Text with the characters that directory names must not hold replaced by `%` and two hex digits."""
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+def unescape_path_name(text: str) -> str:
+    """Inverse of `escape_path_name`; a lone `%` stays."""
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
+
+
+def partition_path(partition_type: RowType, values: Sequence[Any], *, default_name: str, legacy_name: bool) -> str:
+    """Relative directory of a partition, such as `dt=2024-02-29/hour=3`; empty without partition columns.
+
+    `values` are internal values (`format.binary_row`), in the order of the type's fields.
+    """
+    parts = []
+    for field, value in zip(partition_type, values, strict=True):
+        text = None if value is None else partition_text(field.type, value, legacy_name=legacy_name)
+        name = default_name if text is None or not text.strip() else text
+        parts.append(f"{escape_path_name(field.name)}={escape_path_name(name)}")
+    return "/".join(parts)
+
+
+def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str:
+    """Text of one internal value: Java's `toString` of the internal form, or its cast to STRING.
+
+    Raises: InvalidArgumentError for types that cannot be partition columns.
+    """
+    if not isinstance(data_type, AtomicType):
+        raise InvalidArgumentError(f"{data_type} cannot be the type of a partition column")
+    match data_type.root:
+        case TypeRoot.BOOLEAN:
+            return "true" if value else "false"
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return java_double_text(float(value))
+        case TypeRoot.DECIMAL:
+            return f"{Decimal(value):f}"
+        case TypeRoot.DATE if not legacy_name:
+            return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=value)).strftime("%Y-%m-%d")
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+            return _timestamp_text(value, data_type.precision, legacy_name=legacy_name)
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
+            return bytes(value).decode("utf-8", errors="replace")
+        case _:
+            return str(value)
+
+
+def _timestamp_text(nanos: int, precision: int, *, legacy_name: bool) -> str:
+    seconds, fraction = divmod(nanos, 1_000_000_000)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    if not legacy_name:
+        digits = f"{fraction:09d}".rstrip("0").ljust(precision, "0")
+        return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{digits}" if digits else "")
+    if fraction == 0:
+        return f"{moment:%Y-%m-%dT%H:%M}" if moment.second == 0 else f"{moment:%Y-%m-%dT%H:%M:%S}"
+    digits = f"{fraction:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{digits}"
+
+
+def java_double_text(value: float) -> str:
+    """Java's `Double.toString`: plain between 10⁻³ and 10⁷, else with an exponent."""
+    if value != value:  # noqa: PLR0124 - NaN is the one value that differs from itself
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - Java's bounds
+        text = repr(value)
+        return text if "e" not in text else f"{Decimal(text):f}"
+    mantissa, exponent = f"{Decimal(repr(value)):E}".split("E")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"

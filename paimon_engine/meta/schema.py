@@ -1,0 +1,230 @@
+"""A table's schema: the JSON of `schema/schema-<id>`, its keys, its creation.
+
+Field ids follow the Java library (`Schema.Builder`, `ReassignFieldId`): columns in order, but inside a column the
+nested fields are numbered depth-first, children before their parent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.options import TableOptions
+from paimon_engine.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    field_to_json,
+    parse_field,
+    with_nullable,
+)
+
+VERSION = 3
+KEY_FIELD_ID_OFFSET = 1073741823
+KEY_PREFIX = "_KEY_"
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+_SYSTEM_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One version of a table's schema."""
+
+    id: int
+    row_type: RowType
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    time_ms: int = 0
+    version: int = VERSION
+
+    @property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """Primary key columns that are not partition columns, in key order."""
+        return tuple(name for name in self.primary_keys if name not in self.partition_keys)
+
+    @property
+    def key_type(self) -> RowType:
+        """Row type of the trimmed primary key."""
+        return self.row_type.project(self.trimmed_primary_keys)
+
+    @property
+    def partition_type(self) -> RowType:
+        """Row type of the partition columns, in partition-key order."""
+        return self.row_type.project(self.partition_keys)
+
+    @property
+    def bucket_keys(self) -> tuple[str, ...]:
+        """Columns that choose the bucket."""
+        return self.table_options.bucket_key or self.trimmed_primary_keys
+
+    @property
+    def table_options(self) -> TableOptions:
+        """The options, typed."""
+        return TableOptions(self.options, has_primary_key=bool(self.primary_keys))
+
+    def with_options(self, options: Mapping[str, str]) -> TableSchema:
+        """The same schema with dynamic options laid over the stored ones."""
+        return replace(self, options={**self.options, **options})
+
+
+def parse_schema(text: str, path: str) -> TableSchema:
+    """Schema of its JSON; versions 1 and 2 get the defaults of their time.
+
+    Raises: CorruptTableError naming `path`; UnsupportedError for unknown types.
+    """
+    try:
+        value = json.loads(text)
+        version = int(value.get("version", 1))
+        options = dict(value.get("options") or {})
+        if version == 1:
+            options.setdefault("bucket", "1")
+        if version <= 2:  # noqa: PLR2004 - the version number is the meaning
+            options.setdefault("file.format", "orc")
+        return TableSchema(
+            id=int(value["id"]),
+            row_type=RowType(tuple(parse_field(item) for item in value["fields"]), nullable=False),
+            highest_field_id=int(value["highestFieldId"]),
+            partition_keys=tuple(value.get("partitionKeys") or ()),
+            primary_keys=tuple(value.get("primaryKeys") or ()),
+            options=options,
+            comment=value.get("comment"),
+            time_ms=int(value.get("timeMillis") or 0),
+            version=version,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptTableError(f"{path}: no valid schema: {error!r}") from error
+
+
+def schema_to_json(schema: TableSchema) -> str:
+    """JSON text in the Java library's key order."""
+    value: dict[str, Any] = {
+        "version": schema.version,
+        "id": schema.id,
+        "fields": [field_to_json(item) for item in schema.row_type],
+        "highestFieldId": schema.highest_field_id,
+        "partitionKeys": list(schema.partition_keys),
+        "primaryKeys": list(schema.primary_keys),
+        "options": dict(schema.options),
+    }
+    # An explicit null would come back from Java as the text "null".
+    if schema.comment is not None:
+        value["comment"] = schema.comment
+    value["timeMillis"] = schema.time_ms
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+# ── creation ────────────────────────────────────────────────────────────────────────────────────
+
+
+def new_schema(
+    columns: RowType,
+    *,
+    primary_keys: Sequence[str],
+    partition_keys: Sequence[str],
+    options: Mapping[str, str],
+    comment: str | None,
+    time_ms: int,
+) -> TableSchema:
+    """Schema 0 of a new table, ids assigned and rules checked.
+
+    Raises: InvalidArgumentError naming the column or option and the way out.
+    """
+    _check_columns(columns, primary_keys, partition_keys)
+    fields, highest = _assign_ids(columns, primary_keys)
+    schema = TableSchema(
+        id=0,
+        row_type=RowType(fields, nullable=False),
+        highest_field_id=highest,
+        partition_keys=tuple(partition_keys),
+        primary_keys=tuple(primary_keys),
+        options=dict(options),
+        comment=comment,
+        time_ms=time_ms,
+    )
+    _check_options(schema)
+    return schema
+
+
+def _check_columns(columns: RowType, primary_keys: Sequence[str], partition_keys: Sequence[str]) -> None:
+    names = columns.names
+    if not names:
+        raise InvalidArgumentError("a table needs at least one column")
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InvalidArgumentError(f"column names must differ; {', '.join(twice)} occurs more than once")
+    for name in names:
+        if name in _SYSTEM_NAMES or name.startswith(KEY_PREFIX):
+            raise InvalidArgumentError(f"column name {name!r} is reserved by the format; choose another")
+    for role, keys in (("primary key", primary_keys), ("partition key", partition_keys)):
+        if len(set(keys)) != len(keys):
+            raise InvalidArgumentError(f"a {role} column is named twice in {list(keys)}")
+        for key in keys:
+            if not isinstance(columns.field(key).type, AtomicType):
+                raise InvalidArgumentError(f"{role} column {key!r} must not have a nested type")
+    if primary_keys and set(primary_keys) <= set(partition_keys):
+        raise InvalidArgumentError(
+            f"primary key {list(primary_keys)} has no column besides the partition keys; each partition would hold one row"
+        )
+
+
+def _check_options(schema: TableSchema) -> None:
+    options = schema.table_options
+    if options.bucket == 0 or options.bucket < -2:  # noqa: PLR2004 - −2 is the format's number for postponed buckets
+        raise InvalidArgumentError(f"'bucket' = '{options.bucket}'; use a positive number, or -1")
+    if schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket > 0:
+        raise InvalidArgumentError(
+            f"primary key {list(schema.primary_keys)} must hold all partition keys {list(schema.partition_keys)} "
+            "when 'bucket' is a fixed number"
+        )
+    if not schema.primary_keys and options.bucket > 0 and not options.bucket_key:
+        raise InvalidArgumentError("an append table with a fixed number of buckets needs 'bucket-key'; or set 'bucket' = '-1'")
+    for name in (*options.bucket_key, *options.sequence_fields, *([options.rowkind_field] if options.rowkind_field else [])):
+        schema.row_type.field(name)
+    if schema.primary_keys and not set(options.bucket_key) <= set(schema.trimmed_primary_keys):
+        raise InvalidArgumentError(f"'bucket-key' = {options.bucket_key} must be columns of the primary key, none of them a partition key")
+
+
+def _assign_ids(columns: RowType, primary_keys: Sequence[str]) -> tuple[tuple[DataField, ...], int]:
+    next_id = 0
+
+    def take() -> int:
+        nonlocal next_id
+        next_id += 1
+        return next_id - 1
+
+    def nested(data_type: DataType) -> DataType:
+        match data_type:
+            case ArrayType(element):
+                return replace(data_type, element=nested(element))
+            case MultisetType(element):
+                return replace(data_type, element=nested(element))
+            case MapType(key, value):
+                return replace(data_type, key=nested(key), value=nested(value))
+            case RowType(fields):
+                done = []
+                for item in fields:
+                    inner = nested(item.type)
+                    done.append(replace(item, id=take(), type=inner))
+                return replace(data_type, fields=tuple(done))
+            case AtomicType():
+                return data_type
+
+    fields = []
+    for item in columns:
+        column_id = take()
+        data_type = nested(item.type)
+        if item.name in primary_keys:
+            data_type = with_nullable(data_type, False)
+        fields.append(replace(item, id=column_id, type=data_type))
+    return tuple(fields), next_id - 1

@@ -1,0 +1,105 @@
+"""A snapshot: one version of a table, the JSON of `snapshot/snapshot-<id>`; a tag is the same JSON kept elsewhere.
+
+Keys that the engine does not know survive in `extras`, so that a snapshot copied to a tag and back loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from paimon_engine.errors import CorruptTableError
+
+BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
+"""Commit identifier of batch writers (Java's `Long.MAX_VALUE`)."""
+
+NO_WATERMARK = -(1 << 63)
+
+
+class CommitKind(StrEnum):
+    """What a commit did."""
+
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One version of a table. Manifest lists and the index manifest are file names in `manifest/`."""
+
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    delta_manifest_list: str
+    commit_user: str
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_ms: int
+    total_record_count: int | None = None
+    delta_record_count: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_record_count: int | None = None
+    index_manifest: str | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    base_manifest_list_size: int | None = None
+    delta_manifest_list_size: int | None = None
+    version: int = 3
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+
+_KEYS = {
+    "version": "version",
+    "id": "id",
+    "schemaId": "schema_id",
+    "baseManifestList": "base_manifest_list",
+    "baseManifestListSize": "base_manifest_list_size",
+    "deltaManifestList": "delta_manifest_list",
+    "deltaManifestListSize": "delta_manifest_list_size",
+    "changelogManifestList": "changelog_manifest_list",
+    "indexManifest": "index_manifest",
+    "commitUser": "commit_user",
+    "commitIdentifier": "commit_identifier",
+    "commitKind": "commit_kind",
+    "timeMillis": "time_ms",
+    "totalRecordCount": "total_record_count",
+    "deltaRecordCount": "delta_record_count",
+    "changelogRecordCount": "changelog_record_count",
+    "watermark": "watermark",
+    "statistics": "statistics",
+}
+# Left out when null; 0.9 writes an explicit null for the changelog list, and `{}` as log offsets.
+_OPTIONAL = frozenset(
+    {"baseManifestListSize", "deltaManifestListSize", "indexManifest", "changelogRecordCount", "watermark", "statistics"}
+)
+
+
+def parse_snapshot(text: str | bytes, path: str) -> Snapshot:
+    """Snapshot of its JSON.
+
+    Raises: CorruptTableError naming `path`.
+    """
+    try:
+        value = json.loads(text)
+        known = {ours: value[theirs] for theirs, ours in _KEYS.items() if theirs in value}
+        known["commit_kind"] = CommitKind(known["commit_kind"])
+        known["version"] = int(known.get("version", 1))
+        return Snapshot(**known, extras={key: item for key, item in value.items() if key not in _KEYS})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptTableError(f"{path}: no valid snapshot: {error!r}") from error
+
+
+def snapshot_to_json(snapshot: Snapshot) -> str:
+    """JSON text that every release reads."""
+    value: dict[str, Any] = {}
+    for theirs, ours in _KEYS.items():
+        item = getattr(snapshot, ours)
+        if item is None and theirs in _OPTIONAL:
+            continue
+        value[theirs] = str(item) if theirs == "commitKind" else item
+    return json.dumps({**value, **snapshot.extras}, indent=2, ensure_ascii=False)

@@ -1,0 +1,398 @@
+"""Table options: the stored text of each, as typed values with Paimon's defaults.
+
+`TableOptions` keeps every key that it was given; properties parse the ones the engine understands.
+`check_readable` and `check_writable` refuse tables whose options change what the table means in a way
+that the engine does not implement, so that no option is ever ignored in silence.
+
+Source: `CoreOptions` of the Java library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+
+MIB: Final = 1 << 20
+DAY_MS: Final = 86_400_000
+_SIZE_UNITS: Final = {
+    "": 1, "b": 1, "bytes": 1,
+    "k": 1 << 10, "kb": 1 << 10, "kibibytes": 1 << 10,
+    "m": 1 << 20, "mb": 1 << 20, "mebibytes": 1 << 20,
+    "g": 1 << 30, "gb": 1 << 30, "gibibytes": 1 << 30,
+    "t": 1 << 40, "tb": 1 << 40, "tebibytes": 1 << 40,
+}  # fmt: skip
+_DURATION_UNITS_MS: Final = {
+    "": 1.0, "ms": 1.0, "milli": 1.0, "millis": 1.0, "millisecond": 1.0, "milliseconds": 1.0,
+    "s": 1e3, "sec": 1e3, "secs": 1e3, "second": 1e3, "seconds": 1e3,
+    "m": 6e4, "min": 6e4, "minute": 6e4, "minutes": 6e4,
+    "h": 3.6e6, "hour": 3.6e6, "hours": 3.6e6,
+    "d": 8.64e7, "day": 8.64e7, "days": 8.64e7,
+    "ns": 1e-6, "nano": 1e-6, "nanos": 1e-6, "nanosecond": 1e-6, "nanoseconds": 1e-6,
+    "us": 1e-3, "µs": 1e-3, "micro": 1e-3, "micros": 1e-3, "microsecond": 1e-3, "microseconds": 1e-3,
+}  # fmt: skip
+_NUMBER_AND_UNIT = re.compile(r"\s*(\d+)\s*([a-zµ]*)\s*", re.IGNORECASE)
+_ISO_DURATION = re.compile(
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
+)  # fmt: skip
+
+
+def parse_size_bytes(text: str) -> int:
+    """Bytes of a size such as `128 mb`; units are powers of 1024.
+
+    Raises: InvalidArgumentError.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None or match[2].lower() not in _SIZE_UNITS:
+        raise InvalidArgumentError(f"{text!r} is no size; write e.g. '128 mb', '64 kb' or a number of bytes")
+    return int(match[1]) * _SIZE_UNITS[match[2].lower()]
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of a duration such as `1 h`, `10 s`, `1 d` or ISO `PT1H`.
+
+    Raises: InvalidArgumentError.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is not None and match[2].lower() in _DURATION_UNITS_MS:
+        return int(int(match[1]) * _DURATION_UNITS_MS[match[2].lower()])
+    iso = _ISO_DURATION.fullmatch(text.strip())
+    if iso is not None and any(iso.groups()):
+        days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
+        return int(days * DAY_MS + hours * 3.6e6 + minutes * 6e4 + seconds * 1e3)
+    raise InvalidArgumentError(f"{text!r} is no duration; write e.g. '1 h', '10 s', '7 d' or 'PT1H'")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """The options of one table; unknown keys are kept in `raw`.
+
+    A property raises InvalidArgumentError if the stored text cannot be parsed; the message names the option.
+    """
+
+    raw: Mapping[str, str] = field(default_factory=dict)
+    has_primary_key: bool = True
+
+    # ── storage ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def bucket(self) -> int:
+        """Number of buckets; −1 dynamic or unaware, −2 postponed."""
+        return self._int("bucket", -1)
+
+    @property
+    def bucket_key(self) -> tuple[str, ...]:
+        """Columns that choose the bucket; empty means the trimmed primary key."""
+        return self._list("bucket-key")
+
+    @property
+    def bucket_function(self) -> str:
+        """`default`, `mod` or `hive`."""
+        return self._choice("bucket-function.type", "default", ("default", "mod", "hive"))
+
+    @property
+    def file_format(self) -> str:
+        """Format of new data files: `parquet`, `orc` or `avro`."""
+        return self.raw.get("file.format", "parquet").lower()
+
+    @property
+    def file_compression(self) -> str:
+        """Codec of new data files."""
+        return self.raw.get("file.compression", "zstd").lower()
+
+    @property
+    def zstd_level(self) -> int:
+        """Level for the zstd codec."""
+        return self._int("file.compression.zstd-level", 1)
+
+    @property
+    def target_file_size_bytes(self) -> int:
+        """Size at which a writer begins the next data file."""
+        default = 128 * MIB if self.has_primary_key else 256 * MIB
+        return self._size("target-file-size", default)
+
+    @property
+    def write_buffer_size_bytes(self) -> int:
+        """Arrow bytes that a writer holds before it flushes a level-0 file."""
+        return self._size("write-buffer-size", 256 * MIB)
+
+    @property
+    def data_file_prefix(self) -> str:
+        """Begin of data file names."""
+        return self.raw.get("data-file.prefix", "data-")
+
+    @property
+    def partition_default_name(self) -> str:
+        """Directory name of null and blank partition values."""
+        return self.raw.get("partition.default-name", "__DEFAULT_PARTITION__")
+
+    @property
+    def partition_legacy_name(self) -> bool:
+        """Whether dates and timestamps appear in partition directories in Java's internal form."""
+        return self._bool("partition.legacy-name", default=True)
+
+    @property
+    def manifest_target_file_size_bytes(self) -> int:
+        """Size at which a new manifest begins, and above which one is not merged."""
+        return self._size("manifest.target-file-size", 8 * MIB)
+
+    @property
+    def manifest_merge_min_count(self) -> int:
+        """Small manifests that gather before they are merged."""
+        return self._int("manifest.merge-min-count", 30)
+
+    @property
+    def manifest_full_compaction_threshold_size_bytes(self) -> int:
+        """Size of manifests with deletions that triggers a full merge."""
+        return self._size("manifest.full-compaction-threshold-size", 16 * MIB)
+
+    @property
+    def stats_mode(self) -> str:
+        """Statistics mode of columns without their own: `none`, `counts`, `truncate(n)` or `full`."""
+        return self.raw.get("metadata.stats-mode", "truncate(16)")
+
+    def stats_mode_of(self, column: str) -> str:
+        """Statistics mode of one column."""
+        return self.raw.get(f"fields.{column}.stats-mode", self.stats_mode)
+
+    # ── keys and merging ────────────────────────────────────────────────────────────────────────
+
+    @property
+    def merge_engine(self) -> str:
+        """How rows of one key become one: `deduplicate`, `partial-update`, `aggregation` or `first-row`."""
+        engines = ("deduplicate", "partial-update", "aggregation", "first-row")
+        return self._choice("merge-engine", "deduplicate", engines)
+
+    @property
+    def ignore_delete(self) -> bool:
+        """Whether −U and −D records are dropped; older spellings count too."""
+        keys = ("ignore-delete", *(f"{engine}.ignore-delete" for engine in ("deduplicate", "partial-update", "first-row")))
+        return any(self._bool(key, default=False) for key in keys)
+
+    @property
+    def ignore_update_before(self) -> bool:
+        """Whether −U records are dropped when written."""
+        return self._bool("ignore-update-before", default=False)
+
+    @property
+    def sequence_fields(self) -> tuple[str, ...]:
+        """Columns whose values order the versions of a key, before the sequence number."""
+        return self._list("sequence.field")
+
+    @property
+    def sequence_descending(self) -> bool:
+        """Whether smaller `sequence.field` values are newer."""
+        order = self._choice("sequence.field.sort-order", "ascending", ("ascending", "descending"))
+        return order == "descending"
+
+    @property
+    def rowkind_field(self) -> str | None:
+        """Column that holds the row kind as text."""
+        return self.raw.get("rowkind.field")
+
+    @property
+    def changelog_producer(self) -> str:
+        """`none`, `input`, `full-compaction` or `lookup`."""
+        return self._choice("changelog-producer", "none", ("none", "input", "full-compaction", "lookup"))
+
+    @property
+    def deletion_vectors_enabled(self) -> bool:
+        """Whether deleted rows are marked in deletion vectors."""
+        return self._bool("deletion-vectors.enabled", default=False)
+
+    # ── compaction ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def num_sorted_run_compaction_trigger(self) -> int:
+        """Sorted runs of a bucket that make compaction worth while."""
+        return self._int("num-sorted-run.compaction-trigger", 5)
+
+    @property
+    def num_levels(self) -> int:
+        """Levels of the LSM tree, level 0 included."""
+        return self._int("num-levels", self.num_sorted_run_compaction_trigger + 1)
+
+    @property
+    def compaction_size_ratio_percent(self) -> int:
+        """Tolerance when comparing run sizes."""
+        return self._int("compaction.size-ratio", 1)
+
+    @property
+    def compaction_max_size_amplification_percent(self) -> int:
+        """Size of newer runs relative to the oldest that triggers a full compaction."""
+        return self._int("compaction.max-size-amplification-percent", 200)
+
+    @property
+    def compaction_small_file_ratio(self) -> float:
+        """Share of the target size below which a file counts as small."""
+        return self._float("compaction.small-file-ratio", 0.7)
+
+    @property
+    def compaction_min_file_num(self) -> int:
+        """Small files of an append table that make compaction worth while."""
+        return self._int("compaction.min.file-num", 5)
+
+    # ── commits and life cycle ──────────────────────────────────────────────────────────────────
+
+    @property
+    def commit_max_retries(self) -> int:
+        """Lost races that a commit endures."""
+        return self._int("commit.max-retries", 10)
+
+    @property
+    def commit_timeout_ms(self) -> int | None:
+        """Total time for the retries of a commit; None is unbounded."""
+        return self._duration("commit.timeout")
+
+    @property
+    def commit_min_retry_wait_ms(self) -> int:
+        """Wait before the first retry of a commit."""
+        return self._duration("commit.min-retry-wait") or 10
+
+    @property
+    def commit_max_retry_wait_ms(self) -> int:
+        """Upper bound of the wait between retries of a commit."""
+        return self._duration("commit.max-retry-wait") or 10_000
+
+    @property
+    def dynamic_partition_overwrite(self) -> bool:
+        """Whether an overwrite replaces only the partitions that it brings rows for."""
+        return self._bool("dynamic-partition-overwrite", default=True)
+
+    @property
+    def snapshot_num_retained_min(self) -> int:
+        """Snapshots that expiry always leaves."""
+        return self._int("snapshot.num-retained.min", 10)
+
+    @property
+    def snapshot_num_retained_max(self) -> int | None:
+        """Snapshots that expiry leaves at most; None is unbounded."""
+        text = self.raw.get("snapshot.num-retained.max")
+        return None if text is None else self._int("snapshot.num-retained.max", 0)
+
+    @property
+    def snapshot_time_retained_ms(self) -> int:
+        """Age below which a snapshot is left unless there are too many."""
+        stored = self._duration("snapshot.time-retained")
+        return 3_600_000 if stored is None else stored
+
+    @property
+    def snapshot_expire_limit(self) -> int:
+        """Snapshots that one expiry removes at most."""
+        return self._int("snapshot.expire.limit", 50)
+
+    @property
+    def clean_empty_directories(self) -> bool:
+        """Whether expiry removes bucket and partition directories that became empty."""
+        return self._bool("snapshot.clean-empty-directories", default=False)
+
+    # ── parsing ─────────────────────────────────────────────────────────────────────────────────
+
+    def _int(self, key: str, default: int) -> int:
+        text = self.raw.get(key)
+        if text is None:
+            return default
+        try:
+            return int(text.strip())
+        except ValueError as error:
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number") from error
+
+    def _float(self, key: str, default: float) -> float:
+        text = self.raw.get(key)
+        if text is None:
+            return default
+        try:
+            return float(text.strip())
+        except ValueError as error:
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is no number") from error
+
+    def _bool(self, key: str, *, default: bool) -> bool:
+        text = self.raw.get(key)
+        if text is None:
+            return default
+        if text.strip().lower() not in ("true", "false"):
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is neither true nor false")
+        return text.strip().lower() == "true"
+
+    def _list(self, key: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.raw.get(key, "").split(",") if part.strip())
+
+    def _choice(self, key: str, default: str, choices: tuple[str, ...]) -> str:
+        value = self.raw.get(key, default).strip().lower()
+        if value not in choices:
+            raise InvalidArgumentError(f"option '{key}' = {value!r}; choose one of {', '.join(choices)}")
+        return value
+
+    def _size(self, key: str, default: int) -> int:
+        text = self.raw.get(key)
+        return default if text is None else self._named(key, parse_size_bytes, text)
+
+    def _duration(self, key: str) -> int | None:
+        text = self.raw.get(key)
+        return None if text is None else self._named(key, parse_duration_ms, text)
+
+    @staticmethod
+    def _named(key: str, parse: Callable[[str], int], text: str) -> int:
+        try:
+            return parse(text)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"option '{key}': {error}") from error
+
+
+def _refuse(doing: str, reasons: list[str]) -> None:
+    if reasons:
+        raise UnsupportedError(f"{doing} this table is not supported yet: {'; '.join(reasons)}")
+
+
+def check_readable(options: TableOptions) -> None:
+    """Raises UnsupportedError if reading would give other rows than the table's options promise."""
+    reasons = []
+    if options.has_primary_key and options.merge_engine != "deduplicate":
+        reasons.append(f"'merge-engine' = '{options.merge_engine}'")
+    if options.deletion_vectors_enabled:
+        reasons.append("'deletion-vectors.enabled' = 'true'")
+    reasons += [f"'{key}' (default value on read)" for key in options.raw if re.fullmatch(r"fields\..+\.default-value", key)]
+    reasons += [
+        f"'{key}'"
+        for key in ("record-level.expire-time", "scan.fallback-branch", "sequence.snapshot-ordering", "data-evolution.enabled")
+        if options.raw.get(key, "false").lower() != "false"
+    ]
+    _refuse("reading", reasons)
+
+
+_WRITE_BLOCKERS: Final = (
+    "file.format.per.level",
+    "file.compression.per.level",
+    "metadata.stats-mode.per.level",
+    "metadata.stats-keep-first-n-columns",
+    "data-file.external-paths",
+    "data-file.path-directory",
+    "record-level.expire-time",
+    "primary-key.nullable",
+)
+_WRITE_BLOCKING_SWITCHES: Final = (
+    "row-tracking.enabled",
+    "data-file.thin-mode",
+    "index-file-in-data-file-dir",
+    "file.suffix.include.compression",
+    "force-lookup",
+)
+
+
+def check_writable(options: TableOptions) -> None:
+    """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
+    check_readable(options)
+    reasons = []
+    if options.has_primary_key and options.bucket < 1:
+        reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
+    if options.changelog_producer != "none":
+        reasons.append(f"'changelog-producer' = '{options.changelog_producer}'")
+    if options.file_format != "parquet":
+        reasons.append(f"'file.format' = '{options.file_format}'")
+    reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]
+    reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if options.raw.get(key, "false").lower() == "true"]
+    reasons += [f"'{key}'" for key in options.raw if key.startswith("file-index.") and key.endswith(".columns")]
+    _refuse("writing", reasons)

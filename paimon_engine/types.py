@@ -1,0 +1,417 @@
+"""Paimon's data types: their text and JSON forms, and their Arrow counterparts.
+
+1. `parse_type` reads the form stored in a schema file: a string for atomic types, an object for nested ones.
+2. `type_to_json` writes that form again.
+3. `to_arrow` and `from_arrow` map to Arrow types; both directions keep nullability in `pa.Field`.
+
+Source: `DataTypeJsonParser`, `DataTypes` and `ArrowFieldTypeConversion` of the Java library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+
+MAX_LENGTH = 2147483647
+"""Length of STRING and BYTES, the unbounded forms of VARCHAR and VARBINARY."""
+
+
+class TypeRoot(StrEnum):
+    """The kinds of atomic types, spelled as in schema files."""
+
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicType:
+    """A type without parts.
+
+    `length` belongs to CHAR, VARCHAR, BINARY and VARBINARY (code points or bytes);
+    `precision` to DECIMAL (digits), TIME and the timestamps (digits of the second); `scale` to DECIMAL.
+    """
+
+    root: TypeRoot
+    nullable: bool = True
+    length: int = 0
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """ARRAY of `element`."""
+
+    element: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """MAP from `key` to `value`."""
+
+    key: DataType
+    value: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MultisetType:
+    """MULTISET of `element`; stored as a map from element to its count."""
+
+    element: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowType:
+    """ROW of named fields; also the type of a whole table."""
+
+    fields: tuple[DataField, ...]
+    nullable: bool = True
+
+    def __iter__(self) -> Iterator[DataField]:
+        return iter(self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Field names in order."""
+        return tuple(field.name for field in self.fields)
+
+    def field(self, name: str) -> DataField:
+        """The field of that name.
+
+        Raises: InvalidArgumentError naming the columns that exist.
+        """
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise InvalidArgumentError(f"no column {name!r}; the columns are {', '.join(self.names)}")
+
+    def project(self, names: tuple[str, ...]) -> RowType:
+        """The fields of those names, in that order."""
+        return RowType(tuple(self.field(name) for name in names), self.nullable)
+
+
+DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
+
+
+@dataclass(frozen=True, slots=True)
+class DataField:
+    """A column, or a field of a ROW. `id` is unique in a table and never used again."""
+
+    id: int
+    name: str
+    type: DataType
+    description: str | None = None
+    default_value: str | None = None
+
+
+_NUMERIC_ROOTS = frozenset(
+    {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
+)
+STRING_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
+TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+
+_UNSUPPORTED_ROOTS = frozenset({"VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
+_PLAIN = {
+    "BOOLEAN": TypeRoot.BOOLEAN,
+    "TINYINT": TypeRoot.TINYINT,
+    "SMALLINT": TypeRoot.SMALLINT,
+    "INT": TypeRoot.INT,
+    "INTEGER": TypeRoot.INT,
+    "BIGINT": TypeRoot.BIGINT,
+    "FLOAT": TypeRoot.FLOAT,
+    "DOUBLE": TypeRoot.DOUBLE,
+    "DOUBLE PRECISION": TypeRoot.DOUBLE,
+    "DATE": TypeRoot.DATE,
+}
+_SIZED = {
+    "CHAR": (TypeRoot.CHAR, 1),
+    "VARCHAR": (TypeRoot.VARCHAR, 1),
+    "STRING": (TypeRoot.VARCHAR, MAX_LENGTH),
+    "BINARY": (TypeRoot.BINARY, 1),
+    "VARBINARY": (TypeRoot.VARBINARY, 1),
+    "BYTES": (TypeRoot.VARBINARY, MAX_LENGTH),
+}
+_TIMED = {
+    "TIME": (TypeRoot.TIME, 0),
+    "TIME WITHOUT TIME ZONE": (TypeRoot.TIME, 0),
+    "TIMESTAMP": (TypeRoot.TIMESTAMP, 6),
+    "TIMESTAMP WITHOUT TIME ZONE": (TypeRoot.TIMESTAMP, 6),
+    "TIMESTAMP WITH LOCAL TIME ZONE": (TypeRoot.TIMESTAMP_LTZ, 6),
+    "TIMESTAMP_LTZ": (TypeRoot.TIMESTAMP_LTZ, 6),
+}
+_DECIMALS = frozenset({"DECIMAL", "DEC", "NUMERIC"})
+
+_ATOMIC = re.compile(
+    r"\s*(?P<head>[A-Z_]+(?:\s+PRECISION)?)\s*(?:\(\s*(?P<a>\d+)\s*(?:,\s*(?P<b>\d+)\s*)?\))?"
+    r"\s*(?P<zone>WITH\s+LOCAL\s+TIME\s+ZONE|WITHOUT\s+TIME\s+ZONE)?"
+    r"\s*(?P<null>NOT\s+NULL|NULL)?\s*",
+    re.IGNORECASE,
+)
+
+
+def parse_atomic(text: str) -> AtomicType:
+    """Type of a string such as `DECIMAL(10, 2) NOT NULL`; keywords in any case.
+
+    Raises: UnsupportedError for types that the engine lacks, InvalidArgumentError for text that is no type.
+    """
+    match = _ATOMIC.fullmatch(text)
+    if match is None:
+        raise _no_type(text)
+    name = " ".join(part.upper() for part in f"{match['head']} {match['zone'] or ''}".split())
+    nullable = not (match["null"] or "").upper().startswith("NOT")
+    first = int(match["a"]) if match["a"] else None
+    second = int(match["b"]) if match["b"] else None
+    if name in _UNSUPPORTED_ROOTS:
+        raise UnsupportedError(f"type {name} is not supported yet (in {text!r})")
+    if name in _DECIMALS:
+        return AtomicType(TypeRoot.DECIMAL, nullable, precision=10 if first is None else first, scale=second or 0)
+    if second is None and name in _PLAIN and first is None:
+        return AtomicType(_PLAIN[name], nullable)
+    if second is None and name in _SIZED:
+        root, length = _SIZED[name]
+        return AtomicType(root, nullable, length=length if first is None else first)
+    if second is None and name in _TIMED:
+        root, precision = _TIMED[name]
+        return AtomicType(root, nullable, precision=precision if first is None else first)
+    raise _no_type(text)
+
+
+def _no_type(text: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{text!r} is no Paimon type; use e.g. INT, BIGINT NOT NULL, DECIMAL(10, 2), STRING, TIMESTAMP(6)"
+    )
+
+
+def parse_type(value: str | Mapping[str, Any]) -> DataType:
+    """Type of the JSON form in a schema file.
+
+    Raises: UnsupportedError, InvalidArgumentError.
+    """
+    if isinstance(value, str):
+        return parse_atomic(value)
+    head = str(value["type"]).upper().split()
+    nullable = "NOT" not in head[1:]
+    match head[0]:
+        case "ARRAY":
+            return ArrayType(parse_type(value["element"]), nullable)
+        case "MAP":
+            return MapType(parse_type(value["key"]), parse_type(value["value"]), nullable)
+        case "MULTISET":
+            return MultisetType(parse_type(value["element"]), nullable)
+        case "ROW":
+            return RowType(tuple(parse_field(field) for field in value["fields"]), nullable)
+        case other:
+            raise UnsupportedError(f"nested type {other} is not supported")
+
+
+def parse_field(value: Mapping[str, Any]) -> DataField:
+    """Field of its JSON form; a missing id becomes −1."""
+    return DataField(
+        id=int(value.get("id", -1)),
+        name=value["name"],
+        type=parse_type(value["type"]),
+        description=value.get("description"),
+        default_value=value.get("defaultValue"),
+    )
+
+
+def type_to_json(data_type: DataType) -> str | dict[str, Any]:
+    """JSON form of a type, spelled as the Java library spells it."""
+    suffix = "" if data_type.nullable else " NOT NULL"
+    match data_type:
+        case AtomicType():
+            return _atomic_text(data_type) + suffix
+        case ArrayType(element):
+            return {"type": "ARRAY" + suffix, "element": type_to_json(element)}
+        case MultisetType(element):
+            return {"type": "MULTISET" + suffix, "element": type_to_json(element)}
+        case MapType(key, value):
+            return {"type": "MAP" + suffix, "key": type_to_json(key), "value": type_to_json(value)}
+        case RowType(fields):
+            return {"type": "ROW" + suffix, "fields": [field_to_json(field) for field in fields]}
+
+
+def field_to_json(field: DataField) -> dict[str, Any]:
+    """JSON form of a field; absent description and default are left out."""
+    out: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_to_json(field.type)}
+    if field.description is not None:
+        out["description"] = field.description
+    if field.default_value is not None:
+        out["defaultValue"] = field.default_value
+    return out
+
+
+def _atomic_text(data_type: AtomicType) -> str:
+    match data_type.root:
+        case TypeRoot.DECIMAL:
+            return f"DECIMAL({data_type.precision}, {data_type.scale})"
+        case TypeRoot.VARCHAR if data_type.length == MAX_LENGTH:
+            return "STRING"
+        case TypeRoot.VARBINARY if data_type.length == MAX_LENGTH:
+            return "BYTES"
+        case TypeRoot.CHAR | TypeRoot.VARCHAR | TypeRoot.BINARY | TypeRoot.VARBINARY:
+            return f"{data_type.root}({data_type.length})"
+        case TypeRoot.TIME | TypeRoot.TIMESTAMP:
+            return f"{data_type.root}({data_type.precision})"
+        case TypeRoot.TIMESTAMP_LTZ:
+            return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
+        case _:
+            return str(data_type.root)
+
+
+def with_nullable(data_type: DataType, nullable: bool) -> DataType:
+    """The same type with that nullability."""
+    return replace(data_type, nullable=nullable)
+
+
+# ── Arrow ───────────────────────────────────────────────────────────────────────────────────────
+
+_ARROW_ATOMS: Mapping[TypeRoot, pa.DataType] = {
+    TypeRoot.BOOLEAN: pa.bool_(),
+    TypeRoot.TINYINT: pa.int8(),
+    TypeRoot.SMALLINT: pa.int16(),
+    TypeRoot.INT: pa.int32(),
+    TypeRoot.BIGINT: pa.int64(),
+    TypeRoot.FLOAT: pa.float32(),
+    TypeRoot.DOUBLE: pa.float64(),
+    TypeRoot.CHAR: pa.string(),
+    TypeRoot.VARCHAR: pa.string(),
+    TypeRoot.BINARY: pa.binary(),
+    TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.DATE: pa.date32(),
+    # Paimon keeps milliseconds of the day whatever the declared precision.
+    TypeRoot.TIME: pa.time32("ms"),
+}
+
+
+def timestamp_unit(precision: int) -> str:
+    """Arrow unit that holds a timestamp of that precision: `s`, `ms`, `us` or `ns`."""
+    return "s" if precision == 0 else "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+
+
+def to_arrow(data_type: DataType) -> pa.DataType:
+    """Arrow type that holds all values of `data_type`."""
+    match data_type:
+        case AtomicType(root=TypeRoot.DECIMAL):
+            return pa.decimal128(data_type.precision, data_type.scale)
+        case AtomicType(root=TypeRoot.TIMESTAMP):
+            return pa.timestamp(timestamp_unit(data_type.precision))
+        case AtomicType(root=TypeRoot.TIMESTAMP_LTZ):
+            return pa.timestamp(timestamp_unit(data_type.precision), tz="UTC")
+        case AtomicType(root):
+            return _ARROW_ATOMS[root]
+        case ArrayType(element):
+            return pa.list_(pa.field("element", to_arrow(element), element.nullable))
+        case MapType(key, value):
+            return pa.map_(to_arrow(key), pa.field("value", to_arrow(value), value.nullable))
+        case MultisetType(element):
+            return pa.map_(to_arrow(element), pa.field("value", pa.int32(), nullable=False))
+        case RowType(fields):
+            return pa.struct([to_arrow_field(field) for field in fields])
+
+
+def to_arrow_field(field: DataField) -> pa.Field:
+    """Arrow field with name, type and nullability of `field`."""
+    return pa.field(field.name, to_arrow(field.type), field.type.nullable)
+
+
+def to_arrow_schema(row_type: RowType) -> pa.Schema:
+    """Arrow schema of a table's columns."""
+    return pa.schema([to_arrow_field(field) for field in row_type])
+
+
+_FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], AtomicType], ...] = (
+    (pa.types.is_boolean, AtomicType(TypeRoot.BOOLEAN)),
+    (pa.types.is_int8, AtomicType(TypeRoot.TINYINT)),
+    (pa.types.is_int16, AtomicType(TypeRoot.SMALLINT)),
+    (pa.types.is_uint8, AtomicType(TypeRoot.SMALLINT)),
+    (pa.types.is_int32, AtomicType(TypeRoot.INT)),
+    (pa.types.is_uint16, AtomicType(TypeRoot.INT)),
+    (pa.types.is_int64, AtomicType(TypeRoot.BIGINT)),
+    (pa.types.is_uint32, AtomicType(TypeRoot.BIGINT)),
+    (pa.types.is_uint64, AtomicType(TypeRoot.DECIMAL, precision=20)),
+    (pa.types.is_float16, AtomicType(TypeRoot.FLOAT)),
+    (pa.types.is_float32, AtomicType(TypeRoot.FLOAT)),
+    (pa.types.is_float64, AtomicType(TypeRoot.DOUBLE)),
+    (pa.types.is_string, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
+    (pa.types.is_large_string, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
+    (pa.types.is_string_view, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
+    (pa.types.is_binary, AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)),
+    (pa.types.is_large_binary, AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)),
+    (pa.types.is_binary_view, AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)),
+    (pa.types.is_date, AtomicType(TypeRoot.DATE)),
+)
+_UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def from_arrow(arrow_type: pa.DataType, nullable: bool = True) -> DataType:
+    """Narrowest Paimon type that holds all values of `arrow_type`. Nested fields get id −1.
+
+    Raises: UnsupportedError for Arrow types without a Paimon counterpart.
+    """
+    for is_type, data_type in _FROM_ARROW:
+        if is_type(arrow_type):
+            return replace(data_type, nullable=nullable)
+    if pa.types.is_dictionary(arrow_type):
+        return from_arrow(arrow_type.value_type, nullable)
+    if pa.types.is_fixed_size_binary(arrow_type):
+        return AtomicType(TypeRoot.BINARY, nullable, length=arrow_type.byte_width)
+    if pa.types.is_decimal(arrow_type) and arrow_type.precision <= 38:
+        return AtomicType(TypeRoot.DECIMAL, nullable, precision=arrow_type.precision, scale=arrow_type.scale)
+    if pa.types.is_time(arrow_type):
+        return _from_arrow_time(arrow_type, nullable)
+    if pa.types.is_timestamp(arrow_type):
+        root = TypeRoot.TIMESTAMP if arrow_type.tz is None else TypeRoot.TIMESTAMP_LTZ
+        return AtomicType(root, nullable, precision=_UNIT_PRECISION[arrow_type.unit])
+    if pa.types.is_map(arrow_type):
+        key, value = arrow_type.key_type, arrow_type.item_field
+        return MapType(from_arrow(key, False), from_arrow(value.type, value.nullable), nullable)
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type):
+        item = arrow_type.value_field
+        return ArrayType(from_arrow(item.type, item.nullable), nullable)
+    if pa.types.is_struct(arrow_type):
+        return RowType(tuple(from_arrow_field(arrow_type.field(i)) for i in range(arrow_type.num_fields)), nullable)
+    raise UnsupportedError(f"Arrow type {arrow_type} has no Paimon counterpart; cast the column first")
+
+
+def _from_arrow_time(arrow_type: pa.DataType, nullable: bool) -> AtomicType:
+    if arrow_type.unit not in ("s", "ms"):
+        raise UnsupportedError(f"Arrow type {arrow_type}: Paimon keeps times in milliseconds; cast the column to time32[ms]")
+    return AtomicType(TypeRoot.TIME, nullable, precision=_UNIT_PRECISION[arrow_type.unit])
+
+
+def from_arrow_field(field: pa.Field) -> DataField:
+    """Field without an id (−1) of an Arrow field; its comment is the metadata key `description` or `comment`."""
+    metadata = field.metadata or {}
+    description = metadata.get(b"description") or metadata.get(b"comment")
+    return DataField(-1, field.name, from_arrow(field.type, field.nullable), description.decode() if description else None)
+
+
+def is_numeric(data_type: DataType) -> bool:
+    """Whether values of the type are numbers."""
+    return isinstance(data_type, AtomicType) and data_type.root in _NUMERIC_ROOTS
