@@ -1,0 +1,501 @@
+"""Bucket of each row: a 32-bit hash over the BinaryRow bytes of the bucket key, whole Arrow columns at a time.
+
+No row is ever encoded. The words that a row would consist of are taken from the columns, one word position of all
+rows at once, and fed to MurmurHash3 (x86, 32 bits, seed 42) in the order of the row's bytes:
+
+1. kind and null bits: constant unless a column has nulls;
+2. two words per slot. Offsets of long strings are sums over the columns before, so they may differ by row;
+3. the variable parts, column by column. Strings are ordered by their number of words,
+   so the rows that still have words are always the first ones and shrink as a slice.
+
+Rows are taken in chunks that keep the intermediate arrays in the processor's cache.
+
+Source: `MurmurHashUtils`, `FixedBucketRowKeyExtractor`, `DefaultBucketFunction`, `ModBucketFunction` and
+`HiveBucketFunction` of the Java library; layouts as in `binary_row`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.format.binary_row import (
+    COMPACT_DECIMAL_PRECISION_MAX,
+    COMPACT_TIMESTAMP_PRECISION_MAX,
+    INLINE_BYTES_MAX,
+    NANOS_PER_MILLI,
+    NANOS_PER_UNIT,
+    null_bits_size,
+)
+from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot, to_arrow
+
+Array = npt.NDArray[Any]
+
+SEED = 42
+
+CHUNK_ROWS = 16384
+"""Rows hashed together; a word of each is 64 KiB, so the few arrays in use stay in the second-level cache."""
+
+SCALAR_ROWS_MAX = 8
+"""When fewer rows than this still have words, plain integers beat array operations on so few elements."""
+
+_C1 = 0xCC9E2D51
+_C2 = 0x1B873593
+_C3 = 0xE6546B64
+_MASK = 0xFFFFFFFF
+
+_LARGE = (pa.large_string(), pa.large_binary())
+_ZERO_WORD = np.zeros(1, np.uint32)
+# Keeps the first k of eight little-endian bytes.
+_FIRST_BYTES = np.array([(1 << 8 * k) - 1 for k in range(9)], np.uint64)
+
+_FIXED_DTYPES: Mapping[TypeRoot, str] = {
+    TypeRoot.TINYINT: "<i1",
+    TypeRoot.SMALLINT: "<i2",
+    TypeRoot.INT: "<i4",
+    TypeRoot.DATE: "<i4",
+    TypeRoot.TIME: "<i4",
+    TypeRoot.BIGINT: "<i8",
+    TypeRoot.FLOAT: "<i4",
+    TypeRoot.DOUBLE: "<i8",
+}
+
+
+def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
+    """Hash of each row: `columns`, k arrays of n values each -> int32 [n].
+
+    The arrays may have any Arrow type that casts to the one of their Paimon type.
+
+    Raises: InvalidArgumentError without columns; UnsupportedError for nested types.
+    """
+    if not columns or len(columns) != len(types):
+        raise InvalidArgumentError(f"a bucket key of {len(types)} types was given {len(columns)} columns")
+    atoms = [_atomic(data_type) for data_type in types]
+    plain = [_plain(column, atom) for column, atom in zip(columns, atoms, strict=True)]
+    hashes = np.empty(len(plain[0]), np.uint32)
+    for start in range(0, len(hashes), CHUNK_ROWS):
+        chunk = [column.slice(start, CHUNK_ROWS) for column in plain]
+        hashes[start : start + CHUNK_ROWS] = _hash_chunk(chunk, atoms)
+    return hashes.view(np.int32)
+
+
+def hash_bytes(data: bytes) -> int:
+    """Hash of one row's bytes without the arity, as a signed 32-bit integer. Their length is a multiple of 4."""
+    state = _absorb(SEED, data) ^ len(data)
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def bucket_of(hashes: npt.NDArray[np.int32], bucket_count: int) -> npt.NDArray[np.int32]:
+    """Bucket of each hash under the default function: the magnitude of the truncated remainder."""
+    # |h rem n| = |h| mod n; as unsigned, the magnitude of the smallest int32 is right as well.
+    magnitudes = np.abs(hashes).view(np.uint32)
+    # numpy divides by a constant much faster than it takes remainders.
+    return (magnitudes - magnitudes // np.uint32(bucket_count) * np.uint32(bucket_count)).view(np.int32)
+
+
+def buckets(
+    columns: Sequence[pa.Array], types: Sequence[DataType], bucket_count: int, *, function: str = "default"
+) -> npt.NDArray[np.int32]:
+    """Bucket of each row under `bucket-function.type` (`default`, `mod`, `hive`): int32 [n] in 0 … bucket_count − 1.
+
+    Raises: InvalidArgumentError for another function or a bucket count below 1; UnsupportedError for types that the
+    function does not take.
+    """
+    if bucket_count < 1:
+        raise InvalidArgumentError(f"bucket count must be at least 1, not {bucket_count}")
+    match function:
+        case "default":
+            return bucket_of(hash_rows(columns, types), bucket_count)
+        case "mod":
+            return _mod_buckets(columns, types, bucket_count)
+        case "hive":
+            return _hive_buckets(columns, types, bucket_count)
+    raise InvalidArgumentError(f"bucket-function.type must be default, mod or hive, not {function!r}")
+
+
+# ── Rows of words ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Strings:
+    """Variable parts of a string column; `lengths` are 0 where nothing is stored (null or in the slot)."""
+
+    words: Array  # uint64: the bytes of all values, zeros behind
+    starts: Array  # int64 [n]: first byte of each value
+    lengths: Array  # int64 [n]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What one column adds to the rows. Words are uint32 [n], or [1] if the same in all rows."""
+
+    low: Array
+    high: Array
+    variable: tuple[Array, ...] | _Strings = ()
+    size_bytes: int | Array = 0  # of the variable part
+
+
+def _hash_chunk(columns: Sequence[pa.Array], types: Sequence[AtomicType]) -> Array:
+    size: int | Array = null_bits_size(len(types)) + 8 * len(types)
+    parts: list[_Column] = []
+    state = np.full(1, SEED, np.uint32)
+    nulls = [_nulls(column) for column in columns]
+    for word in _null_words(nulls):
+        state = _mix(state, word)
+    for column, data_type, null in zip(columns, types, nulls, strict=True):
+        part = _column(column, data_type, null, size)
+        state = _mix(_mix(state, part.low), part.high)
+        size = size + part.size_bytes
+        parts.append(part)
+    for part in parts:
+        if isinstance(part.variable, _Strings):
+            state = _mix_strings(state, part.variable)
+        else:
+            for word in part.variable:
+                state = _mix(state, word)
+    return _finish(state, size)
+
+
+def _mix(state: Array, word: Array) -> Array:
+    """MurmurHash state after one more word of each row. `word` is left alone, the result is a new array."""
+    word = word * np.uint32(_C1)
+    rest = word >> 17
+    word <<= 15
+    word |= rest
+    word *= np.uint32(_C2)
+    mixed = np.bitwise_xor(word, state, out=word) if word.size >= state.size else word ^ state
+    rest = mixed >> 19
+    mixed <<= 13
+    mixed |= rest
+    mixed *= np.uint32(5)
+    mixed += np.uint32(_C3)
+    return mixed
+
+
+def _finish(state: Array, size: int | Array) -> Array:
+    """Hash of each row, uint32, from its state and its length in bytes."""
+    hashes: Array = state ^ np.asarray(size).astype(np.uint32)
+    hashes ^= hashes >> 16
+    hashes *= np.uint32(0x85EBCA6B)
+    hashes ^= hashes >> 13
+    hashes *= np.uint32(0xC2B2AE35)
+    hashes ^= hashes >> 16
+    return hashes
+
+
+def _absorb(state: int, data: bytes) -> int:
+    """`_mix` for the words of one row in plain integers."""
+    for (word,) in struct.iter_unpack("<I", data):
+        word = word * _C1 & _MASK
+        word = (word << 15 | word >> 17) * _C2 & _MASK
+        state ^= word
+        state = ((state << 13 | state >> 19) & _MASK) * 5 + _C3 & _MASK
+    return state
+
+
+def _null_words(nulls: Sequence[Array | None]) -> list[Array]:
+    """Row kind +I and null bits, as words: column i has bit i + 8."""
+    words: list[Array] = [_ZERO_WORD] * (null_bits_size(len(nulls)) // 4)
+    for index, null in enumerate(nulls):
+        if null is not None:
+            position, bit = divmod(index + 8, 32)
+            words[position] = words[position] | null.astype(np.uint32) << bit
+    return words
+
+
+# ── Columns ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _atomic(data_type: DataType) -> AtomicType:
+    if not isinstance(data_type, AtomicType):
+        raise UnsupportedError(f"a bucket key cannot hold the nested type {data_type}")
+    return data_type
+
+
+def _plain(column: pa.Array, data_type: AtomicType) -> pa.Array:
+    """The column in an Arrow type whose buffers `_column` reads."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    arrow_type = column.type
+    if data_type.root in TIMESTAMP_ROOTS and pa.types.is_timestamp(arrow_type):
+        return column
+    if data_type.root in STRING_ROOTS | BINARY_ROOTS and arrow_type in _LARGE:
+        return column
+    return column if arrow_type == to_arrow(data_type) else column.cast(to_arrow(data_type))
+
+
+def _nulls(column: pa.Array) -> Array | None:
+    """Boolean [n], true where null; None if nothing is null."""
+    if column.null_count == 0:
+        return None
+    nulls: Array = column.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def _column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: int | Array) -> _Column:
+    """Words of a column whose variable part would begin at `offset` of the row."""
+    root = data_type.root
+    if root == TypeRoot.BOOLEAN:
+        return _Column(_not_null(column.cast(pa.uint8()).fill_null(0).to_numpy().astype(np.uint32), None), _ZERO_WORD)
+    if root in _FIXED_DTYPES:
+        return _fixed_slot(_not_null(_values(column, _FIXED_DTYPES[root]), null))
+    if root in TIMESTAMP_ROOTS:
+        return _timestamp_column(column, data_type, null, offset)
+    if root == TypeRoot.DECIMAL:
+        if data_type.precision <= COMPACT_DECIMAL_PRECISION_MAX:
+            return _fixed_slot(_not_null(_values(column, "<i8", 2)[:, 0], null))
+        return _wide_decimal_column(column, null, offset)
+    return _string_column(column, null, offset)
+
+
+def _values(column: pa.Array, dtype: str, width: int = 1) -> Array:
+    """The value buffer of a fixed-width column: [n], or [n, width]. Values of nulls are undefined."""
+    values = np.frombuffer(column.buffers()[1], dtype)
+    values = values[column.offset * width : (column.offset + len(column)) * width]
+    return values if width == 1 else values.reshape(-1, width)
+
+
+def _not_null(values: Array, null: Array | None) -> Array:
+    """The values with zeros in place of nulls."""
+    return values if null is None else np.where(null, values.dtype.type(0), values)
+
+
+def _fixed_slot(values: Array) -> _Column:
+    """Slot of integers by their own width: the bytes beyond are zero, not the sign."""
+    if values.dtype.itemsize == 8:
+        return _Column(*_halves(values))
+    return _Column(values.view(f"<u{values.dtype.itemsize}").astype(np.uint32, copy=False), _ZERO_WORD)
+
+
+def _halves(values: Array) -> tuple[Array, Array]:
+    """Low and high words of 64-bit integers."""
+    words = np.ascontiguousarray(values).view("<u4")
+    return words[0::2], words[1::2]
+
+
+def _timestamp_column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: int | Array) -> _Column:
+    values = _not_null(_values(column, "<i8"), null)
+    nanos_per_unit = NANOS_PER_UNIT[column.type.unit]
+    nanos_of_milli: Array = _ZERO_WORD
+    if nanos_per_unit >= NANOS_PER_MILLI:
+        millis = values * (nanos_per_unit // NANOS_PER_MILLI)
+    else:
+        units_per_milli = NANOS_PER_MILLI // nanos_per_unit
+        millis = values // units_per_milli
+        nanos_of_milli = ((values - millis * units_per_milli) * nanos_per_unit).astype(np.uint32)
+    if data_type.precision <= COMPACT_TIMESTAMP_PRECISION_MAX:
+        return _Column(*_halves(millis))
+    return _Column(nanos_of_milli, np.atleast_1d(offset).astype(np.uint32), _halves(millis), 8)
+
+
+def _wide_decimal_column(column: pa.Array, null: Array | None, offset: int | Array) -> _Column:
+    """16 bytes each: the shortest two's complement, big endian, followed by zeros."""
+    pairs = _values(column, "<i8", 2)
+    low, high = _not_null(pairs[:, 0], null), _not_null(pairs[:, 1], null)
+    lengths = _minimal_lengths(low, high)
+    shift = ((16 - lengths) * 8).astype(np.uint64)
+    low_bits, high_bits = low.view(np.uint64), high.view(np.uint64)
+    # numpy gives 0 for shifts of 64 bits and more; differences below zero wrap to such shifts.
+    word = np.uint64(64)
+    shifted_high = high_bits << shift | low_bits >> (word - shift) | low_bits << (shift - word)
+    shifted_low = low_bits << shift
+    first, second = shifted_high.byteswap(), shifted_low.byteswap()
+    if null is not None:
+        lengths = np.where(null, 0, lengths)
+    return _Column(
+        lengths.astype(np.uint32), np.atleast_1d(offset).astype(np.uint32), (*_halves(first), *_halves(second)), 16
+    )
+
+
+def _minimal_lengths(low: Array, high: Array) -> Array:
+    """Bytes of the shortest two's complement of 128-bit integers, given as two int64 halves."""
+    sign = high >> 63
+    magnitude = np.stack([low ^ sign, high ^ sign], axis=1).view(np.uint8)
+    # One byte up to the highest that is not zero, and one more if that has no room for the sign.
+    top = 15 - np.argmax(magnitude[:, ::-1] != 0, axis=1)
+    top_byte = np.take_along_axis(magnitude, top[:, None], axis=1)[:, 0]
+    lengths: Array = np.where(top_byte == 0, 1, top + 1 + (top_byte >> 7))
+    return lengths
+
+
+# ── Strings ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _string_column(column: pa.Array, null: Array | None, offset: int | Array) -> _Column:
+    data, starts, lengths = _string_buffers(column, null)
+    # Reading eight bytes from any position touches up to two words.
+    words = np.zeros(len(data) // 8 + 3, np.uint64)
+    words.view(np.uint8)[: len(data)] = data
+    positions, shifts = starts >> 3, _shifts(starts)
+    heads = _shifted(words.take(positions), words.take(positions + 1), shifts) & _first_bytes(lengths)
+    inline = lengths <= INLINE_BYTES_MAX
+    mark = (0x80 + lengths).astype(np.uint64) << np.uint64(56)
+    place = lengths.astype(np.uint64) | np.asarray(offset).astype(np.uint64) << np.uint64(32)
+    slots = _not_null(np.where(inline, heads | mark, place), null)
+    stored = np.where(inline, 0, lengths)
+    return _Column(*_halves(slots), _Strings(words, starts, stored), (stored + 7) & ~7)
+
+
+def _shifts(starts: Array) -> Array:
+    """Bits by which eight bytes that begin at byte `starts` lie off the full words."""
+    return ((starts & 7) << 3).astype(np.uint64)
+
+
+def _shifted(current: Array, following: Array, shifts: Array) -> Array:
+    """Eight bytes that begin in the word `current`, `shifts` bits from its start, and end in `following`."""
+    # numpy gives 0 for a shift of 64 bits, which is right: nothing of `following` is needed then.
+    return current >> shifts | following << (np.uint64(64) - shifts)
+
+
+def _first_bytes(lengths: Array) -> Array:
+    """Masks that keep as many bytes of eight as the string still has."""
+    return _FIRST_BYTES.take(np.minimum(lengths, 8))
+
+
+def _string_buffers(column: pa.Array, null: Array | None) -> tuple[Array, Array, Array]:
+    """Bytes of a string or binary column; where each value starts in them, and its length (0 for nulls)."""
+    _, offsets_buffer, data_buffer = column.buffers()
+    large = column.type in _LARGE
+    offsets = np.frombuffer(offsets_buffer, "<i8" if large else "<i4")
+    offsets = offsets[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
+    offsets -= offsets[0]
+    return data, offsets[:-1], _not_null(np.diff(offsets), null)
+
+
+def _mix_strings(state: Array, strings: _Strings) -> Array:
+    """State after the variable parts of a string column, eight bytes of all rows at a time."""
+    steps = (strings.lengths + 7) >> 3
+    # remaining[s]: rows that have more than s steps.
+    remaining = len(steps) - np.cumsum(np.bincount(steps))
+    if remaining[0] == 0:
+        return state
+    state = np.broadcast_to(state, steps.shape).copy()
+    order = slice(None) if remaining[-2] == len(steps) else _longest_first(steps)[: remaining[0]]
+    ordered, starts, lengths = state[order], strings.starts[order], strings.lengths[order]
+    positions, shifts = starts >> 3, _shifts(starts)
+    following = strings.words.take(positions)
+    for step, count in enumerate(remaining[:-1].tolist()):
+        if count < SCALAR_ROWS_MAX:
+            _mix_rests(ordered[:count], strings.words, starts[:count] + 8 * step, lengths[:count] - 8 * step)
+            break
+        current, following = following[:count], strings.words.take(positions[:count] + (step + 1))
+        block = _shifted(current, following, shifts[:count])
+        if remaining[step + 1] < count:
+            block &= _first_bytes(lengths[:count] - 8 * step)
+        low, high = _halves(block)
+        ordered[:count] = _mix(_mix(ordered[:count], low), high)
+    state[order] = ordered
+    return state
+
+
+def _longest_first(steps: Array) -> Array:
+    """Positions of the rows by falling number of steps."""
+    keys = steps.max() - steps
+    # numpy has a radix sort for 16 bits; only a chunk with a string of half a megabyte goes without.
+    return np.argsort(keys.astype(np.uint16) if keys.max() < 1 << 16 else keys, kind="stable")
+
+
+def _mix_rests(state: Array, words: Array, starts: Array, lengths: Array) -> None:
+    """Mix what is left of a few strings into their `state`, one after the other."""
+    data = words.view(np.uint8)
+    for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+        rest = data[start : start + length].tobytes()
+        state[row] = _absorb(int(state[row]), rest.ljust(length + -length % 8, b"\0"))
+
+
+# ── Other bucket functions ──────────────────────────────────────────────────────────────────────
+
+
+def _mod_buckets(columns: Sequence[pa.Array], types: Sequence[DataType], bucket_count: int) -> npt.NDArray[np.int32]:
+    """Floor modulo of the one integer column; null counts as 0."""
+    if [_atomic(data_type).root for data_type in types] not in ([TypeRoot.INT], [TypeRoot.BIGINT]):
+        raise UnsupportedError("bucket-function.type = mod takes one bucket-key column of type INT or BIGINT")
+    atom = _atomic(types[0])
+    column = _plain(columns[0], atom)
+    values = _not_null(_values(column, _FIXED_DTYPES[atom.root]), _nulls(column))
+    return np.mod(values, bucket_count).astype(np.int32)
+
+
+def _hive_buckets(columns: Sequence[pa.Array], types: Sequence[DataType], bucket_count: int) -> npt.NDArray[np.int32]:
+    """Hive's bucket: the columns' Java hash codes as digits of base 31."""
+    atoms = [_atomic(data_type) for data_type in types]
+    hashes: Array = np.zeros(1, np.uint32)
+    for column, atom in zip(columns, atoms, strict=True):
+        hashes = hashes * np.uint32(31) + _hive_hashes(_plain(column, atom), atom)
+    return ((hashes & 0x7FFFFFFF) % np.uint32(bucket_count)).astype(np.int32)
+
+
+def _hive_hashes(column: pa.Array, data_type: AtomicType) -> Array:
+    """Java hash code of each value as uint32; null is 0."""
+    root, null = data_type.root, _nulls(column)
+    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        floats = column.to_numpy(zero_copy_only=False) if null is None else column.fill_null(0).to_numpy()
+        # -0.0 counts as 0, and Java has one bit pattern for NaN only.
+        floats = np.where(np.isnan(floats), floats.dtype.type(np.nan), floats + floats.dtype.type(0))
+        return _fold(floats.view(f"<i{floats.dtype.itemsize}"))
+    if root in _FIXED_DTYPES:
+        return _fold(_not_null(_values(column, _FIXED_DTYPES[root]), null))
+    if root == TypeRoot.BOOLEAN:
+        return _column(column, data_type, null, 0).low
+    if root == TypeRoot.DECIMAL:
+        # One Python step per distinct value: this rare combination does not earn 128-bit arithmetic.
+        distinct = column.dictionary_encode()
+        codes = np.array([_java_decimal_hash(value) for value in distinct.dictionary.to_pylist()] + [0], np.uint32)
+        positions: Array = distinct.indices.fill_null(len(codes) - 1).to_numpy()
+        return codes[positions]
+    if root in STRING_ROOTS | BINARY_ROOTS:
+        return _hive_string_hashes(*_string_buffers(column, null))
+    raise UnsupportedError(f"bucket-function.type = hive does not take columns of type {root}")
+
+
+def _fold(values: Array) -> Array:
+    """Java hash codes of integers: themselves, or the two halves of a long combined."""
+    if values.dtype.itemsize < 8:
+        return values.astype(np.int32).view(np.uint32)
+    low, high = _halves(values)
+    return low ^ high
+
+
+def _hive_string_hashes(data: Array, starts: Array, lengths: Array) -> Array:
+    """Sum of each value's signed bytes times falling powers of 31."""
+    hashes = np.zeros(len(lengths), np.uint32)
+    filled = np.flatnonzero(lengths)
+    if len(filled) == 0:
+        return hashes
+    starts, lengths = starts[filled], lengths[filled]
+    powers = np.full(int(lengths.max()), 31, np.uint32)
+    powers[0] = 1
+    powers = np.cumprod(powers, dtype=np.uint32)
+    # One element per byte: its value's position among the filled ones, and its own position in the value.
+    value = np.repeat(np.arange(len(filled)), lengths)
+    firsts = np.cumsum(lengths) - lengths
+    within = np.arange(len(value)) - firsts[value]
+    digits = data[starts[value] + within].view(np.int8).astype(np.int32).view(np.uint32)
+    hashes[filled] = np.add.reduceat(digits * powers[lengths[value] - 1 - within], firsts)
+    return hashes
+
+
+def _java_decimal_hash(value: Decimal | None) -> int:
+    """`BigDecimal.hashCode` of the number without trailing zeros behind the point, as an unsigned 32-bit integer."""
+    if not value:
+        return 0
+    sign, digits, exponent = value.as_tuple()
+    magnitude, scale = int("".join(map(str, digits))), -int(exponent)
+    while scale > 0 and magnitude % 10 == 0:
+        magnitude, scale = magnitude // 10, scale - 1
+    code = 0
+    for (word,) in struct.iter_unpack(">I", magnitude.to_bytes(16, "big")):
+        code = 31 * code + word
+    return 31 * (-code if sign else code) + scale & _MASK
