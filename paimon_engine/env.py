@@ -1,0 +1,79 @@
+"""What a task needs from the world: storage, a clock and fresh ids.
+
+Nothing with a connection travels to workers. They get an `EnvConfig`, plain values that pickle, and build their own
+`Env` once per process. With memory storage, a fake clock and seeded ids the whole engine is deterministic.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.storage import Storage, storage_for
+
+
+def now_ms() -> int:
+    """The current time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def new_id() -> str:
+    """A fresh UUID as text."""
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True)
+class Env:
+    """The world as a task sees it: `clock` gives epoch milliseconds, `new_id` a fresh UUID as text."""
+
+    storage: Storage
+    clock: Callable[[], int] = now_ms
+    new_id: Callable[[], str] = new_id
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """How to build an `Env` anywhere: an address, options, and where secrets are to be found.
+
+    `secrets` maps an option to the name of the environment variable that holds its value, so that no secret is ever
+    part of a job, a plan or a log. The variable must be set wherever tasks run.
+    """
+
+    address: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def build(self) -> Env:
+        """The `Env` of this configuration, one per process, store and options.
+
+        Raises: InvalidArgumentError if the environment variable of a secret is not set.
+        """
+        secrets = {option: _secret(option, variable) for option, variable in self.secrets.items()}
+        options = {**self.options, **secrets}
+        return _build(_store(self.address), tuple(sorted(options.items())))
+
+
+@lru_cache(maxsize=64)
+def _build(store: str, options: tuple[tuple[str, str], ...]) -> Env:
+    return Env(storage_for(store, dict(options)))
+
+
+def _store(address: str) -> str:
+    """Scheme and authority of an address, which all tables of one store share."""
+    scheme, separator, rest = address.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if separator else ""
+
+
+def _secret(option: str, variable: str) -> str:
+    value = os.environ.get(variable)
+    if value is None:
+        raise InvalidArgumentError(
+            f"The storage option {option} is to come from the environment variable {variable}, "
+            "which is not set in this process"
+        )
+    return value

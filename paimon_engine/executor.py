@@ -1,0 +1,278 @@
+"""Executor: the one door to where tasks run. Here: the protocol, its outcomes, and local threads.
+
+A task is a plain value; the work is a module-level function of `(env, task)`. A task that fails is a value too, so
+one bad bucket never takes the others down: the caller sees `Done | Failed` per task and decides.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine import errors
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import PaimonError
+
+T = TypeVar("T")
+R = TypeVar("R")
+Group = Callable[[pa.RecordBatch], pa.Array]
+"""Gives the group of every row of a batch: int32, no nulls."""
+
+BATCH_ROWS = 65_536
+"""Rows per batch handed to a group: larger batches cost more in fresh memory than they save in calls."""
+
+
+@dataclass(frozen=True)
+class Done(Generic[R]):
+    """A task that finished, with what its function returned."""
+
+    value: R
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task that raised: the error as text, since an exception object may not survive the way from a worker."""
+
+    kind: str
+    message: str
+    trace: str = field(repr=False)
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failed:
+        """The failure that stands for an exception."""
+        trace = "".join(traceback.format_exception(error))
+        return cls(type(error).__name__, str(error), trace)
+
+    def error(self) -> PaimonError:
+        """An exception to raise: of the same class if it is one of ours, else a PaimonError that names the class."""
+        kind = getattr(errors, self.kind, None)
+        if isinstance(kind, type) and issubclass(kind, PaimonError):
+            return kind(self.message)
+        return PaimonError(f"A task failed with {self.kind}: {self.message}\n{self.trace}")
+
+
+def values(outcomes: Iterable[Done[R] | Failed]) -> list[R]:
+    """The values of outcomes that must all be done. Raises: the error of the first that failed."""
+    found: list[R] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Failed):
+            raise outcome.error()
+        found.append(outcome.value)
+    return found
+
+
+def attempt(run: Callable[..., R], *arguments: object) -> Done[R] | Failed:
+    """Call a function and give its outcome as a value; an interrupt or exit passes through."""
+    try:
+        return Done(run(*arguments))
+    except Exception as error:  # noqa: BLE001 - whatever a task raises is its outcome
+        return Failed.of(error)
+
+
+class Executor(Protocol):
+    """Runs independent tasks somewhere.
+
+    - Outcomes come back in task order (map) or by ascending group (shuffle); one failure stops no other task.
+    - A task may run more than once, also at the same time: executors repeat tasks of lost workers. So a task only
+      writes new files under fresh names and returns what it wrote; only what is returned can be committed.
+    - KeyboardInterrupt and SystemExit pass through, after queued tasks are dropped.
+
+    Legal: `executor.map(rewrite, tasks, config=config)` with `rewrite` at the top level of a module.
+    Illegal: a lambda or method that closes over a `Table` or a `Storage`; it may not exist where the task runs.
+    """
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at the same time, as a hint for cutting work into tasks."""
+        ...
+
+    def map(
+        self,
+        run: Callable[[Env, T], R],
+        tasks: Sequence[T],
+        *,
+        config: EnvConfig,
+        on_done: Callable[[int], None] | None = None,
+    ) -> list[Done[R] | Failed]:
+        """Run every task; `on_done` hears, in the caller's thread, how many have ended so far.
+
+        Tasks and results are plain values that pickle.
+        """
+        ...
+
+    def shuffle(
+        self,
+        source: Any,
+        *,
+        group: Group,
+        run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
+        config: EnvConfig,
+    ) -> list[Done[R] | Failed]:
+        """Bring all rows of one group to one call of `run`, as a stream in the order of the source.
+
+        `run` may stop reading early. An error in `source` or `group` is raised: no group is whole then.
+        """
+        ...
+
+
+class LocalExecutor:
+    """Tasks in threads of this process. `env` replaces the Env that the configuration would build."""
+
+    def __init__(self, parallelism: int | None = None, *, env: Env | None = None, spill_bytes: int = 256 << 20) -> None:
+        self._parallelism = parallelism or os.cpu_count() or 1
+        self._env = env
+        self._spill_bytes = spill_bytes
+
+    @property
+    def parallelism(self) -> int:
+        """The number of threads."""
+        return self._parallelism
+
+    def map(
+        self,
+        run: Callable[[Env, T], R],
+        tasks: Sequence[T],
+        *,
+        config: EnvConfig,
+        on_done: Callable[[int], None] | None = None,
+    ) -> list[Done[R] | Failed]:
+        """Run every task in the pool; see `Executor.map`."""
+        env = self._env or config.build()
+        return self._all([(run, env, task) for task in tasks], on_done)
+
+    def shuffle(
+        self,
+        source: pa.Table | Iterable[pa.RecordBatch],
+        *,
+        group: Group,
+        run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
+        config: EnvConfig,
+    ) -> list[Done[R] | Failed]:
+        """Collect rows by group, spilling to temporary files, then run the groups; see `Executor.shuffle`."""
+        env = self._env or config.build()
+        batches = source.to_batches(max_chunksize=BATCH_ROWS) if isinstance(source, pa.Table) else source
+        with tempfile.TemporaryDirectory(prefix="paimon-shuffle-") as directory:
+            shelf = _Shelf(directory, self._spill_bytes)
+            for batch in batches:
+                for number, rows in _split(batch, group(batch)):
+                    shelf.add(number, rows)
+            return self._all([(run, env, number, shelf.batches(number)) for number in shelf.groups()], None)
+
+    def _all(self, calls: Sequence[tuple[Any, ...]], on_done: Callable[[int], None] | None) -> list[Done[Any] | Failed]:
+        """Make every call, in threads if there is more than one; outcomes in the order of the calls."""
+        if min(len(calls), self._parallelism) <= 1:
+            outcomes = []
+            for call in calls:
+                outcomes.append(attempt(*call))
+                if on_done:
+                    on_done(len(outcomes))
+            return outcomes
+        pool = ThreadPoolExecutor(min(len(calls), self._parallelism), thread_name_prefix="paimon")
+        try:
+            futures = [pool.submit(attempt, *call) for call in calls]
+            _follow(futures, on_done)
+            return [future.result() for future in futures]
+        finally:
+            # After an interrupt, running tasks end first: files must not appear behind a caller who cleans up.
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _follow(futures: Sequence[Future[Any]], on_done: Callable[[int], None] | None) -> None:
+    """Wait for all futures, telling progress; the first that raised (an interrupt) ends the waiting."""
+    pending = set(futures)
+    while pending:
+        ended, pending = wait(pending, return_when=FIRST_COMPLETED)
+        for future in ended:
+            future.result()
+        if on_done:
+            on_done(len(futures) - len(pending))
+
+
+def _split(batch: pa.RecordBatch, group: pa.Array) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each group in a batch, ascending by group, in the batch's order within a group."""
+    numbers = group.to_numpy()
+    if len(numbers) == 0:
+        return
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1))
+    rows = batch.take(pa.array(order)) if len(starts) > 1 else batch
+    for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
+        yield int(ordered[start]), rows.slice(start, end - start)
+
+
+class _Shelf:
+    """Batches by group, in arrival order; written to a file of its own whenever memory is full.
+
+    Invariant: a group's rows are its batches in `_files` in file order, followed by those in `_held`.
+    """
+
+    def __init__(self, directory: str, bytes_max: int) -> None:
+        self._directory = directory
+        self._bytes_max = bytes_max
+        self._held: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        self._held_bytes = 0
+        self._files: list[tuple[str, Mapping[int, range]]] = []
+
+    def add(self, group: int, rows: pa.RecordBatch) -> None:
+        """Append rows to a group."""
+        self._held[group].append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes > self._bytes_max:
+            self._spill()
+
+    def groups(self) -> list[int]:
+        """All groups, ascending."""
+        spilled = {group for _, groups in self._files for group in groups}
+        return sorted(spilled | self._held.keys())
+
+    def batches(self, group: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one group in arrival order, in batches of about `BATCH_ROWS`; each file is opened when met."""
+        return coalesce(self._pieces(group))
+
+    def _pieces(self, group: int) -> Iterator[pa.RecordBatch]:
+        for path, groups in self._files:
+            if group in groups:
+                with pa.memory_map(path) as file, pa.ipc.open_file(file) as reader:
+                    for index in groups[group]:
+                        yield reader.get_batch(index)
+        yield from self._held.get(group, ())
+
+    def _spill(self) -> None:
+        path = os.path.join(self._directory, f"{len(self._files)}.arrow")
+        groups: dict[int, range] = {}
+        first = 0
+        schema = next(iter(self._held.values()))[0].schema
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for group, held in sorted(self._held.items()):
+                pieces = list(coalesce(held))
+                for piece in pieces:
+                    writer.write_batch(piece)
+                groups[group] = range(first, first + len(pieces))
+                first += len(pieces)
+        self._files.append((path, groups))
+        self._held.clear()
+        self._held_bytes = 0
+
+
+def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows with small batches joined until they have `BATCH_ROWS` rows."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += len(batch)
+        if rows >= BATCH_ROWS:
+            yield pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)

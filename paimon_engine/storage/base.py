@@ -1,0 +1,101 @@
+"""Storage: the one door to where bytes live.
+
+A table is a set of immutable files, so very little is asked of a store: whole new files, *create if absent* for the
+few names that decide races (snapshots, schemas, tags), listing, and deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One file or directory.
+
+    `path` starts with the very text that was asked for, so it can be compared and passed back as it is.
+    Object stores have no directories: there a directory is a shared prefix, with `size_bytes` and `modified_ms` 0.
+    """
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+    is_dir: bool
+
+
+class Storage(Protocol):
+    """Files by full path; safe to use from many threads.
+
+    - Paths are full texts: `/lake/db.db/t/…`, `file:///lake/…`, `s3://bucket/…`. A trailing slash means nothing.
+      They are taken literally: no percent decoding, no wildcards.
+    - Parent directories are made when needed.
+    - Whatever the backend raises becomes `NotFoundError` or `StorageError`, with the cause attached.
+      Only the stream that `open` returns may raise `OSError` while it is read, as every file does.
+    - Reading after writing is consistent: nothing is cached between calls.
+
+    Legal: `if not storage.create(path, data): look_at(storage.read(path))`.
+    Illegal: `if not storage.exists(path): storage.overwrite(path, data)` - somebody may come between the two.
+    """
+
+    def read(self, path: str) -> bytes:
+        """The whole file. Raises: NotFoundError."""
+        ...
+
+    def open(self, path: str) -> BinaryIO:
+        """A seekable reader for random access, to be closed by the caller. Raises: NotFoundError."""
+        ...
+
+    def writer(self, path: str) -> BinaryIO:
+        """A context manager that writes a new file under a name nobody else uses.
+
+        The file is complete and durable when the `with` block ends; a block that fails leaves no file.
+        A process that dies inside the block may leave an unreferenced file for orphan clean-up.
+        Raises: StorageError if the name exists (where the store can tell without another request).
+        """
+        ...
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Create the file if it is absent: True if this call did, False if the name was taken.
+
+        Atomic: of several callers at most one gets True, and readers see all of `data` or no file, also when the
+        process or the machine dies half-way.
+        Raises: OutcomeUnknownError if the answer was lost, UnsupportedError if the store cannot do this.
+        """
+        ...
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Write the file whether or not it exists; readers see the old bytes or the new ones, never half.
+
+        The last writer wins, so this is for hints only.
+        """
+        ...
+
+    def exists(self, path: str) -> bool:
+        """True for a file, and for a directory that is there (object stores: that has anything in it)."""
+        ...
+
+    def stat(self, path: str) -> FileInfo:
+        """Size and time of one file or directory. Raises: NotFoundError."""
+        ...
+
+    def list(self, prefix: str) -> list[FileInfo]:
+        """The files and directories directly in a directory, sorted by path; [] if it is absent."""
+        ...
+
+    def walk(self, prefix: str) -> Iterator[FileInfo]:
+        """All files below a directory, at any depth, in no promised order; none if it is absent."""
+        ...
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files; those already gone are fine, so it may be repeated. Never deletes a directory."""
+        ...
+
+    def delete_dir(self, path: str) -> None:
+        """Remove an empty directory; does nothing if it is absent or not empty, or if the store has none."""
+        ...
+
+    def delete_tree(self, path: str) -> None:
+        """Delete a directory and everything below it; absent is fine."""
+        ...

@@ -1,0 +1,219 @@
+"""Local disk, by path or `file://` address; also any mounted file system that looks like one.
+
+Files are flushed to the disk before they become part of a table: a snapshot that survives a power cut must not
+name files that did not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from paimon_engine.errors import NotFoundError, StorageError
+from paimon_engine.storage.base import FileInfo
+from paimon_engine.storage.create import Publish, publish
+
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+
+
+class LocalStorage:
+    """`Storage` on local disk. `publish` gives a complete file its final name; see `create`."""
+
+    def __init__(self, publish: Publish = publish) -> None:
+        self._publish = publish
+
+    def read(self, path: str) -> bytes:
+        with _mapped(path), open(_local(path), "rb") as file:
+            return file.read()
+
+    def open(self, path: str) -> BinaryIO:
+        with _mapped(path):
+            # Arrow's own file reads without the interpreter lock and without a copy.
+            return cast("BinaryIO", pa.OSFile(_local(path), "rb"))
+
+    def writer(self, path: str) -> BinaryIO:
+        with _mapped(path):
+            return cast("BinaryIO", _NewFile(path))
+
+    def create(self, path: str, data: bytes) -> bool:
+        local = _local(path)
+        with _mapped(path):
+            temporary = _write_temporary(local, data)
+            try:
+                created = self._publish(temporary, local)
+            finally:
+                _remove(temporary)
+            if created:
+                _sync_directory(os.path.dirname(local))
+            return created
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        local = _local(path)
+        with _mapped(path):
+            temporary = _write_temporary(local, data)
+            try:
+                os.replace(temporary, local)
+            except OSError:
+                _remove(temporary)
+                raise
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(_local(path))
+
+    def stat(self, path: str) -> FileInfo:
+        with _mapped(path):
+            return _info(path.rstrip("/"), os.stat(_local(path)))
+
+    def list(self, prefix: str) -> list[FileInfo]:
+        with _mapped(prefix):
+            return sorted(_children(prefix.rstrip("/")), key=lambda info: info.path)
+
+    def walk(self, prefix: str) -> Iterator[FileInfo]:
+        for info in self.list(prefix):
+            if info.is_dir:
+                yield from self.walk(info.path)
+            else:
+                yield info
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with _mapped(path):
+                _remove(_local(path))
+
+    def delete_dir(self, path: str) -> None:
+        # Not empty, absent, or not ours to remove: all mean that the directory stays, which is what was asked.
+        with contextlib.suppress(OSError):
+            os.rmdir(_local(path))
+
+    def delete_tree(self, path: str) -> None:
+        with _mapped(path), contextlib.suppress(*_ABSENT):
+            shutil.rmtree(_local(path))
+
+
+class _NewFile(io.BufferedIOBase):
+    """A file being written: kept and flushed to the disk when closed, deleted when its `with` block fails."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        os.makedirs(os.path.dirname(_local(path)), exist_ok=True)
+        self._file = open(_local(path), "xb", buffering=1 << 20)  # noqa: SIM115 - closed by `close`
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        with _mapped(self._path):
+            return self._file.write(cast("bytes", data))
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        if not self._file.closed:
+            with _mapped(self._path):
+                self._file.flush()
+
+    def close(self) -> None:
+        if not self._file.closed:
+            with _mapped(self._path):
+                try:
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
+                finally:
+                    self._file.close()
+        super().close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            try:
+                self.close()
+            except StorageError:
+                _remove(_local(self._path))
+                raise
+            return
+        with contextlib.suppress(OSError):
+            self._file.close()
+        _remove(_local(self._path))
+
+
+def _local(path: str) -> str:
+    """The path that the operating system knows: without the scheme, made absolute."""
+    if path.startswith("file://"):
+        path = path[len("file://") :]
+    elif path.startswith("file:"):
+        path = path[len("file:") :]
+    return os.path.abspath(path)
+
+
+def _info(path: str, found: os.stat_result) -> FileInfo:
+    is_dir = stat.S_ISDIR(found.st_mode)
+    return FileInfo(path, 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000, is_dir)
+
+
+def _children(prefix: str) -> Iterator[FileInfo]:
+    try:
+        entries = os.scandir(_local(prefix))
+    except _ABSENT:
+        return
+    with entries:
+        for entry in entries:
+            # A file may go between the listing and the look at it; then it is simply not there.
+            with contextlib.suppress(FileNotFoundError):
+                yield _info(f"{prefix}/{entry.name}", entry.stat())
+
+
+def _write_temporary(local: str, data: bytes) -> str:
+    """Write complete, flushed bytes beside `local` and return the name; hidden, so nobody takes it for a file."""
+    directory, name = os.path.split(local)
+    os.makedirs(directory, exist_ok=True)
+    temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        _remove(temporary)
+        raise
+    return temporary
+
+
+def _sync_directory(directory: str) -> None:
+    """Flush a new name to the disk; not every system can open a directory, and those that cannot need not."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _remove(local: str) -> None:
+    with contextlib.suppress(*_ABSENT):
+        os.unlink(local)
+
+
+@contextlib.contextmanager
+def _mapped(path: str) -> Iterator[None]:
+    """Turn the errors of the operating system into ours."""
+    try:
+        yield
+    except _ABSENT as error:
+        raise NotFoundError(f"No such file: {path}") from error
+    except OSError as error:
+        raise StorageError(f"{path}: {error}") from error

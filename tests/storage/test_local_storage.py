@@ -1,0 +1,101 @@
+"""What only local disks can get wrong: races between processes, half files, leftovers."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import threading
+
+import pytest
+
+from paimon_engine.errors import NotFoundError, StorageError
+from paimon_engine.storage import LocalStorage
+from paimon_engine.storage.create import publish_by_link, publish_by_rename
+
+SNAPSHOTS = 20
+
+
+def _race(directory: str, number: int, start, won) -> None:
+    storage = LocalStorage()
+    start.wait()
+    for snapshot in range(SNAPSHOTS):
+        if storage.create(f"{directory}/snapshot-{snapshot}", b"%d" % number * 1000):
+            won.put(snapshot)
+
+
+def test_of_two_processes_exactly_one_creates(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    start, won = context.Barrier(2), context.Queue()
+    racers = [context.Process(target=_race, args=(str(tmp_path), number, start, won)) for number in range(2)]
+    for racer in racers:
+        racer.start()
+
+    winners = sorted(won.get(timeout=30) for _ in range(SNAPSHOTS))
+    for racer in racers:
+        racer.join(timeout=30)
+
+    assert winners == list(range(SNAPSHOTS))
+    assert won.empty()
+    assert len(os.listdir(tmp_path)) == SNAPSHOTS
+
+
+@pytest.mark.parametrize("publish", [publish_by_link, publish_by_rename])
+def test_both_ways_to_publish_never_replace(tmp_path, publish):
+    storage = LocalStorage(publish=publish)
+
+    assert storage.create(str(tmp_path / "a"), b"first") is True
+    assert storage.create(str(tmp_path / "a"), b"second") is False
+    assert storage.read(str(tmp_path / "a")) == b"first"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path):
+    storage, data = LocalStorage(), b"x" * 3_000_000
+    seen: set[int] = set()
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.is_set():
+            try:
+                seen.add(len(storage.read(str(tmp_path / "hint"))))
+            except NotFoundError:
+                continue
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    storage.create(str(tmp_path / "hint"), data)
+    for _ in range(10):
+        storage.overwrite(str(tmp_path / "hint"), data)
+    stop.set()
+    watcher.join()
+
+    assert seen <= {len(data)}
+
+
+def test_a_failure_while_publishing_leaves_no_temporary_file(tmp_path):
+    def broken(temporary: str, final: str) -> bool:
+        raise OSError(errno.EIO, "disk on fire")
+
+    with pytest.raises(StorageError, match="disk on fire"):
+        LocalStorage(publish=broken).create(str(tmp_path / "a"), b"1")
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_directory_in_the_way_is_a_storage_error(tmp_path):
+    storage = LocalStorage()
+    (tmp_path / "d").mkdir()
+
+    for act in (storage.read, lambda path: storage.overwrite(path, b""), lambda path: storage.delete([path])):
+        with pytest.raises(StorageError, match=str(tmp_path / "d")):
+            act(str(tmp_path / "d"))
+    assert storage.create(str(tmp_path / "d"), b"") is False
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_all_spellings_of_a_local_path_mean_the_same_file(tmp_path, prefix):
+    (tmp_path / "a").write_bytes(b"1")
+
+    assert LocalStorage().read(f"{prefix}{tmp_path}/a") == b"1"
+    assert LocalStorage().list(f"{prefix}{tmp_path}")[0].path == f"{prefix}{tmp_path}/a"

@@ -1,0 +1,161 @@
+"""The local executor: outcomes in task order, failures as values, groups whole and in order."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
+from paimon_engine.executor import Done, Failed, LocalExecutor, values
+from paimon_engine.storage import MemoryStorage
+
+CONFIG = EnvConfig("memory://executor")
+
+
+def double_even(env: Env, task: int) -> int:
+    if task % 2:
+        raise NotFoundError(f"task {task}")
+    return task * 2
+
+
+def interrupt(env: Env, task: int) -> int:
+    if task == 1:
+        raise KeyboardInterrupt
+    return task
+
+
+def write_file(env: Env, task: str) -> str:
+    env.storage.create(f"memory://executor/{task}", task.encode())
+    return env.new_id()
+
+
+def group_of(batch: pa.RecordBatch) -> pa.Array:
+    return batch.column("g")
+
+
+def rows_of(env: Env, group: int, batches) -> list[int]:
+    if group == 3:
+        raise ValueError("group three")
+    return [value for batch in batches for value in batch.column("v").to_pylist()]
+
+
+def first_batch_rows(env: Env, group: int, batches) -> int:
+    return len(next(batches))
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_outcomes_are_in_task_order_and_a_failure_stops_no_other(parallelism):
+    outcomes = LocalExecutor(parallelism).map(double_even, range(9), config=CONFIG)
+
+    assert [outcome.value if isinstance(outcome, Done) else outcome.kind for outcome in outcomes] == [
+        value for task in range(0, 9, 2) for value in ([task * 2, "NotFoundError"] if task < 8 else [16])
+    ]
+    assert "double_even" in outcomes[1].trace
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_progress_is_told_in_the_callers_thread_up_to_all(parallelism):
+    heard: list[tuple[int, int]] = []
+
+    LocalExecutor(parallelism).map(
+        double_even, range(6), config=CONFIG, on_done=lambda done: heard.append((done, threading.get_ident()))
+    )
+
+    assert heard[-1][0] == 6
+    assert [done for done, _ in heard] == sorted({done for done, _ in heard})
+    assert {thread for _, thread in heard} == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_an_interrupt_passes_through(parallelism):
+    with pytest.raises(KeyboardInterrupt):
+        LocalExecutor(parallelism).map(interrupt, range(4), config=CONFIG)
+
+
+def test_no_tasks_no_outcomes():
+    assert LocalExecutor().map(double_even, [], config=CONFIG) == []
+
+
+def test_tasks_get_the_env_of_the_configuration():
+    LocalExecutor(2).map(write_file, ["a", "b"], config=CONFIG)
+
+    assert CONFIG.build().storage.read("memory://executor/b") == b"b"
+    assert CONFIG.build() is EnvConfig("memory://executor/other/table").build()
+
+
+def test_an_env_given_to_the_executor_replaces_the_configuration():
+    env = Env(MemoryStorage(), new_id=lambda: "fixed")
+
+    outcomes = LocalExecutor(env=env).map(write_file, ["only-here"], config=CONFIG)
+
+    assert outcomes == [Done("fixed")]
+    assert env.storage.exists("memory://executor/only-here")
+    assert not CONFIG.build().storage.exists("memory://executor/only-here")
+
+
+def test_failures_become_the_errors_they_were():
+    failed = Failed.of(NotFoundError("gone"))
+
+    assert isinstance(failed.error(), NotFoundError)
+    assert str(failed.error()) == "gone"
+    assert type(Failed.of(ValueError("odd")).error()) is PaimonError
+    assert "ValueError: odd" in str(Failed.of(ValueError("odd")).error())
+    assert pickle.loads(pickle.dumps(failed)) == failed
+    with pytest.raises(NotFoundError):
+        values([Done(1), failed])
+    assert values([Done(1), Done(2)]) == [1, 2]
+
+
+def test_a_secret_comes_from_the_environment_where_the_env_is_built(monkeypatch):
+    config = EnvConfig("memory://secret", secrets={"secret": "PAIMON_TEST_SECRET"})
+
+    with pytest.raises(InvalidArgumentError, match="PAIMON_TEST_SECRET"):
+        config.build()
+    monkeypatch.setenv("PAIMON_TEST_SECRET", "hush")
+
+    assert config.build() is config.build()
+    assert "hush" not in repr(config)
+
+
+def _table(rows: int = 20_000) -> pa.Table:
+    groups = np.random.default_rng(7).integers(0, 5, rows).astype(np.int32)
+    return pa.table({"g": groups, "v": np.arange(rows)})
+
+
+@pytest.mark.parametrize("spill_bytes", [0, 20_000, 1 << 30])
+def test_groups_arrive_whole_in_source_order_and_a_failing_group_stops_no_other(spill_bytes):
+    table = _table()
+    executor = LocalExecutor(2, spill_bytes=spill_bytes)
+
+    outcomes = executor.shuffle(table.to_batches(max_chunksize=1000), group=group_of, run=rows_of, config=CONFIG)
+
+    expected = [table.filter(pa.compute.field("g") == group)["v"].to_pylist() for group in range(5)]
+    assert outcomes[3].kind == "ValueError"
+    assert [outcomes[group].value for group in (0, 1, 2, 4)] == [expected[group] for group in (0, 1, 2, 4)]
+
+
+def test_a_group_may_stop_reading_early():
+    outcomes = LocalExecutor(2).shuffle(_table(), group=group_of, run=first_batch_rows, config=CONFIG)
+
+    assert all(isinstance(outcome, Done) for outcome in outcomes)
+
+
+def test_an_empty_source_has_no_groups():
+    empty = _table(0)
+
+    assert LocalExecutor().shuffle(empty, group=group_of, run=rows_of, config=CONFIG) == []
+    assert LocalExecutor().shuffle(empty.to_reader(), group=group_of, run=rows_of, config=CONFIG) == []
+
+
+def test_an_error_in_the_source_is_raised():
+    def source():
+        yield _table().to_batches()[0]
+        raise NotFoundError("source file")
+
+    with pytest.raises(NotFoundError, match="source file"):
+        LocalExecutor().shuffle(source(), group=group_of, run=rows_of, config=CONFIG)
