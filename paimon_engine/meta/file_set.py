@@ -1,0 +1,54 @@
+"""Folding manifest entries into the set of live files.
+
+A file is live when it was added and not removed since. A removal whose addition is not among the entries stays
+as a removal: its addition lies in an earlier manifest.
+
+Source: `FileEntry.mergeEntries` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from paimon_engine.errors import CorruptTableError
+from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry
+
+
+def merge_entries(entries: Iterable[ManifestEntry]) -> dict[FileIdentity, ManifestEntry]:
+    """What remains of the entries, applied in order; each file at most once.
+
+    Raises: CorruptTableError if a file is added twice.
+    """
+    merged: dict[FileIdentity, ManifestEntry] = {}
+    for entry in entries:
+        identity = entry.identity
+        present = merged.get(identity)
+        if entry.kind is FileKind.ADD:
+            if present is not None and present.kind is FileKind.ADD:
+                raise CorruptTableError(f"file {entry.file.name} of bucket {entry.bucket} is added twice without a removal")
+            merged[identity] = entry
+        elif present is not None and present.kind is FileKind.ADD:
+            del merged[identity]
+        else:
+            merged[identity] = entry
+    return merged
+
+
+def live_files(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """The entries of live files, in order of addition.
+
+    Raises: CorruptTableError if a removal has no addition before it.
+    """
+    merged = merge_entries(entries)
+    for entry in merged.values():
+        if entry.kind is FileKind.DELETE:
+            raise CorruptTableError(f"file {entry.file.name} of bucket {entry.bucket} is removed but was never added")
+    return list(merged.values())
+
+
+def by_bucket(entries: Iterable[ManifestEntry]) -> Mapping[tuple[bytes, int], list[ManifestEntry]]:
+    """Entries by (partition, bucket), in order of first occurrence."""
+    grouped: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        grouped.setdefault((entry.partition, entry.bucket), []).append(entry)
+    return grouped

@@ -1,0 +1,352 @@
+"""Manifests: which data files a commit added and removed, and what is known of each file.
+
+`ManifestEntry` ↔ a record of a manifest, `ManifestFile` ↔ a record of a manifest list. Records are read by field
+name; fields of later releases that the engine does not use survive in `DataFile.extras` when a file is upgraded.
+
+Source: `ManifestEntry`, `ManifestFileMeta`, `DataFileMeta` and their serializers in the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from paimon_engine.errors import CorruptTableError
+from paimon_engine.format.binary_row import EMPTY_ROW
+from paimon_engine.meta.stats import EMPTY_STATS, SimpleStats
+
+ENTRY_VERSION = 2
+MANIFEST_LIST_VERSION = 2
+
+
+class FileKind(IntEnum):
+    """Whether an entry adds or removes its file."""
+
+    ADD = 0
+    DELETE = 1
+
+
+class FileSource(IntEnum):
+    """Where a data file comes from."""
+
+    APPEND = 0
+    COMPACT = 1
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One data file and what its manifest entry says of it.
+
+    Keys are BinaryRow bytes of the trimmed primary key. `row_count` counts delete records too.
+    `creation_time_ms` is the writer's local wall clock taken as if it were UTC.
+    """
+
+    name: str
+    size_bytes: int
+    row_count: int
+    min_key: bytes = EMPTY_ROW
+    max_key: bytes = EMPTY_ROW
+    key_stats: SimpleStats = EMPTY_STATS
+    value_stats: SimpleStats = EMPTY_STATS
+    min_sequence_number: int = 0
+    max_sequence_number: int = 0
+    schema_id: int = 0
+    level: int = 0
+    extra_files: tuple[str, ...] = ()
+    creation_time_ms: int | None = None
+    delete_row_count: int | None = None
+    embedded_file_index: bytes | None = None
+    file_source: int | None = None
+    value_stats_columns: tuple[str, ...] | None = None
+    external_path: str | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def format(self) -> str:
+        """File format, from the extension."""
+        return self.name.rsplit(".", 1)[-1].lower()
+
+    def upgraded(self, level: int) -> DataFile:
+        """The same file at another level."""
+        return replace(self, level=level)
+
+
+class FileIdentity(NamedTuple):
+    """What makes two entries speak of the same file; the level is a part of it."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    name: str
+    extra_files: tuple[str, ...]
+    embedded_file_index: bytes | None
+    external_path: str | None
+
+
+@dataclass(frozen=True)
+class ManifestEntry:
+    """One change: a file added to, or removed from, a bucket of a partition."""
+
+    kind: FileKind
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    file: DataFile
+
+    @property
+    def identity(self) -> FileIdentity:
+        """Identity of the entry's file."""
+        file = self.file
+        return FileIdentity(
+            self.partition, self.bucket, file.level, file.name, file.extra_files, file.embedded_file_index, file.external_path
+        )
+
+
+@dataclass(frozen=True)
+class ManifestFile:
+    """One manifest, as its manifest list describes it."""
+
+    name: str
+    size_bytes: int
+    added_count: int
+    deleted_count: int
+    partition_stats: SimpleStats
+    schema_id: int
+
+
+# ── Avro schemas ────────────────────────────────────────────────────────────────────────────────
+
+_NAMESPACE = "org.apache.paimon.avro.generated"
+
+
+def _nullable(avro_type: Any) -> list[Any]:
+    return ["null", avro_type]
+
+
+def _optional(name: str, avro_type: Any) -> dict[str, Any]:
+    return {"name": name, "type": _nullable(avro_type), "default": None}
+
+
+def _stats_schema(name: str) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [
+            {"name": "_MIN_VALUES", "type": "bytes"},
+            {"name": "_MAX_VALUES", "type": "bytes"},
+            _optional("_NULL_COUNTS", {"type": "array", "items": _nullable("long")}),
+        ],
+    }
+
+
+def _record(fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": fields}
+
+
+def _required(*pairs: tuple[str, Any]) -> list[dict[str, Any]]:
+    return [{"name": name, "type": avro_type} for name, avro_type in pairs]
+
+
+MANIFEST_LIST_SCHEMA = _record(
+    _required(
+        ("_VERSION", "int"),
+        ("_FILE_NAME", "string"),
+        ("_FILE_SIZE", "long"),
+        ("_NUM_ADDED_FILES", "long"),
+        ("_NUM_DELETED_FILES", "long"),
+        ("_PARTITION_STATS", _stats_schema("record__PARTITION_STATS")),
+        ("_SCHEMA_ID", "long"),
+    )
+)
+
+# Fields of releases after 0.9: nullable, so that old and new readers both do without them.
+_LATER_FILE_FIELDS: Mapping[str, Any] = {
+    "_VALUE_STATS_COLS": {"type": "array", "items": "string"},
+    "_EXTERNAL_PATH": "string",
+    "_FIRST_ROW_ID": "long",
+    "_WRITE_COLS": {"type": "array", "items": "string"},
+    "_WRITE_COLS_SEQUENCES": {"type": "array", "items": "long"},
+}
+_EXTRA_FIELDS = ("_FIRST_ROW_ID", "_WRITE_COLS", "_WRITE_COLS_SEQUENCES")
+
+_FILE_SCHEMA = {
+    "type": "record",
+    "name": "record__FILE",
+    "fields": [
+        *_required(
+            ("_FILE_NAME", "string"),
+            ("_FILE_SIZE", "long"),
+            ("_ROW_COUNT", "long"),
+            ("_MIN_KEY", "bytes"),
+            ("_MAX_KEY", "bytes"),
+            ("_KEY_STATS", _stats_schema("record__FILE__KEY_STATS")),
+            ("_VALUE_STATS", _stats_schema("record__FILE__VALUE_STATS")),
+            ("_MIN_SEQUENCE_NUMBER", "long"),
+            ("_MAX_SEQUENCE_NUMBER", "long"),
+            ("_SCHEMA_ID", "long"),
+            ("_LEVEL", "int"),
+            ("_EXTRA_FILES", {"type": "array", "items": "string"}),
+        ),
+        _optional("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+        _optional("_DELETE_ROW_COUNT", "long"),
+        _optional("_EMBEDDED_FILE_INDEX", "bytes"),
+        _optional("_FILE_SOURCE", "int"),
+        *(_optional(name, avro_type) for name, avro_type in _LATER_FILE_FIELDS.items()),
+    ],
+}
+
+MANIFEST_SCHEMA = _record(
+    _required(
+        ("_VERSION", "int"),
+        ("_KIND", "int"),
+        ("_PARTITION", "bytes"),
+        ("_BUCKET", "int"),
+        ("_TOTAL_BUCKETS", "int"),
+        ("_FILE", _FILE_SCHEMA),
+    )
+)
+
+
+# ── records ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _stats_from(record: Mapping[str, Any]) -> SimpleStats:
+    counts = record.get("_NULL_COUNTS")
+    return SimpleStats(bytes(record["_MIN_VALUES"]), bytes(record["_MAX_VALUES"]), tuple(counts or ()))
+
+
+def _stats_to(stats: SimpleStats) -> dict[str, Any]:
+    return {"_MIN_VALUES": stats.min_values, "_MAX_VALUES": stats.max_values, "_NULL_COUNTS": list(stats.null_counts)}
+
+
+def _millis(value: Any) -> int | None:
+    """Epoch milliseconds of an Avro or ORC timestamp."""
+    if value is None or isinstance(value, int):
+        return value
+    assert isinstance(value, datetime)
+    delta = value.replace(tzinfo=None) - datetime(1970, 1, 1)  # noqa: DTZ001 - the stored value is a wall clock without a zone
+    return (delta.days * 86_400 + delta.seconds) * 1000 + delta.microseconds // 1000
+
+
+def file_from_record(record: Mapping[str, Any]) -> DataFile:
+    """Data file of the `_FILE` part of a manifest record."""
+    columns = record.get("_VALUE_STATS_COLS")
+    index = record.get("_EMBEDDED_FILE_INDEX")
+    return DataFile(
+        name=record["_FILE_NAME"],
+        size_bytes=record["_FILE_SIZE"],
+        row_count=record["_ROW_COUNT"],
+        min_key=bytes(record["_MIN_KEY"]),
+        max_key=bytes(record["_MAX_KEY"]),
+        key_stats=_stats_from(record["_KEY_STATS"]),
+        value_stats=_stats_from(record["_VALUE_STATS"]),
+        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
+        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
+        schema_id=record["_SCHEMA_ID"],
+        level=record["_LEVEL"],
+        extra_files=tuple(record.get("_EXTRA_FILES") or ()),
+        creation_time_ms=_millis(record.get("_CREATION_TIME")),
+        delete_row_count=record.get("_DELETE_ROW_COUNT"),
+        embedded_file_index=None if index is None else bytes(index),
+        file_source=record.get("_FILE_SOURCE"),
+        value_stats_columns=None if columns is None else tuple(columns),
+        external_path=record.get("_EXTERNAL_PATH"),
+        extras={name: record[name] for name in _EXTRA_FIELDS if record.get(name) is not None},
+    )
+
+
+def file_to_record(file: DataFile) -> dict[str, Any]:
+    """The `_FILE` part of a manifest record."""
+    columns = file.value_stats_columns
+    return {
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size_bytes,
+        "_ROW_COUNT": file.row_count,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": _stats_to(file.key_stats),
+        "_VALUE_STATS": _stats_to(file.value_stats),
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": file.level,
+        "_EXTRA_FILES": list(file.extra_files),
+        "_CREATION_TIME": file.creation_time_ms,
+        "_DELETE_ROW_COUNT": file.delete_row_count,
+        "_EMBEDDED_FILE_INDEX": file.embedded_file_index,
+        "_FILE_SOURCE": file.file_source,
+        "_VALUE_STATS_COLS": None if columns is None else list(columns),
+        "_EXTERNAL_PATH": file.external_path,
+        **{name: file.extras.get(name) for name in _EXTRA_FIELDS},
+    }
+
+
+def entry_from_record(record: Mapping[str, Any], path: str) -> ManifestEntry:
+    """Entry of a manifest record.
+
+    Raises: CorruptTableError naming `path`, also for the unreadable version 1.
+    """
+    try:
+        if record["_VERSION"] != ENTRY_VERSION:
+            raise CorruptTableError(f"{path}: manifest version {record['_VERSION']}, expected {ENTRY_VERSION}")
+        return ManifestEntry(
+            kind=FileKind(record["_KIND"]),
+            partition=bytes(record["_PARTITION"]),
+            bucket=record["_BUCKET"],
+            total_buckets=record["_TOTAL_BUCKETS"],
+            file=file_from_record(record["_FILE"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptTableError(f"{path}: no valid manifest entry: {error!r}") from error
+
+
+def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
+    """Manifest record of an entry."""
+    return {
+        "_VERSION": ENTRY_VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        "_FILE": file_to_record(entry.file),
+    }
+
+
+def manifest_file_from_record(record: Mapping[str, Any], path: str) -> ManifestFile:
+    """Manifest of a manifest-list record.
+
+    Raises: CorruptTableError naming `path`.
+    """
+    try:
+        return ManifestFile(
+            name=record["_FILE_NAME"],
+            size_bytes=record["_FILE_SIZE"],
+            added_count=record["_NUM_ADDED_FILES"],
+            deleted_count=record["_NUM_DELETED_FILES"],
+            partition_stats=_stats_from(record["_PARTITION_STATS"]),
+            schema_id=record["_SCHEMA_ID"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptTableError(f"{path}: no valid manifest list: {error!r}") from error
+
+
+def manifest_file_to_record(manifest: ManifestFile) -> dict[str, Any]:
+    """Manifest-list record of a manifest."""
+    return {
+        "_VERSION": MANIFEST_LIST_VERSION,
+        "_FILE_NAME": manifest.name,
+        "_FILE_SIZE": manifest.size_bytes,
+        "_NUM_ADDED_FILES": manifest.added_count,
+        "_NUM_DELETED_FILES": manifest.deleted_count,
+        "_PARTITION_STATS": _stats_to(manifest.partition_stats),
+        "_SCHEMA_ID": manifest.schema_id,
+    }
+
+
+def counts(entries: Sequence[ManifestEntry]) -> tuple[int, int]:
+    """How many entries add and how many remove."""
+    added = sum(entry.kind is FileKind.ADD for entry in entries)
+    return added, len(entries) - added

@@ -1,0 +1,76 @@
+"""Tags: a named snapshot that expiry leaves alone.
+
+A tag file is the snapshot's JSON; with a retention it has two keys more. Without one these keys are left out,
+since readers up to 0.7 fail on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
+
+_CREATE_TIME = "tagCreateTime"
+_TIME_RETAINED = "tagTimeRetained"
+_NAME_BYTES_MAX = 200
+"""File names end at 255 bytes on most stores; a tag needs room for its prefix and temporary names."""
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A named snapshot. `create_time` is a local wall clock; both times are None without a retention."""
+
+    name: str
+    snapshot: Snapshot
+    create_time: datetime | None = None
+    time_retained: timedelta | None = None
+
+
+def check_tag_name(name: str) -> None:
+    """Raises InvalidArgumentError if the name is blank, a number, or not a plain file name."""
+    if not name or not name.strip():
+        raise InvalidArgumentError("a tag needs a name; it is blank")
+    if name.strip().isdigit():
+        raise InvalidArgumentError(f"tag name {name!r} is a number and would hide the snapshot of that id; add a letter or dash")
+    if any(char in "/\\" or ord(char) < 32 or ord(char) == 127 for char in name) or name in (".", ".."):  # noqa: PLR2004 - ASCII control characters
+        raise InvalidArgumentError(f"tag name {name!r} must be a plain file name, without separators or control characters")
+    if len(name.encode()) > _NAME_BYTES_MAX:
+        raise InvalidArgumentError(f"tag name {name[:40]!r}… is longer than {_NAME_BYTES_MAX} bytes")
+
+
+def parse_tag(name: str, text: str | bytes, path: str) -> Tag:
+    """Tag of its file.
+
+    Raises: CorruptTableError naming `path`.
+    """
+    snapshot = parse_snapshot(text, path)
+    extras = dict(snapshot.extras)
+    created, retained = extras.pop(_CREATE_TIME, None), extras.pop(_TIME_RETAINED, None)
+    return Tag(
+        name=name,
+        snapshot=replace(snapshot, extras=extras),
+        create_time=None if created is None else _parse_time(created),
+        time_retained=None if retained is None else timedelta(seconds=float(retained)),
+    )
+
+
+def tag_to_json(tag: Tag) -> str:
+    """JSON text of the tag file."""
+    if tag.create_time is None or tag.time_retained is None:
+        return snapshot_to_json(tag.snapshot)
+    time = tag.create_time
+    parts: list[Any] = [time.year, time.month, time.day, time.hour, time.minute, time.second, time.microsecond * 1000]
+    extras = {**tag.snapshot.extras, _CREATE_TIME: parts, _TIME_RETAINED: tag.time_retained.total_seconds()}
+    return snapshot_to_json(replace(tag.snapshot, extras=extras))
+
+
+def _parse_time(value: Any) -> datetime:
+    """Java's `LocalDateTime` as Jackson writes it: an array that may end early, or ISO text."""
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    year, month, day, *rest = (int(part) for part in value)
+    hour, minute, second, nanos = (*rest, 0, 0, 0, 0)[:4]
+    return datetime(year, month, day, hour, minute, second, nanos // 1000)  # noqa: DTZ001 - a wall clock without a zone
