@@ -121,7 +121,8 @@ def buckets(
             return _mod_buckets(columns, types, bucket_count)
         case "hive":
             return _hive_buckets(columns, types, bucket_count)
-    raise InvalidArgumentError(f"bucket-function.type must be default, mod or hive, not {function!r}")
+        case _:
+            raise InvalidArgumentError(f"bucket-function.type must be default, mod or hive, not {function!r}")
 
 
 # ── Rows of words ───────────────────────────────────────────────────────────────────────────────
@@ -207,10 +208,10 @@ def _absorb(state: int, data: bytes) -> int:
 def _null_words(nulls: Sequence[Array | None]) -> list[Array]:
     """Row kind +I and null bits, as words: column i has bit i + 8."""
     words: list[Array] = [_ZERO_WORD] * (null_bits_size(len(nulls)) // 4)
-    for index, null in enumerate(nulls):
+    for bit, null in enumerate(nulls, start=8):
         if null is not None:
-            position, bit = divmod(index + 8, 32)
-            words[position] = words[position] | null.astype(np.uint32) << bit
+            position = bit // 32
+            words[position] = words[position] | null.astype(np.uint32) << bit % 32
     return words
 
 
@@ -308,9 +309,8 @@ def _wide_decimal_column(column: pa.Array, null: Array | None, offset: int | Arr
     low_bits, high_bits = low.view(np.uint64), high.view(np.uint64)
     # numpy gives 0 for shifts of 64 bits and more; differences below zero wrap to such shifts.
     word = np.uint64(64)
-    shifted_high = high_bits << shift | low_bits >> (word - shift) | low_bits << (shift - word)
-    shifted_low = low_bits << shift
-    first, second = shifted_high.byteswap(), shifted_low.byteswap()
+    first = (high_bits << shift | low_bits >> (word - shift) | low_bits << (shift - word)).byteswap()
+    second = (low_bits << shift).byteswap()
     if null is not None:
         lengths = np.where(null, 0, lengths)
     return _Column(

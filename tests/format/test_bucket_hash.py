@@ -141,7 +141,7 @@ def _example(text: str) -> Any:
     special = {"BOOLEAN": True, "FLOAT": -0.5, "DOUBLE": 2.5, "STRING": "a longer text", "BYTES": b"\xff" * 9}
     if head in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return -77_000_000_000
-    return Decimal("-12") if head == "DECIMAL" else special.get(head, 77)
+    return Decimal(-12) if head == "DECIMAL" else special.get(head, 77)
 
 
 def test_one_long_string_among_short_ones() -> None:

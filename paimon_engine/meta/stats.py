@@ -1,0 +1,318 @@
+"""Column statistics of data files: collected from batches or a Parquet footer, cut to size, stored in manifests.
+
+1. `StatsCollector` sees every batch of a file and keeps smallest value, largest value and null count per column.
+   `column_stats_from_parquet` takes the same from the footer of a written Parquet file.
+2. The column's stats mode drops or cuts them: `none`, `counts`, `truncate(n)`, `full`.
+3. `to_simple_stats` and `from_simple_stats` turn them into the record in a manifest and back.
+
+A missing smallest or largest value means *unknown*, not *all null* (that is: null count = row count). Both are missing
+for nested types, for FLOAT and DOUBLE columns with a NaN, and where cutting leaves no upper bound.
+FLOAT and DOUBLE bounds of zero are widened to −0.0 and 0.0, as Parquet does, since readers order these differently.
+
+Source: `SimpleColStatsCollector`, `TruncateSimpleColStatsCollector`, `StatsCollectorFactories`,
+`SimpleStatsConverter` of the Java library. Deliberate differences: bytes are cut like strings in every version, and an
+upper bound never ends in half of a surrogate pair.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.format.binary_row import EMPTY_ROW, decode_row, encode_row, internal_values
+from paimon_engine.types import STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """The statistics record of a manifest: two binary rows and the null counts, by column.
+
+    Either all columns are in it or none (`EMPTY_STATS`); which columns they are is said elsewhere in the entry.
+    """
+
+    min_values: bytes
+    max_values: bytes
+    null_counts: tuple[int | None, ...]
+
+
+_NANOS_PER_PARQUET_UNIT = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
+
+EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """Bounds of a column's values, as internal values, and its number of nulls; None where unknown."""
+
+    min: Any
+    max: Any
+    null_count: int | None
+
+
+UNKNOWN_STATS = ColumnStats(None, None, None)
+
+
+class StatsKind(StrEnum):
+    """How much is kept of a column's statistics."""
+
+    NONE = "none"
+    COUNTS = "counts"
+    TRUNCATE = "truncate"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class StatsMode:
+    """Value of a stats-mode option. `length` belongs to `truncate`: code points or bytes."""
+
+    kind: StatsKind
+    length: int = 0
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether smallest and largest values are kept."""
+        return self.kind in (StatsKind.TRUNCATE, StatsKind.FULL)
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.length})" if self.kind == StatsKind.TRUNCATE else str(self.kind)
+
+
+_TRUNCATE = re.compile(r"truncate\((\d+)\)", re.IGNORECASE)
+
+
+def parse_stats_mode(text: str) -> StatsMode:
+    """Mode of an option's text, in any case.
+
+    Raises: InvalidArgumentError naming the modes that exist.
+    """
+    match = _TRUNCATE.fullmatch(text.strip())
+    if match and int(match[1]) > 0:
+        return StatsMode(StatsKind.TRUNCATE, int(match[1]))
+    if text.strip().lower() in (StatsKind.NONE, StatsKind.COUNTS, StatsKind.FULL):
+        return StatsMode(StatsKind(text.strip().lower()))
+    raise InvalidArgumentError(f"stats mode must be none, counts, truncate(n) with n > 0, or full, not {text!r}")
+
+
+# ── Manifest records ────────────────────────────────────────────────────────────────────────────
+
+
+def to_simple_stats(types: Sequence[DataType], columns: Sequence[ColumnStats]) -> SimpleStats:
+    """Record for the statistics of these columns; without columns, `EMPTY_STATS`."""
+    return SimpleStats(
+        encode_row(types, [column.min for column in columns], reserve_null=False),
+        encode_row(types, [column.max for column in columns], reserve_null=False),
+        tuple(column.null_count for column in columns),
+    )
+
+
+def from_simple_stats(types: Sequence[DataType], stats: SimpleStats) -> list[ColumnStats]:
+    """Statistics of each column. Empty stats and null counts left out give unknowns.
+
+    Raises: CorruptTableError if the record has another number of columns than `types`.
+    """
+    if stats.min_values == EMPTY_ROW and stats.max_values == EMPTY_ROW:
+        bounds: Iterable[tuple[Any, Any]] = [(None, None)] * len(types)
+    else:
+        bounds = zip(decode_row(types, stats.min_values), decode_row(types, stats.max_values), strict=True)
+    null_counts = stats.null_counts or (None,) * len(types)
+    if len(null_counts) != len(types):
+        raise CorruptTableError(f"statistics: expected {len(types)} null counts, found {len(null_counts)}")
+    return [ColumnStats(low, high, count) for (low, high), count in zip(bounds, null_counts, strict=True)]
+
+
+# ── Cutting ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def apply_mode(stats: ColumnStats, mode: StatsMode) -> ColumnStats:
+    """What a mode keeps of exact statistics."""
+    match mode.kind:
+        case StatsKind.NONE:
+            return UNKNOWN_STATS
+        case StatsKind.COUNTS:
+            return ColumnStats(None, None, stats.null_count)
+        case StatsKind.FULL:
+            return stats
+        case StatsKind.TRUNCATE:
+            high = truncate_max(stats.max, mode.length)
+            low = None if high is None else truncate_min(stats.min, mode.length)
+            return ColumnStats(low, high, stats.null_count)
+
+
+def truncate_min(value: Any, length: int) -> Any:
+    """A lower bound of `value` with at most `length` code points or bytes; other values stay."""
+    return value[:length] if isinstance(value, str | bytes) else value
+
+
+def truncate_max(value: Any, length: int) -> Any:
+    """An upper bound of `value` with at most `length` code points or bytes, None if there is none; other values stay."""
+    if not isinstance(value, str | bytes) or len(value) <= length:
+        return value
+    for end in range(length, 0, -1):
+        successor = _next_character(value[end - 1]) if isinstance(value, str) else _next_byte(value[end - 1])
+        if successor is not None:
+            return value[: end - 1] + successor  # type: ignore[operator]  # both str or both bytes
+    return None
+
+
+def _next_character(character: str) -> str | None:
+    code = ord(character) + 1
+    # Surrogates have no UTF-8 form; the next character that has one is behind them.
+    return None if code > 0x10FFFF else chr(0xE000 if 0xD800 <= code <= 0xDFFF else code)
+
+
+def _next_byte(byte: int) -> bytes | None:
+    return None if byte == 0xFF else bytes([byte + 1])
+
+
+# ── Collecting ──────────────────────────────────────────────────────────────────────────────────
+
+
+class StatsCollector:
+    """Statistics of one file's columns, gathered batch by batch.
+
+    `modes[k]` and `types[k]` say for each column what is kept and how it is read; a column of mode `none` costs nothing.
+    """
+
+    def __init__(self, types: Sequence[DataType], modes: Sequence[StatsMode]) -> None:
+        assert len(types) == len(modes), (len(types), len(modes))
+        self._modes = tuple(modes)
+        self._columns = tuple(_Column(data_type) for data_type in types)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in a batch whose columns are those of the collector, in order."""
+        for index, (column, mode) in enumerate(zip(self._columns, self._modes, strict=True)):
+            if mode.kind != StatsKind.NONE:
+                column.add(batch.column(index), with_bounds=mode.has_bounds)
+
+    def finish(self) -> list[ColumnStats]:
+        """Statistics of all batches so far, as the modes keep them."""
+        return [apply_mode(column.stats(), mode) for column, mode in zip(self._columns, self._modes, strict=True)]
+
+
+class _Column:
+    """Running statistics of one column; bounds of each batch wait as Arrow scalars until they are asked for."""
+
+    def __init__(self, data_type: DataType) -> None:
+        self.data_type = data_type
+        self.is_float = isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+        self.null_count = 0
+        self.has_nan = False
+        self.bounds: list[pa.Scalar] = []
+
+    def add(self, array: pa.Array, *, with_bounds: bool) -> None:
+        self.null_count += array.null_count
+        if not with_bounds or self.has_nan or not isinstance(self.data_type, AtomicType):
+            return
+        if len(array) == array.null_count:
+            return
+        if self.is_float and _has_nan(array):
+            self.has_nan = True
+            self.bounds.clear()
+            return
+        bounds = pc.min_max(_comparable(array))
+        self.bounds += (bounds["min"], bounds["max"])
+
+    def stats(self) -> ColumnStats:
+        if not isinstance(self.data_type, AtomicType):
+            return UNKNOWN_STATS
+        if not self.bounds:
+            return ColumnStats(None, None, self.null_count)
+        bounds = internal_values(pa.array(self.bounds, self.bounds[0].type), self.data_type)
+        return _widened(min(bounds), max(bounds), self.null_count)
+
+
+def _comparable(array: pa.Array) -> pa.Array:
+    """The array in a form that Arrow's `min_max` takes."""
+    if pa.types.is_dictionary(array.type):
+        return array.dictionary_decode()
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.string())
+    return array.cast(pa.binary()) if pa.types.is_binary_view(array.type) else array
+
+
+def _has_nan(array: pa.Array) -> bool:
+    values = array.drop_null() if array.null_count else array
+    return bool(np.isnan(values.to_numpy(zero_copy_only=False)).any())
+
+
+def _widened(low: Any, high: Any, null_count: int | None) -> ColumnStats:
+    """Bounds with −0.0 and 0.0 for a FLOAT or DOUBLE bound of zero."""
+    if isinstance(low, float):
+        low, high = (low if low else -0.0), (high if high else 0.0)
+    return ColumnStats(low, high, null_count)
+
+
+# ── Parquet footers ─────────────────────────────────────────────────────────────────────────────
+
+
+def columns_with_nan(batch: pa.RecordBatch) -> frozenset[str]:
+    """Names of the FLOAT and DOUBLE columns in which the batch has a NaN."""
+    floating = (name for name, column in zip(batch.schema.names, batch.columns, strict=True) if _is_floating(column))
+    return frozenset(name for name in floating if _has_nan(batch.column(name)))
+
+
+def _is_floating(column: pa.Array) -> bool:
+    return bool(pa.types.is_floating(column.type))
+
+
+def column_stats_from_parquet(
+    metadata: pq.FileMetaData,
+    names: Sequence[str],
+    types: Sequence[DataType],
+    modes: Sequence[StatsMode],
+    *,
+    nan_columns: Collection[str],
+) -> list[ColumnStats]:
+    """Statistics of the named columns as a `StatsCollector` would give them, from the footer that the writer made.
+
+    `nan_columns` are all columns in which some batch had a NaN (`columns_with_nan`): Arrow's footers leave NaN out of
+    account, so bounds of these columns would be wrong. Bounds are also unknown where the footer has none for a row
+    group: Arrow drops those of values longer than 4 KiB, and a file may have been written without statistics.
+    """
+    schema = metadata.schema
+    # Only top-level columns without parts have their name as their path.
+    positions = {schema.column(index).path: index for index in range(len(schema))}
+    found = []
+    for name, data_type, mode in zip(names, types, modes, strict=True):
+        stats = UNKNOWN_STATS
+        if mode.kind != StatsKind.NONE and name in positions and isinstance(data_type, AtomicType):
+            stats = _footer_stats(metadata, positions[name], data_type)
+        if name in nan_columns:
+            stats = ColumnStats(None, None, stats.null_count)
+        found.append(apply_mode(stats, mode))
+    return found
+
+
+def _footer_stats(metadata: pq.FileMetaData, position: int, data_type: AtomicType) -> ColumnStats:
+    groups = [metadata.row_group(index).column(position).statistics for index in range(metadata.num_row_groups)]
+    if any(group is None or not group.has_null_count for group in groups):
+        return UNKNOWN_STATS
+    null_count = sum(group.null_count for group in groups)
+    filled = [group for group in groups if group.num_values > 0]
+    if not filled or not all(group.has_min_max for group in filled):
+        return ColumnStats(None, None, null_count)
+    values = [_footer_value(group, bound, data_type) for group in filled for bound in ("min", "max")]
+    return _widened(min(values), max(values), null_count)
+
+
+def _footer_value(group: pq.Statistics, bound: str, data_type: AtomicType) -> Any:
+    """Internal value of a row group's `min` or `max`."""
+    if data_type.root == TypeRoot.DECIMAL:
+        return getattr(group, bound)
+    value = getattr(group, f"{bound}_raw")
+    if data_type.root in STRING_ROOTS:
+        return value.decode()
+    if data_type.root in TIMESTAMP_ROOTS:
+        unit = json.loads(group.logical_type.to_json())["timeUnit"]
+        return value * _NANOS_PER_PARQUET_UNIT[unit]
+    return value
