@@ -6,12 +6,13 @@
 3. `to_simple_stats` and `from_simple_stats` turn them into the record in a manifest and back.
 
 A missing smallest or largest value means *unknown*, not *all null* (that is: null count = row count). Both are missing
-for nested types, for FLOAT and DOUBLE columns with a NaN, and where cutting leaves no upper bound.
+for nested types, for BINARY types (the Java library never collects these either), for FLOAT and DOUBLE columns with a
+NaN, and where cutting leaves no upper bound. Nested types have no null count either.
 FLOAT and DOUBLE bounds of zero are widened to −0.0 and 0.0, as Parquet does, since readers order these differently.
 
 Source: `SimpleColStatsCollector`, `TruncateSimpleColStatsCollector`, `StatsCollectorFactories`,
-`SimpleStatsConverter` of the Java library. Deliberate differences: bytes are cut like strings in every version, and an
-upper bound never ends in half of a surrogate pair.
+`SimpleStatsConverter` of the Java library. Deliberate differences: an upper bound never ends in half of a surrogate
+pair, and timestamps of more than 6 digits have bounds in Parquet files too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.format.binary_row import EMPTY_ROW, decode_row, encode_row, internal_values
-from paimon_engine.types import STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
+from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ class _Column:
 
     def add(self, array: pa.Array, *, with_bounds: bool) -> None:
         self.null_count += array.null_count
-        if not with_bounds or self.has_nan or not isinstance(self.data_type, AtomicType):
+        if not with_bounds or self.has_nan or not _is_ordered(self.data_type):
             return
         if len(array) == array.null_count:
             return
@@ -231,13 +232,16 @@ class _Column:
         return _widened(min(bounds), max(bounds), self.null_count)
 
 
+def _is_ordered(data_type: DataType) -> bool:
+    """Whether columns of the type have bounds."""
+    return isinstance(data_type, AtomicType) and data_type.root not in BINARY_ROOTS
+
+
 def _comparable(array: pa.Array) -> pa.Array:
     """The array in a form that Arrow's `min_max` takes."""
     if pa.types.is_dictionary(array.type):
         return array.dictionary_decode()
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.string())
-    return array.cast(pa.binary()) if pa.types.is_binary_view(array.type) else array
+    return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array
 
 
 def _has_nan(array: pa.Array) -> bool:
@@ -299,7 +303,7 @@ def _footer_stats(metadata: pq.FileMetaData, position: int, data_type: AtomicTyp
         return UNKNOWN_STATS
     null_count = sum(group.null_count for group in groups)
     filled = [group for group in groups if group.num_values > 0]
-    if not filled or not all(group.has_min_max for group in filled):
+    if not filled or not _is_ordered(data_type) or not all(group.has_min_max for group in filled):
         return ColumnStats(None, None, null_count)
     values = [_footer_value(group, bound, data_type) for group in filled for bound in ("min", "max")]
     return _widened(min(values), max(values), null_count)
