@@ -475,9 +475,7 @@ def _hive_string_hashes(data: Array, starts: Array, lengths: Array) -> Array:
     if len(filled) == 0:
         return hashes
     starts, lengths = starts[filled], lengths[filled]
-    powers = np.full(int(lengths.max()), 31, np.uint32)
-    powers[0] = 1
-    powers = np.cumprod(powers, dtype=np.uint32)
+    powers = np.power(np.uint32(31), np.arange(lengths.max(), dtype=np.uint32))
     # One element per byte: its value's position among the filled ones, and its own position in the value.
     value = np.repeat(np.arange(len(filled)), lengths)
     firsts = np.cumsum(lengths) - lengths

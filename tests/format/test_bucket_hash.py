@@ -239,6 +239,20 @@ def test_hive_combines_columns_with_31() -> None:
     assert [(5 * 31 + 69609650) % 1000, 69609650 % 1000, 62, 93] == found.tolist()
 
 
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=40)), min_size=1))
+def test_hive_hashes_of_bytes_equal_those_taken_byte_by_byte(values: list[bytes | None]) -> None:
+    def code(value: bytes | None) -> int:
+        result = 0
+        for byte in value or b"":
+            result = (31 * result + (byte - 256 if byte > 127 else byte)) & 0xFFFFFFFF
+        return result
+
+    found = buckets([pa.array(values, pa.binary())], parse_types("BYTES"), 97, function="hive")
+
+    assert [(code(value) & 0x7FFFFFFF) % 97 for value in values] == found.tolist()
+
+
 def test_unknown_bucket_functions_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="bucket-function.type"):
         buckets([pa.array([1])], parse_types("BIGINT"), 4, function="other")
