@@ -245,17 +245,17 @@ class TableOptions:
     @property
     def commit_timeout_ms(self) -> int | None:
         """Total time for the retries of a commit; None is unbounded."""
-        return self._duration("commit.timeout")
+        return self._duration("commit.timeout", 0) if "commit.timeout" in self.raw else None
 
     @property
     def commit_min_retry_wait_ms(self) -> int:
         """Wait before the first retry of a commit."""
-        return self._duration("commit.min-retry-wait") or 10
+        return self._duration("commit.min-retry-wait", 10)
 
     @property
     def commit_max_retry_wait_ms(self) -> int:
         """Upper bound of the wait between retries of a commit."""
-        return self._duration("commit.max-retry-wait") or 10_000
+        return self._duration("commit.max-retry-wait", 10_000)
 
     @property
     def dynamic_partition_overwrite(self) -> bool:
@@ -276,8 +276,7 @@ class TableOptions:
     @property
     def snapshot_time_retained_ms(self) -> int:
         """Age below which a snapshot is left unless there are too many."""
-        stored = self._duration("snapshot.time-retained")
-        return 3_600_000 if stored is None else stored
+        return self._duration("snapshot.time-retained", 3_600_000)
 
     @property
     def snapshot_expire_limit(self) -> int:
@@ -330,9 +329,9 @@ class TableOptions:
         text = self.raw.get(key)
         return default if text is None else self._named(key, parse_size_bytes, text)
 
-    def _duration(self, key: str) -> int | None:
+    def _duration(self, key: str, default_ms: int) -> int:
         text = self.raw.get(key)
-        return None if text is None else self._named(key, parse_duration_ms, text)
+        return default_ms if text is None else self._named(key, parse_duration_ms, text)
 
     @staticmethod
     def _named(key: str, parse: Callable[[str], int], text: str) -> int:

@@ -28,7 +28,7 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
     """
     try:
         if data.startswith(b"Obj\x01"):
-            return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]
+            return list(fastavro.reader(io.BytesIO(data)))
         if data.startswith(b"ORC"):
             return list(po.ORCFile(pa.BufferReader(data)).read().to_pylist())
         if data.startswith(b"PAR1"):

@@ -1,0 +1,1 @@
+"""One table: finding its snapshots and manifests, reading and writing its files, committing, deleting safely."""

@@ -1,0 +1,307 @@
+"""Commit: turn commit messages into the next snapshot, exactly once.
+
+Each try:
+
+1. Read the latest snapshot. If a newer one carries our user, identifier and kind, we are done: an earlier try
+   succeeded although its answer was lost, or another attempt of the same job was faster.
+2. Work out the changes, for an overwrite from what is live now; check that removed files are still there.
+   A conflict is an answer, not an error: the caller plans again.
+3. Write the manifests and create `snapshot-<n+1>` if absent. Created: done. Taken: look whether it is ours after
+   all (a store's client may have repeated a request that had succeeded), else try again.
+   Unknown: delete nothing; the next try finds out.
+
+Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library. Difference: metadata of a lost try is deleted
+at once, and a snapshot is recognised as ours by its delta list, whose name is unique to the try.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tenacity
+
+from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.meta.conflict import BucketConflict, find_conflicts
+from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+    parse_snapshot,
+    snapshot_to_json,
+)
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.handle import TableHandle, latest_schema_id
+from paimon_engine.table.manifest_merge import merge_manifests
+from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
+from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, snapshots_of_user, write_hint
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The changes are in `snapshot`.
+
+    `by_other_attempt` is true when another attempt under the same user and identifier made that snapshot: the files
+    of this attempt's messages are then in no snapshot, and the caller should delete them. `lost_races` counts tries.
+    """
+
+    snapshot: Snapshot
+    by_other_attempt: bool = False
+    lost_races: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Nothing was committed: these buckets changed since the messages were prepared."""
+
+    conflicts: tuple[BucketConflict, ...]
+    snapshot_id: int
+
+
+@dataclass(frozen=True)
+class OverwriteScope:
+    """Which partitions an overwrite empties: exactly `partitions` if given, else those whose values equal `spec`.
+
+    `spec` maps partition columns to internal values; an empty one means the whole table.
+    """
+
+    partitions: frozenset[bytes] | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+    def covers(self, table: TableHandle, partition: bytes) -> bool:
+        """Whether the overwrite empties that partition."""
+        if self.partitions is not None:
+            return partition in self.partitions
+        if not self.spec:
+            return True
+        columns = table.schema.partition_type
+        values = dict(zip(columns.names, decode_row([item.type for item in columns], partition), strict=True))
+        return all(values[name] == value for name, value in self.spec.items())
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """What to commit, and under whose name.
+
+    `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
+    `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
+    name is fresh.
+    """
+
+    messages: Sequence[CommitMessage]
+    kind: CommitKind
+    commit_user: str
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    overwrite: OverwriteScope | None = None
+    watermark: int | None = None
+    properties: Mapping[str, str] | None = None
+    checked_up_to: int | None = None
+
+
+def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
+    """Makes the next snapshot out of the request's messages; atomic, and safe to repeat.
+
+    Raises: ConflictError after too many lost races; OutcomeUnknownError if the store never said whether the last try
+    succeeded; StorageError.
+    """
+    return _Commit(table, request).run()
+
+
+class _Lost(Exception):
+    """Somebody else made the snapshot, or we do not know: try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A try whose snapshot may exist."""
+
+    snapshot: Snapshot
+    writer: MetadataWriter
+
+
+class _Commit:
+    def __init__(self, table: TableHandle, request: CommitRequest) -> None:
+        self._table = table
+        self._request = request
+        self._checked_up_to = request.checked_up_to
+        self._unknown: list[_Try] = []
+        self._own_delta_lists: set[str] = set()
+        self._lost_races = 0
+
+    def run(self) -> Committed | Conflict:
+        options = self._table.options
+        limits: list[tenacity.stop.stop_base] = [tenacity.stop_after_attempt(options.commit_max_retries + 1)]
+        if options.commit_timeout_ms is not None:
+            limits.append(tenacity.stop_after_delay(options.commit_timeout_ms / 1000))
+        first = options.commit_min_retry_wait_ms / 1000
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_any(*limits),
+            wait=tenacity.wait_exponential(multiplier=first, max=options.commit_max_retry_wait_ms / 1000)
+            + tenacity.wait_random(0, first / 5),
+            retry=tenacity.retry_if_exception_type(_Lost),
+        )
+        try:
+            return retrying(self._attempt)
+        except tenacity.RetryError as error:
+            return self._after_last_try(error)
+
+    def _after_last_try(self, error: tenacity.RetryError) -> Committed:
+        latest = latest_snapshot(self._table)
+        done = self._already_done(latest)
+        if done is not None:
+            return done
+        if self._unknown:
+            path = self._table.paths.snapshot(self._unknown[-1].snapshot.id)
+            raise OutcomeUnknownError(
+                f"the store never confirmed {path}; look whether it exists before committing again"
+            ) from error
+        raise ConflictError(
+            f"{self._table.paths.root}: others committed first in {self._lost_races} tries; "
+            "raise 'commit.max-retries' or 'commit.max-retry-wait', or run again"
+        ) from error
+
+    # ── one try ─────────────────────────────────────────────────────────────────────────────────
+
+    def _attempt(self) -> Committed | Conflict:
+        latest = latest_snapshot(self._table)
+        done = self._already_done(latest)
+        if done is not None:
+            return done
+        if self._checked_up_to is None:
+            self._checked_up_to = latest.id if latest else 0
+        writer = MetadataWriter(self._table)
+        try:
+            prepared = self._prepare(latest, writer)
+        except NotFoundError as error:
+            writer.take_back()
+            if latest is not None and latest_snapshot_id(self._table) != latest.id:
+                raise _Lost from error  # the snapshot that we built on has expired meanwhile
+            raise
+        except BaseException:
+            writer.take_back()
+            raise
+        if isinstance(prepared, Conflict):
+            return prepared
+        return self._publish(prepared, writer)
+
+    def _already_done(self, latest: Snapshot | None) -> Committed | None:
+        if latest is None or self._checked_up_to is None or latest.id <= self._checked_up_to:
+            return None
+        request = self._request
+        for snapshot in snapshots_of_user(self._table, request.commit_user, newer_than=self._checked_up_to):
+            if snapshot.commit_identifier == request.commit_identifier and snapshot.commit_kind == request.kind:
+                return self._finish(snapshot)
+        return None
+
+    def _publish(self, snapshot: Snapshot, writer: MetadataWriter) -> Committed:
+        path = self._table.paths.snapshot(snapshot.id)
+        storage = self._table.env.storage
+        try:
+            created = storage.create(path, snapshot_to_json(snapshot).encode())
+        except OutcomeUnknownError as error:
+            self._unknown.append(_Try(snapshot, writer))
+            raise _Lost from error
+        if created:
+            write_hint(self._table, self._table.paths.latest_hint, snapshot.id)
+            if snapshot.id == 1:
+                write_hint(self._table, self._table.paths.earliest_hint, 1)
+            return self._finish(snapshot)
+        try:
+            there = parse_snapshot(storage.read(path), path)
+        except NotFoundError as error:
+            # Taken a moment ago and expired already: it cannot have been ours, which would be the newest.
+            writer.take_back()
+            raise _Lost from error
+        if there.delta_manifest_list in self._own_delta_lists:
+            return self._finish(there)
+        writer.take_back()
+        self._lost_races += 1
+        logger.debug("lost the race for snapshot %d", snapshot.id)
+        raise _Lost
+
+    def _finish(self, snapshot: Snapshot) -> Committed:
+        """Deletes the metadata of unknown tries that certainly failed: their id belongs to another snapshot."""
+        for item in self._unknown:
+            if item.snapshot.id <= snapshot.id and item.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
+                item.writer.take_back()
+        ours = snapshot.delta_manifest_list in self._own_delta_lists
+        logger.info("committed snapshot %d: %s by %s", snapshot.id, snapshot.commit_kind, snapshot.commit_user)
+        return Committed(snapshot, by_other_attempt=not ours, lost_races=self._lost_races)
+
+    # ── what the snapshot holds ─────────────────────────────────────────────────────────────────
+
+    def _prepare(self, latest: Snapshot | None, writer: MetadataWriter) -> Snapshot | Conflict:
+        changes = self._changes(latest)
+        if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE) and latest is not None:
+            conflicts = self._conflicts(latest, changes)
+            if conflicts:
+                return Conflict(tuple(conflicts), latest.id)
+        previous = snapshot_manifests(self._table, latest) if latest else []
+        base_list, base_size = writer.manifest_list(merge_manifests(self._table, previous, writer))
+        delta_list, delta_size = writer.manifest_list(writer.manifests(changes))
+        self._own_delta_lists.add(delta_list)
+        delta_rows = sum(_signed_rows(entry) for entry in changes)
+        schema_id = latest_schema_id(self._table.env, self._table.paths)
+        assert schema_id is not None
+        return Snapshot(
+            id=latest.id + 1 if latest else 1,
+            schema_id=schema_id,
+            base_manifest_list=base_list,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_list,
+            delta_manifest_list_size=delta_size,
+            commit_user=self._request.commit_user,
+            commit_identifier=self._request.commit_identifier,
+            commit_kind=self._request.kind,
+            time_ms=self._table.env.clock(),
+            total_record_count=(latest.total_record_count or 0 if latest else 0) + delta_rows,
+            delta_record_count=delta_rows,
+            changelog_record_count=0,
+            index_manifest=latest.index_manifest if latest else None,
+            watermark=_newer(self._request.watermark, latest.watermark if latest else None),
+            statistics=latest.statistics if latest and latest.schema_id == schema_id else None,
+            extras=self._extras(latest),
+        )
+
+    def _extras(self, latest: Snapshot | None) -> dict[str, Any]:
+        # 0.9 fails on a missing map of log offsets; later releases ignore it.
+        extras: dict[str, Any] = {"logOffsets": {}}
+        if latest is not None and "nextRowId" in latest.extras:
+            extras["nextRowId"] = latest.extras["nextRowId"]
+        if self._request.properties:
+            extras["properties"] = dict(self._request.properties)
+        return extras
+
+    def _changes(self, latest: Snapshot | None) -> list[ManifestEntry]:
+        entries = [entry for message in self._request.messages for entry in message.entries()]
+        scope = self._request.overwrite
+        if scope is None:
+            return entries
+        replaced = [entry for entry in live_entries(self._table, latest) if scope.covers(self._table, entry.partition)]
+        removals = [ManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.total_buckets, e.file) for e in replaced]
+        return [*removals, *entries]
+
+    def _conflicts(self, latest: Snapshot, changes: Sequence[ManifestEntry]) -> list[BucketConflict]:
+        partitions = {entry.partition for entry in changes}
+        schema = self._table.schema
+        return find_conflicts(
+            live_entries(self._table, latest, partitions),
+            changes,
+            key_type=schema.key_type if schema.primary_keys else None,
+            overwrite=self._request.kind is CommitKind.OVERWRITE,
+        )
+
+
+def _signed_rows(entry: ManifestEntry) -> int:
+    return entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
+
+
+def _newer(left: int | None, right: int | None) -> int | None:
+    known = [value for value in (left, right) if value is not None]
+    return max(known, default=None)

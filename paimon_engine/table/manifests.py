@@ -1,0 +1,209 @@
+"""Reading and writing manifests, manifest lists and index manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+from paimon_engine.errors import CorruptTableError, NotFoundError
+from paimon_engine.format.avro import read_records, write_records
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.manifest import (
+    MANIFEST_LIST_SCHEMA,
+    MANIFEST_SCHEMA,
+    ManifestEntry,
+    ManifestFile,
+    counts,
+    entry_from_record,
+    entry_to_record,
+    manifest_file_from_record,
+    manifest_file_to_record,
+)
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
+from paimon_engine.table.handle import TableHandle
+
+_ENTRIES_PER_MANIFEST: Final = 20_000
+"""About 8 MiB of entries, the default `manifest.target-file-size`, at the 400 bytes that an entry usually takes."""
+
+
+def _read(table: TableHandle, name: str) -> tuple[str, list[dict[str, Any]]]:
+    path = table.paths.manifest(name)
+    return path, read_records(table.env.storage.read(path), path)
+
+
+def read_manifest_list(table: TableHandle, name: str) -> list[ManifestFile]:
+    """Manifests of a list, in order.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    path, records = _read(table, name)
+    return [manifest_file_from_record(record, path) for record in records]
+
+
+def read_manifest(table: TableHandle, name: str) -> list[ManifestEntry]:
+    """Entries of a manifest, in order.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    path, records = _read(table, name)
+    return [entry_from_record(record, path) for record in records]
+
+
+def read_index_manifest(table: TableHandle, name: str) -> list[dict[str, Any]]:
+    """Records of an index manifest.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    return _read(table, name)[1]
+
+
+def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
+    """All manifests of a snapshot: base, then delta."""
+    return [
+        *read_manifest_list(table, snapshot.base_manifest_list),
+        *read_manifest_list(table, snapshot.delta_manifest_list),
+    ]
+
+
+def live_entries(
+    table: TableHandle, snapshot: Snapshot | None, partitions: Collection[bytes] | None = None
+) -> list[ManifestEntry]:
+    """Entries of the files live in a snapshot, of these partitions only where given.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    if snapshot is None:
+        return []
+    manifests = snapshot_manifests(table, snapshot)
+    if partitions is not None:
+        manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+    return live_files(_entries(table, manifests, partitions))
+
+
+def _entries(
+    table: TableHandle, manifests: Iterable[ManifestFile], partitions: Collection[bytes] | None
+) -> Iterable[ManifestEntry]:
+    wanted = None if partitions is None else frozenset(partitions)
+    for manifest in manifests:
+        for entry in read_manifest(table, manifest.name):
+            if wanted is None or entry.partition in wanted:
+                yield entry
+
+
+def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
+    """Whether the manifest's partition statistics leave room for one of the partitions."""
+    types = [field.type for field in table.schema.partition_type]
+    if not types or manifest.partition_stats == EMPTY_STATS:
+        return True
+    ranges = from_simple_stats(types, manifest.partition_stats)
+    return any(
+        all(_in_range(value, known) for value, known in zip(decode_row(types, partition), ranges, strict=True))
+        for partition in partitions
+    )
+
+
+def _in_range(value: Any, known: ColumnStats) -> bool:
+    if value is None:
+        return known.null_count is None or known.null_count > 0
+    return known.min is None or known.max is None or bool(known.min <= value <= known.max)
+
+
+def list_entries(table: TableHandle, list_name: str | None) -> list[ManifestEntry]:
+    """Entries of all manifests of a manifest list, in order; none for a missing name."""
+    if list_name is None:
+        return []
+    return list(_entries(table, read_manifest_list(table, list_name), None))
+
+
+def delta_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
+    """What the snapshot's commit changed, in order."""
+    return list_entries(table, snapshot.delta_manifest_list)
+
+
+def changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
+    """The snapshot's changelog files."""
+    return list_entries(table, snapshot.changelog_manifest_list)
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class MetadataWriter:
+    """Writes the metadata files of one commit under one id, and can take all of them back."""
+
+    def __init__(self, table: TableHandle) -> None:
+        """Nothing is written yet."""
+        self._table = table
+        self._id = table.env.new_id()
+        self._manifests = 0
+        self._lists = 0
+        self._written: list[str] = []
+
+    def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
+        """Writes entries, in order, to as many manifests as their number asks for."""
+        return [
+            self._manifest(entries[start : start + _ENTRIES_PER_MANIFEST])
+            for start in range(0, len(entries), _ENTRIES_PER_MANIFEST)
+        ]
+
+    def _manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        name = f"manifest-{self._id}-{self._manifests}"
+        self._manifests += 1
+        size = self._write(name, write_records(MANIFEST_SCHEMA, [entry_to_record(entry) for entry in entries], self._codec))
+        added, deleted = counts(entries)
+        return ManifestFile(
+            name=name,
+            size_bytes=size,
+            added_count=added,
+            deleted_count=deleted,
+            partition_stats=_partition_stats(self._table, entries),
+            schema_id=max((entry.file.schema_id for entry in entries), default=self._table.schema.id),
+        )
+
+    def manifest_list(self, manifests: Sequence[ManifestFile]) -> tuple[str, int]:
+        """Writes a manifest list, also an empty one; its name and size in bytes."""
+        name = f"manifest-list-{self._id}-{self._lists}"
+        self._lists += 1
+        records = [manifest_file_to_record(manifest) for manifest in manifests]
+        return name, self._write(name, write_records(MANIFEST_LIST_SCHEMA, records, self._codec))
+
+    def take_back(self) -> None:
+        """Deletes everything written; only for a commit that certainly did not happen."""
+        self._table.env.storage.delete(self._written)
+        self._written.clear()
+
+    @property
+    def _codec(self) -> str:
+        return self._table.options.raw.get("manifest.compression", "zstd")
+
+    def _write(self, name: str, data: bytes) -> int:
+        path = self._table.paths.manifest(name)
+        self._written.append(path)
+        with self._table.env.storage.writer(path) as sink:
+            sink.write(data)
+        return len(data)
+
+
+def _partition_stats(table: TableHandle, entries: Sequence[ManifestEntry]) -> SimpleStats:
+    types = [field.type for field in table.schema.partition_type]
+    if not types:
+        return EMPTY_STATS
+    rows = [decode_row(types, entry.partition) for entry in entries]
+    columns = []
+    for values in zip(*rows, strict=True):
+        known = [value for value in values if value is not None]
+        columns.append(ColumnStats(min(known, default=None), max(known, default=None), len(values) - len(known)))
+    return to_simple_stats(types, columns or [ColumnStats(None, None, 0) for _ in types])
+
+
+def missing_metadata(table: TableHandle, snapshot: Snapshot) -> str | None:
+    """Path of a metadata file of the snapshot that cannot be read; None if all of them can."""
+    try:
+        for manifest in snapshot_manifests(table, snapshot):
+            if not table.env.storage.exists(table.paths.manifest(manifest.name)):
+                return table.paths.manifest(manifest.name)
+    except (NotFoundError, CorruptTableError) as error:
+        return str(error)
+    return None

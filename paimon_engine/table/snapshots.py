@@ -1,0 +1,213 @@
+"""Finding snapshots, tags, branches and consumers in the store.
+
+Hints are only hints: `LATEST` is right if no newer file exists, `EARLIEST` if its file exists; otherwise the directory
+is listed. Files may vanish between two calls, since an expiry may run beside us.
+
+Source: `SnapshotManager`, `TagManager`, `HintFileUtils`, `TimeTravelUtil` of the Java library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, StorageError
+from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
+from paimon_engine.meta.tag import Tag, parse_tag
+from paimon_engine.table.handle import TableHandle, numbered
+
+SNAPSHOT_PREFIX: Final = "snapshot-"
+TAG_PREFIX: Final = "tag-"
+_BRANCH_PREFIX: Final = "branch-"
+_CONSUMER_PREFIX: Final = "consumer-"
+
+
+def _hint(table: TableHandle, path: str) -> int | None:
+    try:
+        text = table.env.storage.read(path).decode(errors="replace").strip()
+    except (NotFoundError, StorageError):
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
+    """Best effort: a hint that cannot be written costs readers a listing, no more."""
+    try:
+        table.env.storage.overwrite(path, str(snapshot_id).encode())
+    except StorageError:
+        return
+
+
+def snapshot_ids(table: TableHandle) -> list[int]:
+    """Ids of the existing snapshots, ascending; there may be gaps while an expiry runs."""
+    return numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)
+
+
+def latest_snapshot_id(table: TableHandle) -> int | None:
+    """Newest snapshot id; None on a table without snapshots."""
+    storage, paths = table.env.storage, table.paths
+    hint = _hint(table, paths.latest_hint)
+    if hint and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
+        return hint
+    ids = snapshot_ids(table)
+    return ids[-1] if ids else None
+
+
+def earliest_snapshot_id(table: TableHandle) -> int | None:
+    """Oldest snapshot id; None on a table without snapshots."""
+    hint = _hint(table, table.paths.earliest_hint)
+    if hint and table.env.storage.exists(table.paths.snapshot(hint)):
+        return hint
+    ids = snapshot_ids(table)
+    return ids[0] if ids else None
+
+
+def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
+    """The snapshot of that id.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    path = table.paths.snapshot(snapshot_id)
+    try:
+        return parse_snapshot(table.env.storage.read(path), path)
+    except NotFoundError as error:
+        ids = snapshot_ids(table)
+        have = f"the table has {ids[0]} to {ids[-1]}" if ids else "the table has none"
+        raise NotFoundError(f"no snapshot {snapshot_id} in {table.paths.root}; {have}") from error
+
+
+def latest_snapshot(table: TableHandle) -> Snapshot | None:
+    """Newest snapshot; None on a table without snapshots."""
+    snapshot_id = latest_snapshot_id(table)
+    return None if snapshot_id is None else read_snapshot(table, snapshot_id)
+
+
+def snapshots_newest_first(table: TableHandle, newer_than: int = 0) -> Iterator[Snapshot]:
+    """Existing snapshots with an id above `newer_than`, newest first; those that vanish meanwhile are left out."""
+    for snapshot_id in reversed(snapshot_ids(table)):
+        if snapshot_id <= newer_than:
+            return
+        try:
+            yield read_snapshot(table, snapshot_id)
+        except NotFoundError:
+            continue
+
+
+def snapshots_of_user(table: TableHandle, user: str, newer_than: int = 0) -> Iterator[Snapshot]:
+    """Snapshots that this commit user made, newest first."""
+    return (snapshot for snapshot in snapshots_newest_first(table, newer_than) if snapshot.commit_user == user)
+
+
+# ── tags ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_tag(table: TableHandle, name: str) -> Tag:
+    """The tag of that name.
+
+    Raises: NotFoundError naming some of the tags that exist, CorruptTableError.
+    """
+    path = table.paths.tag(name)
+    try:
+        return parse_tag(name, table.env.storage.read(path), path)
+    except NotFoundError as error:
+        names = tag_names(table)
+        some = ", ".join(names[-5:]) if names else "none"
+        raise NotFoundError(f"no tag {name!r} in {table.paths.root}; the newest of {len(names)} tags: {some}") from error
+
+
+def tag_exists(table: TableHandle, name: str) -> bool:
+    """Whether there is a tag of that name."""
+    return table.env.storage.exists(table.paths.tag(name))
+
+
+def tag_names(table: TableHandle) -> list[str]:
+    """Names of all tags, sorted."""
+    names = (info.path.rsplit("/", 1)[-1] for info in table.env.storage.list(table.paths.tag_dir) if not info.is_dir)
+    return sorted(name[len(TAG_PREFIX) :] for name in names if name.startswith(TAG_PREFIX))
+
+
+def list_tags(table: TableHandle) -> list[Tag]:
+    """All tags, by snapshot id and then name; those that vanish meanwhile are left out.
+
+    Raises: CorruptTableError if one cannot be read: a tag that nobody understands still protects files.
+    """
+    tags = []
+    for name in tag_names(table):
+        try:
+            tags.append(read_tag(table, name))
+        except NotFoundError:
+            continue
+    return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
+
+
+# ── branches and consumers ──────────────────────────────────────────────────────────────────────
+
+
+def branches(table: TableHandle) -> list[str]:
+    """Names of the table's branches besides main, sorted."""
+    names = (info.path.rsplit("/", 1)[-1] for info in table.env.storage.list(table.paths.branch_dir) if info.is_dir)
+    return sorted(name[len(_BRANCH_PREFIX) :] for name in names if name.startswith(_BRANCH_PREFIX))
+
+
+def consumers(table: TableHandle) -> dict[str, int]:
+    """Next snapshot id of each consumer.
+
+    Raises: CorruptTableError if a consumer file cannot be read.
+    """
+    found = {}
+    for info in table.env.storage.list(table.paths.consumer_dir):
+        name = info.path.rsplit("/", 1)[-1]
+        if info.is_dir or not name.startswith(_CONSUMER_PREFIX):
+            continue
+        try:
+            found[name[len(_CONSUMER_PREFIX) :]] = int(json.loads(table.env.storage.read(info.path))["nextSnapshot"])
+        except NotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptTableError(f"{info.path}: no valid consumer: {error!r}") from error
+    return found
+
+
+# ── time travel ─────────────────────────────────────────────────────────────────────────────────
+
+
+def choose_snapshot(
+    table: TableHandle, *, snapshot: int | None = None, tag: str | None = None, timestamp_ms: int | None = None
+) -> Snapshot | None:
+    """The snapshot that the caller asks for, at most one way; the latest if none. None on an empty table.
+
+    A timestamp picks the newest snapshot that is not younger; when snapshots that old have expired, the newest tag
+    that is not younger stands in.
+
+    Raises: InvalidArgumentError if asked in two ways, NotFoundError.
+    """
+    if sum(way is not None for way in (snapshot, tag, timestamp_ms)) > 1:
+        raise InvalidArgumentError("ask for one of snapshot, tag and timestamp, not for several")
+    if snapshot is not None:
+        return read_snapshot(table, snapshot)
+    if tag is not None:
+        return read_tag(table, tag).snapshot
+    if timestamp_ms is not None:
+        return _at_time(table, timestamp_ms)
+    return latest_snapshot(table)
+
+
+def _at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
+    """Bisects, since commit times grow with ids."""
+    ids = snapshot_ids(table)
+    low, high = 0, len(ids)
+    found: Snapshot | None = None
+    while low < high:
+        middle = (low + high) // 2
+        candidate = read_snapshot(table, ids[middle])
+        if candidate.time_ms <= timestamp_ms:
+            found, low = candidate, middle + 1
+        else:
+            high = middle
+    if found is not None:
+        return found
+    tagged = [item.snapshot for item in list_tags(table) if item.snapshot.time_ms <= timestamp_ms]
+    if tagged:
+        return max(tagged, key=lambda item: (item.time_ms, item.id))
+    raise NotFoundError(f"no snapshot or tag of {table.paths.root} is as old as {timestamp_ms} (epoch milliseconds)")
