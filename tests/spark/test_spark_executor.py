@@ -1,0 +1,196 @@
+"""SparkExecutor on an embedded session and on a real Spark Connect server: the same contract, the same code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+import paimon_engine
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, UnsupportedError
+from paimon_engine.executor import Done, Failed, LocalExecutor, values
+from paimon_engine.spark import SparkExecutor, arrow_schema, is_dataframe, read_files, ship_engine, to_dataframe
+
+CONFIG = EnvConfig("/")
+
+# Real tasks are functions of the engine, which workers can import. Those of this file travel as code.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+def write_file(env: Env, task: str) -> tuple[str, int]:
+    if task.endswith("2"):
+        raise NotFoundError(f"no {task}")
+    env.storage.create(task, task.encode())
+    return task, pa.cpu_count()
+
+
+def where_the_engine_is(env: Env, task: int) -> str:
+    return paimon_engine.__file__
+
+
+def unpicklable(env: Env, task: int):
+    return threading.Lock() if task else "plain"
+
+
+def dies(env: Env, task: int) -> int:
+    if task == 1:
+        os._exit(3)
+    return task
+
+
+def group_of(batch: pa.RecordBatch) -> pa.Array:
+    return batch.column("g")
+
+
+def refuse(batch: pa.RecordBatch) -> pa.Array:
+    raise InvalidArgumentError("the key k is null")
+
+
+def rows_of(env: Env, group: int, batches) -> tuple[list[str], list[int]]:
+    if group == 3:
+        next(batches)
+        raise ValueError("group three")
+    if group == 4:
+        return next(batches).schema.names, []
+    parts = list(batches)
+    return parts[0].schema.names, [value for batch in parts for value in batch.column("v").to_pylist()]
+
+
+def read_range(env: Env, task: tuple[int, int]):
+    start, end = task
+    yield pa.record_batch({"k": pa.array(range(start, end), pa.int64())})
+    yield pa.record_batch({"k": pa.array([None], pa.int64())})
+
+
+@pytest.fixture(params=["spark", "connect"])
+def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SparkExecutor:
+    session = request.getfixturevalue(request.param)
+    # pyspark goes by this variable, not by the session; here both kinds live in one process.
+    if request.param == "connect":
+        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    else:
+        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+    return SparkExecutor(session)
+
+
+def _table(rows: int) -> pa.Table:
+    groups = np.random.default_rng(7).integers(0, 6, rows).astype(np.int32)
+    return pa.table({"g": groups, "v": np.arange(rows), "s": [f"text {row}" for row in range(rows)]})
+
+
+def test_outcomes_are_in_task_order_and_a_failure_stops_no_other(executor, tmp_path):
+    tasks = [f"{tmp_path}/part-{number}" for number in range(5)]
+    heard: list[int] = []
+
+    outcomes = executor.map(write_file, tasks, config=CONFIG, on_done=heard.append)
+
+    assert [outcomes[number] for number in (0, 1, 3, 4)] == [Done((tasks[number], 1)) for number in (0, 1, 3, 4)]
+    assert isinstance(outcomes[2].error(), NotFoundError)
+    assert "write_file" in outcomes[2].trace
+    assert sorted(os.listdir(tmp_path)) == ["part-0", "part-1", "part-3", "part-4"]
+    assert heard == [5]
+
+
+def test_a_result_that_does_not_pickle_fails_only_its_task(executor):
+    outcomes = executor.map(unpicklable, [0, 1], config=CONFIG)
+
+    assert outcomes[0] == Done("plain")
+    assert isinstance(outcomes[1], Failed)
+
+
+def test_no_tasks_no_outcomes(executor):
+    assert executor.map(write_file, [], config=CONFIG) == []
+
+
+def test_more_tasks_than_cores(executor, tmp_path):
+    tasks = [f"{tmp_path}/a{number}x" for number in range(25)]
+
+    assert [value[0] for value in values(executor.map(write_file, tasks, config=CONFIG))] == tasks
+
+
+def test_parallelism_is_what_the_session_has(executor):
+    assert executor.parallelism == 2
+
+
+def test_parallelism_without_a_telling_master(spark):
+    elsewhere = SimpleNamespace(conf={"spark.master": "yarn"}, range=spark.range)
+
+    assert SparkExecutor(elsewhere).parallelism == 2
+
+
+def test_groups_arrive_whole_and_in_source_order(executor):
+    table = _table(30_000)
+    source = executor.session.createDataFrame(table)
+
+    outcomes = executor.shuffle(source, group=group_of, run=rows_of, config=CONFIG)
+
+    local = LocalExecutor().shuffle(table, group=group_of, run=rows_of, config=CONFIG)
+    assert [outcomes[group] for group in (0, 1, 2, 4, 5)] == [local[group] for group in (0, 1, 2, 4, 5)]
+    assert outcomes[0].value[0] == ["g", "v", "s"]
+    assert outcomes[3].kind == "ValueError"
+
+
+def test_an_empty_source_has_no_groups(executor):
+    assert executor.shuffle(_table(0), group=group_of, run=rows_of, config=CONFIG) == []
+
+
+def test_an_error_of_ours_while_grouping_is_raised_as_itself(executor):
+    with pytest.raises(InvalidArgumentError, match="^the key k is null$"):
+        executor.shuffle(_table(10), group=refuse, run=rows_of, config=CONFIG)
+
+
+def test_workers_of_a_server_use_the_engine_that_was_shipped(connect, monkeypatch):
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    ship_engine(connect)
+
+    (place,) = values(SparkExecutor(connect).map(where_the_engine_is, [0], config=CONFIG))
+
+    assert ".zip/paimon_engine" in place
+
+
+def test_memory_storage_is_refused(spark):
+    with pytest.raises(UnsupportedError, match="LocalExecutor"):
+        SparkExecutor(spark).map(write_file, ["a"], config=EnvConfig("memory://tests"))
+
+
+def test_a_worker_that_dies_fails_the_tasks_and_not_the_caller(executor):
+    outcomes = executor.map(dies, [0, 1], config=CONFIG)
+
+    assert all(isinstance(outcome, Failed) for outcome in outcomes)
+    assert type(outcomes[1].error()) is PaimonError
+    assert "worker exited unexpectedly" in outcomes[1].message
+    assert len(outcomes[1].message) < 1000
+    assert values(executor.map(dies, [0, 2], config=CONFIG)) == [0, 2]
+
+
+def test_tasks_become_a_dataframe(executor):
+    schema = pa.schema([("k", pa.int64())])
+
+    frame = to_dataframe(executor.session, read_range, [(0, 3), (10, 12)], schema=schema, config=CONFIG)
+    empty = to_dataframe(executor.session, read_range, [], schema=schema, config=CONFIG)
+
+    assert [row.k for row in frame.orderBy("k").collect()] == [None, None, 0, 1, 2, 10, 11]
+    assert empty.count() == 0
+    assert is_dataframe(frame)
+    assert not is_dataframe(schema)
+
+
+def test_files_become_a_dataframe_with_an_arrow_schema(executor, tmp_path):
+    (tmp_path / "a.csv").write_text("k,price\n1,2.50\n")
+
+    frame = read_files(
+        executor.session,
+        [str(tmp_path / "a.csv")],
+        file_format="csv",
+        options={"header": "true", "inferSchema": "true"},
+    )
+
+    assert arrow_schema(frame) == pa.schema([("k", pa.int32()), ("price", pa.float64())])
+    assert [tuple(row) for row in frame.collect()] == [(1, 2.5)]

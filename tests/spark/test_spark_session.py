@@ -1,0 +1,96 @@
+"""Sessions: what is checked before the start, and what is left after the stop."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.spark import connect_session, local_session
+from paimon_engine.spark import session as session_module
+
+ROOT = Path(session_module.__file__).parents[2]
+
+FIT = {"pyspark module": "4.2.0", "pyspark": "4.2.1", "pyspark-client": "4.2.0", "spark-core jar": "4.2.1"}
+
+
+def test_versions_of_one_minor_fit():
+    session_module._check_versions(FIT)
+
+
+def test_versions_that_do_not_fit_are_named_with_the_way_out():
+    with pytest.raises(UnsupportedError, match=r'spark-core jar 4\.3\.0.*pip install .*"pyspark==4\.3\.\*"'):
+        session_module._check_versions({**FIT, "pyspark": "4.3.0", "spark-core jar": "4.3.0"})
+
+
+def test_the_client_alone_cannot_run_spark_here():
+    with pytest.raises(UnsupportedError, match="Only the Spark Connect client"):
+        session_module._check_versions({"pyspark module": "4.2.0", "pyspark-client": "4.2.0"})
+
+
+def test_missing_java_is_named_with_the_way_out():
+    with pytest.raises(UnsupportedError, match="JAVA_HOME"):
+        session_module._check_java(None)
+
+
+@pytest.mark.parametrize("answer", ['openjdk version "11.0.2"', 'java version "1.8.0_392"', "nonsense"])
+def test_java_that_is_too_old_is_named(tmp_path, answer):
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\necho '{answer}' >&2\n")
+    java.chmod(0o755)
+
+    with pytest.raises(UnsupportedError, match=f"Java 17 or newer, but {java}"):
+        session_module._check_java(str(java))
+
+
+def test_an_address_that_is_none_is_refused():
+    with pytest.raises(InvalidArgumentError, match="sc://"):
+        connect_session("spark://host:7077")
+
+
+def test_a_second_session_in_one_process_is_refused(spark):
+    with pytest.raises(InvalidArgumentError, match="already runs"), local_session():
+        pass
+
+
+def test_a_program_may_start_one_session_after_another_and_nothing_stays(java, tmp_path):
+    work, temporary = tmp_path / "work", tmp_path / "tmp"
+    work.mkdir()
+    temporary.mkdir()
+    program = """
+        import os
+        from paimon_engine.env import EnvConfig
+        from paimon_engine.executor import Done
+        from paimon_engine.spark import SparkExecutor, local_session
+
+        def add(env, task):
+            return task + 1
+
+        before = dict(os.environ)
+        for _ in range(2):
+            with local_session(cores=1, config={"spark.sql.shuffle.partitions": "3"}) as session:
+                assert SparkExecutor(session).map(add, [1, 2], config=EnvConfig("/")) == [Done(2), Done(3)]
+                assert session.conf.get("spark.sql.shuffle.partitions") == "3"
+                session.range(3).write.saveAsTable("kept_in_the_temporary_directory")
+        assert dict(os.environ) == before
+    """
+
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=work,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "SPARK_REMOTE": "sc://nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if "incubator" not in line] == []
+    assert os.listdir(work) == []
+    assert os.listdir(temporary) == []
