@@ -169,7 +169,10 @@ class TableOptions:
     @property
     def ignore_delete(self) -> bool:
         """Whether −U and −D records are dropped; older spellings count too."""
-        keys = ("ignore-delete", *(f"{engine}.ignore-delete" for engine in ("deduplicate", "partial-update", "first-row")))
+        keys = (
+            "ignore-delete",
+            *(f"{engine}.ignore-delete" for engine in ("deduplicate", "partial-update", "first-row")),
+        )
         return any(self._bool(key, default=False) for key in keys)
 
     @property
@@ -353,10 +356,17 @@ def check_readable(options: TableOptions) -> None:
         reasons.append(f"'merge-engine' = '{options.merge_engine}'")
     if options.deletion_vectors_enabled:
         reasons.append("'deletion-vectors.enabled' = 'true'")
-    reasons += [f"'{key}' (default value on read)" for key in options.raw if re.fullmatch(r"fields\..+\.default-value", key)]
+    reasons += [
+        f"'{key}' (default value on read)" for key in options.raw if re.fullmatch(r"fields\..+\.default-value", key)
+    ]
     reasons += [
         f"'{key}'"
-        for key in ("record-level.expire-time", "scan.fallback-branch", "sequence.snapshot-ordering", "data-evolution.enabled")
+        for key in (
+            "record-level.expire-time",
+            "scan.fallback-branch",
+            "sequence.snapshot-ordering",
+            "data-evolution.enabled",
+        )
         if options.raw.get(key, "false").lower() != "false"
     ]
     _refuse("reading", reasons)

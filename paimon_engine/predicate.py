@@ -136,7 +136,9 @@ def _predicate(node: sql.Expression) -> Predicate:
             return In(_column(node.this), tuple(_literal(value) for value in node.expressions))
         case sql.Between():
             column = _column(node.this)
-            return And((Compare(">=", column, _literal(node.args["low"])), Compare("<=", column, _literal(node.args["high"]))))
+            return And(
+                (Compare(">=", column, _literal(node.args["low"])), Compare("<=", column, _literal(node.args["high"])))
+            )
         case sql.Binary() if type(node) in _COMPARISONS:
             return _comparison(node)
         case _:

@@ -129,7 +129,15 @@ class DataField:
 
 
 _NUMERIC_ROOTS = frozenset(
-    {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL}
+    {
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INT,
+        TypeRoot.BIGINT,
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+        TypeRoot.DECIMAL,
+    }
 )
 STRING_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
@@ -284,7 +292,7 @@ def _atomic_text(data_type: AtomicType) -> str:
             return str(data_type.root)
 
 
-def with_nullable(data_type: DataType, nullable: bool) -> DataType:
+def with_nullable(data_type: DataType, *, nullable: bool) -> DataType:
     """The same type with that nullability."""
     return replace(data_type, nullable=nullable)
 
@@ -369,7 +377,7 @@ _FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], AtomicType], ...] = (
 _UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
-def from_arrow(arrow_type: pa.DataType, nullable: bool = True) -> DataType:
+def from_arrow(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
     """Narrowest Paimon type that holds all values of `arrow_type`. Nested fields get id −1.
 
     Raises: UnsupportedError for Arrow types without a Paimon counterpart.
@@ -378,30 +386,32 @@ def from_arrow(arrow_type: pa.DataType, nullable: bool = True) -> DataType:
         if is_type(arrow_type):
             return replace(data_type, nullable=nullable)
     if pa.types.is_dictionary(arrow_type):
-        return from_arrow(arrow_type.value_type, nullable)
+        return from_arrow(arrow_type.value_type, nullable=nullable)
     if pa.types.is_fixed_size_binary(arrow_type):
         return AtomicType(TypeRoot.BINARY, nullable, length=arrow_type.byte_width)
     if pa.types.is_decimal(arrow_type) and arrow_type.precision <= 38:
         return AtomicType(TypeRoot.DECIMAL, nullable, precision=arrow_type.precision, scale=arrow_type.scale)
     if pa.types.is_time(arrow_type):
-        return _from_arrow_time(arrow_type, nullable)
+        return _from_arrow_time(arrow_type, nullable=nullable)
     if pa.types.is_timestamp(arrow_type):
         root = TypeRoot.TIMESTAMP if arrow_type.tz is None else TypeRoot.TIMESTAMP_LTZ
         return AtomicType(root, nullable, precision=_UNIT_PRECISION[arrow_type.unit])
     if pa.types.is_map(arrow_type):
         key, value = arrow_type.key_type, arrow_type.item_field
-        return MapType(from_arrow(key, False), from_arrow(value.type, value.nullable), nullable)
+        return MapType(from_arrow(key, nullable=False), from_arrow(value.type, nullable=value.nullable), nullable)
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type):
         item = arrow_type.value_field
-        return ArrayType(from_arrow(item.type, item.nullable), nullable)
+        return ArrayType(from_arrow(item.type, nullable=item.nullable), nullable)
     if pa.types.is_struct(arrow_type):
         return RowType(tuple(from_arrow_field(arrow_type.field(i)) for i in range(arrow_type.num_fields)), nullable)
     raise UnsupportedError(f"Arrow type {arrow_type} has no Paimon counterpart; cast the column first")
 
 
-def _from_arrow_time(arrow_type: pa.DataType, nullable: bool) -> AtomicType:
+def _from_arrow_time(arrow_type: pa.DataType, *, nullable: bool) -> AtomicType:
     if arrow_type.unit not in ("s", "ms"):
-        raise UnsupportedError(f"Arrow type {arrow_type}: Paimon keeps times in milliseconds; cast the column to time32[ms]")
+        raise UnsupportedError(
+            f"Arrow type {arrow_type}: Paimon keeps times in milliseconds; cast the column to time32[ms]"
+        )
     return AtomicType(TypeRoot.TIME, nullable, precision=_UNIT_PRECISION[arrow_type.unit])
 
 
@@ -409,7 +419,9 @@ def from_arrow_field(field: pa.Field) -> DataField:
     """Field without an id (−1) of an Arrow field; its comment is the metadata key `description` or `comment`."""
     metadata = field.metadata or {}
     description = metadata.get(b"description") or metadata.get(b"comment")
-    return DataField(-1, field.name, from_arrow(field.type, field.nullable), description.decode() if description else None)
+    return DataField(
+        -1, field.name, from_arrow(field.type, nullable=field.nullable), description.decode() if description else None
+    )
 
 
 def is_numeric(data_type: DataType) -> bool:

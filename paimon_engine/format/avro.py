@@ -18,7 +18,14 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 
-_CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy", "deflate": "deflate", "none": "null", "null": "null"}
+_CODECS = {
+    "zstd": "zstandard",
+    "zstandard": "zstandard",
+    "snappy": "snappy",
+    "deflate": "deflate",
+    "none": "null",
+    "null": "null",
+}
 
 
 def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
@@ -35,7 +42,9 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
             return list(pq.read_table(pa.BufferReader(data)).to_pylist())
     except Exception as error:
         raise CorruptTableError(f"{path}: cannot be read as a metadata file: {error}") from error
-    raise CorruptTableError(f"{path}: expected an Avro, ORC or Parquet file, found {len(data)} bytes beginning {data[:8]!r}")
+    raise CorruptTableError(
+        f"{path}: expected an Avro, ORC or Parquet file, found {len(data)} bytes beginning {data[:8]!r}"
+    )
 
 
 def write_records(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], compression: str = "zstd") -> bytes:
@@ -45,7 +54,9 @@ def write_records(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]
     """
     codec = _CODECS.get(compression.lower())
     if codec is None:
-        raise InvalidArgumentError(f"'manifest.compression' = {compression!r}; choose one of {', '.join(sorted(_CODECS))}")
+        raise InvalidArgumentError(
+            f"'manifest.compression' = {compression!r}; choose one of {', '.join(sorted(_CODECS))}"
+        )
     buffer = io.BytesIO()
-    fastavro.writer(buffer, dict(schema), records, codec=codec)  # type: ignore[arg-type]
+    fastavro.writer(buffer, dict(schema), records, codec=codec)
     return buffer.getvalue()

@@ -68,13 +68,15 @@ class ParquetOptions:
     zstd_level: int = 1
 
     def codec(self) -> tuple[str, int | None]:
-        """pyarrow's codec name and level.
+        """Pyarrow's codec name and level.
 
         Raises: InvalidArgumentError.
         """
         name = self.compression.lower()
         if name not in _CODECS:
-            raise InvalidArgumentError(f"'file.compression' = {name!r}; Parquet takes one of {', '.join(sorted(_CODECS))}")
+            raise InvalidArgumentError(
+                f"'file.compression' = {name!r}; Parquet takes one of {', '.join(sorted(_CODECS))}"
+            )
         if name in ("none", "uncompressed"):
             return "none", None
         return name, self.zstd_level if name == "zstd" else None
@@ -137,7 +139,7 @@ class ParquetWriter:
             self._schema,
             compression=codec,
             compression_level=level,
-            use_dictionary=_repeating_columns(first),  # type: ignore[arg-type]
+            use_dictionary=_repeating_columns(first),
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             store_schema=False,
@@ -159,7 +161,8 @@ def _check_types(schema: pa.Schema) -> None:
     for field in schema:
         if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
             raise UnsupportedError(
-                f"column {field.name!r}: timestamps of more than 6 digits cannot be written to Parquet yet; use TIMESTAMP(6)"
+                f"column {field.name!r}: timestamps of more than 6 digits cannot be written to Parquet yet; "
+                "use TIMESTAMP(6)"
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.binary_row import decode_row, row_order
@@ -39,45 +40,55 @@ def find_conflicts(
     found = []
     for (partition, bucket), entries in by_bucket(changes).items():
         before = live_by_bucket.get((partition, bucket), [])
-        reason = _total_buckets_changed(before, entries, overwrite=overwrite) or _does_not_apply(before, entries, key_type)
+        reason = _total_buckets_changed(before, entries, overwrite=overwrite) or _does_not_apply(
+            before, entries, key_type
+        )
         if reason is not None:
             found.append(BucketConflict(partition, bucket, reason))
     return found
 
 
-def _total_buckets_changed(live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry], *, overwrite: bool) -> str | None:
+def _total_buckets_changed(
+    live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry], *, overwrite: bool
+) -> str | None:
     if overwrite:
         return None
     before = {entry.total_buckets for entry in live if entry.total_buckets > 0}
     after = {entry.total_buckets for entry in changes if entry.total_buckets > 0}
     if before and after and before != after:
-        return f"the partition has {sorted(before)} buckets, the change was made for {sorted(after)}; overwrite to rescale"
+        return (
+            f"the partition has {sorted(before)} buckets, the change was made for {sorted(after)}; overwrite to rescale"
+        )
     return None
 
 
-def _does_not_apply(live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry], key_type: RowType | None) -> str | None:
+def _does_not_apply(
+    live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry], key_type: RowType | None
+) -> str | None:
     try:
         merged = merge_entries([*live, *changes])
     except CorruptTableError as error:
         return str(error)
     gone = sorted(entry.file.name for entry in merged.values() if entry.kind is FileKind.DELETE)
     if gone:
-        return f"files to be replaced were already removed: {', '.join(gone[:3])}" + (" …" if len(gone) > 3 else "")  # noqa: PLR2004
+        return f"files to be replaced were already removed: {', '.join(gone[:3])}" + (" …" if len(gone) > 3 else "")
     return None if key_type is None else _overlap(list(merged.values()), key_type)
 
 
 def _overlap(entries: Sequence[ManifestEntry], key_type: RowType) -> str | None:
     types = [field.type for field in key_type]
     levels: Mapping[int, list[ManifestEntry]] = {
-        level: [entry for entry in entries if entry.file.level == level] for level in {entry.file.level for entry in entries}
+        level: [entry for entry in entries if entry.file.level == level]
+        for level in {entry.file.level for entry in entries}
     }
     for level, members in levels.items():
         if level == 0:
             continue
         keys = sorted(
-            (row_order(decode_row(types, e.file.min_key)), row_order(decode_row(types, e.file.max_key)), e.file.name) for e in members
+            (row_order(decode_row(types, e.file.min_key)), row_order(decode_row(types, e.file.max_key)), e.file.name)
+            for e in members
         )
-        for (_, high, left), (low, _, right) in zip(keys, keys[1:], strict=False):
+        for (_, high, left), (low, _, right) in pairwise(keys):
             if high >= low:
                 return f"files {left} and {right} of level {level} overlap in their keys"
     return None

@@ -25,7 +25,9 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> dict[FileIdentity, Manife
         present = merged.get(identity)
         if entry.kind is FileKind.ADD:
             if present is not None and present.kind is FileKind.ADD:
-                raise CorruptTableError(f"file {entry.file.name} of bucket {entry.bucket} is added twice without a removal")
+                raise CorruptTableError(
+                    f"file {entry.file.name} of bucket {entry.bucket} is added twice without a removal"
+                )
             merged[identity] = entry
         elif present is not None and present.kind is FileKind.ADD:
             del merged[identity]

@@ -101,7 +101,13 @@ class ManifestEntry:
         """Identity of the entry's file."""
         file = self.file
         return FileIdentity(
-            self.partition, self.bucket, file.level, file.name, file.extra_files, file.embedded_file_index, file.external_path
+            self.partition,
+            self.bucket,
+            file.level,
+            file.name,
+            file.extra_files,
+            file.embedded_file_index,
+            file.external_path,
         )
 
 

@@ -16,7 +16,7 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot
 
 MAIN_BRANCH = "main"
-_ESCAPED = frozenset([chr(code) for code in range(32)] + [chr(127)] + list('"#%\'*/:=?\\{}[]^'))
+_ESCAPED = frozenset([chr(code) for code in range(32)] + [chr(127)] + list("\"#%'*/:=?\\{}[]^"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def java_double_text(value: float) -> str:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - Java's bounds
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = repr(value)
         return text if "e" not in text else f"{Decimal(text):f}"
     mantissa, exponent = f"{Decimal(repr(value)):E}".split("E")

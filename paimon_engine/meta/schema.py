@@ -89,7 +89,7 @@ def parse_schema(text: str, path: str) -> TableSchema:
         options = dict(value.get("options") or {})
         if version == 1:
             options.setdefault("bucket", "1")
-        if version <= 2:  # noqa: PLR2004 - the version number is the meaning
+        if version <= 2:
             options.setdefault("file.format", "orc")
         return TableSchema(
             id=int(value["id"]),
@@ -174,13 +174,14 @@ def _check_columns(columns: RowType, primary_keys: Sequence[str], partition_keys
                 raise InvalidArgumentError(f"{role} column {key!r} must not have a nested type")
     if primary_keys and set(primary_keys) <= set(partition_keys):
         raise InvalidArgumentError(
-            f"primary key {list(primary_keys)} has no column besides the partition keys; each partition would hold one row"
+            f"primary key {list(primary_keys)} has no column besides the partition keys; "
+            "each partition would hold one row"
         )
 
 
 def _check_options(schema: TableSchema) -> None:
     options = schema.table_options
-    if options.bucket == 0 or options.bucket < -2:  # noqa: PLR2004 - −2 is the format's number for postponed buckets
+    if options.bucket == 0 or options.bucket < -2:
         raise InvalidArgumentError(f"'bucket' = '{options.bucket}'; use a positive number, or -1")
     if schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket > 0:
         raise InvalidArgumentError(
@@ -188,11 +189,19 @@ def _check_options(schema: TableSchema) -> None:
             "when 'bucket' is a fixed number"
         )
     if not schema.primary_keys and options.bucket > 0 and not options.bucket_key:
-        raise InvalidArgumentError("an append table with a fixed number of buckets needs 'bucket-key'; or set 'bucket' = '-1'")
-    for name in (*options.bucket_key, *options.sequence_fields, *([options.rowkind_field] if options.rowkind_field else [])):
+        raise InvalidArgumentError(
+            "an append table with a fixed number of buckets needs 'bucket-key'; or set 'bucket' = '-1'"
+        )
+    for name in (
+        *options.bucket_key,
+        *options.sequence_fields,
+        *([options.rowkind_field] if options.rowkind_field else []),
+    ):
         schema.row_type.field(name)
     if schema.primary_keys and not set(options.bucket_key) <= set(schema.trimmed_primary_keys):
-        raise InvalidArgumentError(f"'bucket-key' = {options.bucket_key} must be columns of the primary key, none of them a partition key")
+        raise InvalidArgumentError(
+            f"'bucket-key' = {options.bucket_key} must be columns of the primary key, none of them a partition key"
+        )
 
 
 def _assign_ids(columns: RowType, primary_keys: Sequence[str]) -> tuple[tuple[DataField, ...], int]:
@@ -225,6 +234,6 @@ def _assign_ids(columns: RowType, primary_keys: Sequence[str]) -> tuple[tuple[Da
         column_id = take()
         data_type = nested(item.type)
         if item.name in primary_keys:
-            data_type = with_nullable(data_type, False)
+            data_type = with_nullable(data_type, nullable=False)
         fields.append(replace(item, id=column_id, type=data_type))
     return tuple(fields), next_id - 1

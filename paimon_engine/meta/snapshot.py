@@ -75,7 +75,14 @@ _KEYS = {
 }
 # Left out when null; 0.9 writes an explicit null for the changelog list, and `{}` as log offsets.
 _OPTIONAL = frozenset(
-    {"baseManifestListSize", "deltaManifestListSize", "indexManifest", "changelogRecordCount", "watermark", "statistics"}
+    {
+        "baseManifestListSize",
+        "deltaManifestListSize",
+        "indexManifest",
+        "changelogRecordCount",
+        "watermark",
+        "statistics",
+    }
 )
 
 

@@ -34,9 +34,13 @@ def check_tag_name(name: str) -> None:
     if not name or not name.strip():
         raise InvalidArgumentError("a tag needs a name; it is blank")
     if name.strip().isdigit():
-        raise InvalidArgumentError(f"tag name {name!r} is a number and would hide the snapshot of that id; add a letter or dash")
-    if any(char in "/\\" or ord(char) < 32 or ord(char) == 127 for char in name) or name in (".", ".."):  # noqa: PLR2004 - ASCII control characters
-        raise InvalidArgumentError(f"tag name {name!r} must be a plain file name, without separators or control characters")
+        raise InvalidArgumentError(
+            f"tag name {name!r} is a number and would hide the snapshot of that id; add a letter or dash"
+        )
+    if any(char in "/\\" or ord(char) < 32 or ord(char) == 127 for char in name) or name in (".", ".."):
+        raise InvalidArgumentError(
+            f"tag name {name!r} must be a plain file name, without separators or control characters"
+        )
     if len(name.encode()) > _NAME_BYTES_MAX:
         raise InvalidArgumentError(f"tag name {name[:40]!r}… is longer than {_NAME_BYTES_MAX} bytes")
 

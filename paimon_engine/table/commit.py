@@ -113,7 +113,7 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
     return _Commit(table, request).run()
 
 
-class _Lost(Exception):
+class _Lost(Exception):  # noqa: N818 - an outcome of a try, not an error
     """Somebody else made the snapshot, or we do not know: try again."""
 
 

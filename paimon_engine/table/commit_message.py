@@ -31,7 +31,7 @@ class CommitMessage:
         return not (self.new_files or self.compact_before or self.compact_after)
 
     def written_files(self) -> tuple[DataFile, ...]:
-        """Files that the writer made, and that nothing refers to until the commit; upgraded files are not among them."""
+        """Files that the writer made, and that nothing refers to until the commit; no upgraded ones."""
         before = {file.name for file in self.compact_before}
         return (*self.new_files, *(file for file in self.compact_after if file.name not in before))
 

@@ -101,7 +101,9 @@ def load_table(
     latest = latest_schema_id(env, paths)
     if latest is None:
         where = f"branch {branch!r} of the table in {path}" if branch != MAIN_BRANCH else f"table in {path}"
-        raise NotFoundError(f"there is no {where}: {paths.schema_dir} holds no schema file; check the path, or create it first")
+        raise NotFoundError(
+            f"there is no {where}: {paths.schema_dir} holds no schema file; check the path, or create it first"
+        )
     schema_path = paths.schema(latest)
     schema = parse_schema(env.storage.read(schema_path).decode(), schema_path).with_options(options or {})
     return TableHandle(env, config, paths, schema, dict(options or {}))

@@ -20,7 +20,9 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import MetadataWriter, read_manifest
 
 
-def merge_manifests(table: TableHandle, manifests: Sequence[ManifestFile], writer: MetadataWriter) -> list[ManifestFile]:
+def merge_manifests(
+    table: TableHandle, manifests: Sequence[ManifestFile], writer: MetadataWriter
+) -> list[ManifestFile]:
     """The base manifests of the next snapshot; those that were folded are replaced by new ones."""
     full = _full_merge(table, manifests, writer)
     return _minor_merge(table, manifests, writer) if full is None else full

@@ -151,7 +151,9 @@ class MetadataWriter:
     def _manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
         name = f"manifest-{self._id}-{self._manifests}"
         self._manifests += 1
-        size = self._write(name, write_records(MANIFEST_SCHEMA, [entry_to_record(entry) for entry in entries], self._codec))
+        size = self._write(
+            name, write_records(MANIFEST_SCHEMA, [entry_to_record(entry) for entry in entries], self._codec)
+        )
         added, deleted = counts(entries)
         return ManifestFile(
             name=name,

@@ -113,7 +113,9 @@ def read_tag(table: TableHandle, name: str) -> Tag:
     except NotFoundError as error:
         names = tag_names(table)
         some = ", ".join(names[-5:]) if names else "none"
-        raise NotFoundError(f"no tag {name!r} in {table.paths.root}; the newest of {len(names)} tags: {some}") from error
+        raise NotFoundError(
+            f"no tag {name!r} in {table.paths.root}; the newest of {len(names)} tags: {some}"
+        ) from error
 
 
 def tag_exists(table: TableHandle, name: str) -> bool:

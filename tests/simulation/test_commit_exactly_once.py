@@ -65,7 +65,12 @@ class UnreliableStorage:
 
 
 def new_table(storage: Any, chance: random.Random) -> TableHandle:
-    options = {"bucket": "1", "commit.min-retry-wait": "0 ms", "commit.max-retry-wait": "0 ms", "manifest.merge-min-count": "4"}
+    options = {
+        "bucket": "1",
+        "commit.min-retry-wait": "0 ms",
+        "commit.max-retry-wait": "0 ms",
+        "manifest.merge-min-count": "4",
+    }
     schema = new_schema(KEY, primary_keys=["k"], partition_keys=[], options=options, comment=None, time_ms=0)
     ids = iter(range(1_000_000))
     env = Env(storage, clock=lambda: 0, new_id=lambda: f"{next(ids)}-{chance.random()}")
