@@ -1,0 +1,89 @@
+"""Which sorted runs to compact, and to which level.
+
+`pick_full` takes all runs to the highest level. `pick_minor` is universal compaction; the first rule that yields wins:
+
+1. size amplification: the newer runs together are much larger than the oldest one → all runs;
+2. size ratio: the newest runs, as long as the next one is not larger than those before it together;
+3. run count: at least so many runs that no more than the trigger remain.
+
+Source: `UniversalCompaction`, `CompactStrategy` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paimon_engine.lsm.levels import SortedRun
+from paimon_engine.options import TableOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Compact these runs, the newest of the bucket, to `output_level`."""
+
+    runs: tuple[SortedRun, ...]
+    output_level: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToDo:
+    """No compaction, and why not."""
+
+    reason: str
+
+
+def pick_full(runs: Sequence[SortedRun], level_max: int) -> Pick | NothingToDo:
+    """All runs to the highest level, unless they are there already."""
+    if not runs:
+        return NothingToDo("the bucket is empty")
+    if all(run.level == level_max for run in runs):
+        return NothingToDo("everything is at the highest level already")
+    return Pick(tuple(runs), level_max, "full compaction")
+
+
+def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> Pick | NothingToDo:
+    """What universal compaction would do now."""
+    trigger = options.num_sorted_run_compaction_trigger
+    if len(runs) < trigger:
+        return NothingToDo(f"{len(runs)} sorted runs, compaction begins at {trigger}")
+    newer, oldest = sum(run.size_bytes for run in runs[:-1]), runs[-1].size_bytes
+    limit = options.compaction_max_size_amplification_percent
+    if 100 * newer > limit * oldest:
+        return Pick(tuple(runs), level_max, f"newer runs exceed {limit} % of the oldest")
+    count = _extend(runs, 1, options.compaction_size_ratio_percent)
+    if count > 1:
+        return _to_level(runs, count, level_max, "runs of similar size")
+    if len(runs) > trigger:
+        count = _extend(runs, len(runs) - trigger + 1, options.compaction_size_ratio_percent)
+        return _to_level(runs, count, level_max, f"more than {trigger} sorted runs")
+    return NothingToDo("the newest run is small beside the others")
+
+
+def _extend(runs: Sequence[SortedRun], count: int, ratio_percent: int) -> int:
+    """How many of the newest runs to take, beginning with `count`, while the next one is not larger than they are."""
+    size = sum(run.size_bytes for run in runs[:count])
+    while count < len(runs) and size * (100 + ratio_percent) / 100 >= runs[count].size_bytes:
+        size += runs[count].size_bytes
+        count += 1
+    return count
+
+
+def _to_level(runs: Sequence[SortedRun], count: int, level_max: int, reason: str) -> Pick | NothingToDo:
+    """Output just below the first run that stays; level 0 never receives output."""
+    if count == len(runs):
+        return Pick(tuple(runs), level_max, reason)
+    level = runs[count].level - 1
+    if level <= 0:
+        while count < len(runs):
+            level = runs[count].level
+            count += 1
+            if level > 0:
+                break
+        if level <= 0 or count == len(runs):
+            return Pick(tuple(runs), level_max, reason)
+    picked = tuple(runs[:count])
+    if len(picked) == 1 and len(picked[0].files) == 1 and picked[0].level == level:
+        return NothingToDo("the only file to compact is at its level already")
+    return Pick(picked, level, reason)

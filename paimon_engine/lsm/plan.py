@@ -1,0 +1,177 @@
+"""Turning a pick into a task: what is rewritten, what moves without a rewrite, whether delete records go.
+
+Small files and overlapping sections are merged; a large file that overlaps nothing only changes its level.
+The same plan serves a dry run and the real one.
+
+Source: `MergeTreeCompactManager`, `MergeTreeCompactTask`, `AppendOnlyTableCompactionCoordinator` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from paimon_engine.lsm.levels import KeyOrder, key_order, level_count, sorted_runs
+from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
+from paimon_engine.lsm.sections import Section, sections
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.options import TableOptions
+
+_BATCH_ROWS = 65_536
+_MEMORY_FACTOR = 8
+"""Working memory per run is about this many decoded batches: decoded, joined, sorted and encoded copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """Work of one bucket. Each member of `rewrites` is a group of sections to be merged into new files in one go.
+
+    Append tables have groups of one section with one run: files to be concatenated in order.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    output_level: int
+    drop_deletes: bool
+    rewrites: tuple[tuple[Section, ...], ...]
+    upgrades: tuple[DataFile, ...]
+    reason: str
+    run_count: int
+
+    @property
+    def rewritten_files(self) -> tuple[DataFile, ...]:
+        """Files whose rows go into new files."""
+        return tuple(file for group in self.rewrites for section in group for run in section for file in run)
+
+    @property
+    def input_files(self) -> tuple[DataFile, ...]:
+        """All files that the task replaces."""
+        return (*self.rewritten_files, *self.upgrades)
+
+    @property
+    def bytes_to_rewrite(self) -> int:
+        """Compressed bytes to be read."""
+        return sum(file.size_bytes for file in self.rewritten_files)
+
+    @property
+    def rows_to_rewrite(self) -> int:
+        """Rows to be read, delete records included."""
+        return sum(file.row_count for file in self.rewritten_files)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Estimated working memory: runs × batch × row size."""
+        if not self.rows_to_rewrite:
+            return 0
+        runs = max((len(section) for group in self.rewrites for section in group), default=0)
+        # Compressed rows are about half the size of decoded ones.
+        row_bytes = 2 * self.bytes_to_rewrite // self.rows_to_rewrite + 1
+        return runs * min(_BATCH_ROWS, self.rows_to_rewrite) * row_bytes * _MEMORY_FACTOR
+
+
+def plan_bucket(
+    partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFile], *, schema: TableSchema, full: bool
+) -> CompactTask | NothingToDo:
+    """The compaction of one bucket, given its live files."""
+    if not schema.primary_keys:
+        return _plan_append(partition, bucket, total_buckets, files, schema.table_options, full=full)
+    options, order = schema.table_options, key_order(schema.key_type)
+    runs = sorted_runs(files, order)
+    level_max = level_count(files, options.num_levels) - 1
+    pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options)
+    if isinstance(pick, NothingToDo):
+        return pick
+    highest = max(run.level for run in runs)
+    drop_deletes = pick.output_level != 0 and pick.output_level >= highest
+    rewrites, upgrades = _split(pick, order, options, bottom=pick.output_level == level_max)
+    if not rewrites and not upgrades:
+        return NothingToDo("every picked file is at its level already")
+    return CompactTask(
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total_buckets,
+        output_level=pick.output_level,
+        drop_deletes=drop_deletes,
+        rewrites=rewrites,
+        upgrades=upgrades,
+        reason=pick.reason,
+        run_count=len(runs),
+    )
+
+
+def _split(
+    pick: Pick, order: KeyOrder, options: TableOptions, *, bottom: bool
+) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...]]:
+    """Groups of sections to rewrite, and files that only change their level."""
+    small_bytes = options.target_file_size_bytes * options.compaction_small_file_ratio
+    rewrites: list[tuple[Section, ...]] = []
+    upgrades: list[DataFile] = []
+    candidates: list[Section] = []
+
+    def upgrade(file: DataFile) -> None:
+        if bottom and file.delete_row_count != 0:
+            rewrites.append((((file,),),))  # delete records must not reach the highest level
+        elif file.level != pick.output_level:
+            upgrades.append(file)
+
+    def flush() -> None:
+        if len(candidates) == 1 and len(candidates[0]) == 1:
+            for file in candidates[0][0]:
+                upgrade(file)
+        elif candidates:
+            rewrites.append(tuple(candidates))
+        candidates.clear()
+
+    for section in sections([file for run in pick.runs for file in run.files], order):
+        if len(section) > 1:
+            candidates.append(section)
+            continue
+        for file in section[0]:
+            if file.size_bytes < small_bytes:
+                candidates.append(((file,),))
+            else:
+                flush()
+                upgrade(file)
+    flush()
+    return tuple(rewrites), tuple(upgrades)
+
+
+# ── append tables ───────────────────────────────────────────────────────────────────────────────
+
+
+def _plan_append(
+    partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFile], options: TableOptions, *, full: bool
+) -> CompactTask | NothingToDo:
+    small_bytes = options.target_file_size_bytes * options.compaction_small_file_ratio
+    in_order = sorted(files, key=lambda file: (file.min_sequence_number, file.creation_time_ms or 0, file.name))
+    least = 2 if full else options.compaction_min_file_num
+    packs = [pack for pack in _packs(in_order, small_bytes, options.target_file_size_bytes) if len(pack) >= least]
+    if not packs:
+        small = sum(file.size_bytes < small_bytes for file in files)
+        return NothingToDo(f"{small} neighbouring small files, compaction begins at {least}")
+    return CompactTask(
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total_buckets,
+        output_level=0,
+        drop_deletes=False,
+        rewrites=tuple((((pack,)),) for pack in packs),
+        upgrades=(),
+        reason="small files",
+        run_count=len(files),
+    )
+
+
+def _packs(files: Iterable[DataFile], small_bytes: float, target_bytes: int) -> list[tuple[DataFile, ...]]:
+    """Neighbouring small files, in order, up to twice the target size; order within the bucket is kept."""
+    packs: list[tuple[DataFile, ...]] = []
+    pack: list[DataFile] = []
+    for file in files:
+        if file.size_bytes >= small_bytes or sum(item.size_bytes for item in pack) >= 2 * target_bytes:
+            packs.append(tuple(pack))
+            pack = []
+        if file.size_bytes < small_bytes:
+            pack.append(file)
+    return [*packs, tuple(pack)]

@@ -1,0 +1,1 @@
+"""How rows of equal key become one row: columnar, Arrow in, Arrow out, no IO."""

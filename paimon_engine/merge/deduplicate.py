@@ -1,0 +1,27 @@
+"""deduplicate: the newest version of a key is its row, whole.
+
+A newest version that is a delete record stays one; whoever knows that nothing older is left may drop it.
+
+Follows `merge-engine` = `deduplicate` in the Paimon documentation (primary-key-table/merge-engine).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine.merge.window import Window, is_retract
+from paimon_engine.meta.schema import VALUE_KIND
+
+
+def deduplicate(window: Window) -> pa.RecordBatch:
+    """Newest version per key: rows[n] → rows[k], in key order."""
+    if len(window.starts) == window.rows.num_rows and window.order is None:
+        return window.rows
+    return window.rows.take(pa.array(window.newest))
+
+
+def drop_retracts(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows without −U and −D."""
+    retracts = is_retract(np.asarray(rows[VALUE_KIND]))
+    return rows.filter(pa.array(~retracts)) if retracts.any() else rows

@@ -1,0 +1,89 @@
+"""Merging sorted runs in bounded memory.
+
+1. Each run holds one decoded batch. The frontier is the smallest last key of these batches: up to it nothing is
+   missing in any run.
+2. Each run gives its rows up to the frontier. If only one run has any, they pass untouched.
+3. Otherwise these rows are joined and sorted by key; equal keys lie together, and the window is complete for each.
+
+Memory grows with runs × batch, not with rows. Measured: the stable sort uses the runs' order, so that the sort costs
+less than a tenth of decoding and encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine.merge.keys import Keys, normalise_keys
+from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_key, sort_window
+from paimon_engine.types import RowType
+
+
+class _Run:
+    """A sorted stream of batches, read up to some position of the current one."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], keys_of: Callable[[pa.RecordBatch], Keys]) -> None:
+        self._batches = batches
+        self._keys_of = keys_of
+        self._position = 0
+        self.rows: pa.RecordBatch | None = None
+        self.keys: Keys = np.zeros(0, dtype=np.int64)
+
+    def fill(self) -> bool:
+        """Has rows after this call; False when the run is over."""
+        while self.rows is None or self._position >= self.rows.num_rows:
+            self.rows = next(self._batches, None)
+            self._position = 0
+            if self.rows is None:
+                return False
+            self.keys = self._keys_of(self.rows)
+        return True
+
+    @property
+    def last_key(self) -> Any:
+        return self.keys[-1]
+
+    def take_up_to(self, frontier: Any) -> tuple[pa.RecordBatch, Keys] | None:
+        """Rows with keys up to the frontier, it included."""
+        assert self.rows is not None
+        end = int(np.searchsorted(self.keys, frontier, side="right"))
+        if end <= self._position:
+            return None
+        begin, self._position = self._position, end
+        return self.rows.slice(begin, end - begin), self.keys[begin:end]
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """All remaining rows."""
+        while self.fill():
+            assert self.rows is not None
+            begin, self._position = self._position, self.rows.num_rows
+            yield self.rows.slice(begin)
+
+
+def merge_runs(
+    runs: Sequence[Iterable[pa.RecordBatch]], key_type: RowType, sequence: SequenceOrder
+) -> Iterator[Window]:
+    """Windows in key order, each holding all versions of its keys.
+
+    Each run is sorted by key, with every key once. Where rows of equal key carry equal sequence, the later run wins.
+    """
+    names, types = key_type.names, [field.type for field in key_type]
+
+    def keys_of(rows: pa.RecordBatch) -> Keys:
+        return normalise_keys([rows[name] for name in names], types)
+
+    live = [run for run in (_Run(iter(batches), keys_of) for batches in runs) if run.fill()]
+    while len(live) > 1:
+        frontier = min(run.last_key for run in live)
+        parts = [part for run in live if (part := run.take_up_to(frontier)) is not None]
+        if len(parts) == 1:
+            yield one_version_per_key(parts[0][0])
+        else:
+            joined = pa.concat_batches([rows for rows, _ in parts])
+            yield sort_window(joined, np.concatenate([keys for _, keys in parts]), sequence)
+        live = [run for run in live if run.fill()]
+    for run in live:
+        yield from (one_version_per_key(rows) for rows in run.rest())

@@ -1,0 +1,102 @@
+"""A window: all loaded versions of some keys, in the order in which they happened.
+
+`sort_window` sorts by key with a stable sort, which is fast because the rows come as a few sorted runs, and then
+orders by sequence only the rows of keys that occur more than once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.merge.keys import Keys
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+
+Positions = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceOrder:
+    """What orders the versions of a key: user columns first (nulls oldest), then the sequence number.
+
+    With `by_arrival` the caller vouches that rows come oldest first, so that a stable sort by key is enough.
+    """
+
+    user_columns: tuple[str, ...] = ()
+    descending: bool = False
+    by_arrival: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`order` holds positions in `rows`, by key and oldest first within a key; None: rows are in that order already.
+
+    `starts[k]` is where key k begins in that order, ascending from 0.
+    """
+
+    rows: pa.RecordBatch
+    order: Positions | None
+    starts: Positions
+
+    @property
+    def newest(self) -> Positions:
+        """Positions in `rows` of the newest version of each key."""
+        ends = np.append(self.starts[1:], self.rows.num_rows) - 1
+        return ends if self.order is None else self.order[ends]
+
+
+def one_version_per_key(rows: pa.RecordBatch) -> Window:
+    """Window of sorted rows whose keys all differ."""
+    return Window(rows, None, np.arange(rows.num_rows))
+
+
+def sort_window(rows: pa.RecordBatch, keys: Keys, sequence: SequenceOrder) -> Window:
+    """Window of rows in any order; `keys[n]` belong to the rows."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.empty(len(keys), dtype=bool)
+    first[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    if len(starts) < len(keys) and not (sequence.by_arrival and not sequence.user_columns):
+        order = _by_sequence(rows, order, first, sequence)
+    return Window(rows, order, starts)
+
+
+def _by_sequence(
+    rows: pa.RecordBatch, order: Positions, first: npt.NDArray[np.bool_], sequence: SequenceOrder
+) -> Positions:
+    """Reorders the rows of keys with several versions: user columns, sequence number, retract before add."""
+    last = np.append(first[1:], True)
+    places = np.flatnonzero(~(first & last))
+    members = order[places]
+    subset = rows.take(pa.array(members))
+    kinds = np.asarray(subset[VALUE_KIND])
+    # lexsort takes the least significant key first; the group comes last, so that groups stay where they are.
+    levels: list[npt.NDArray[np.generic]] = [~is_retract(kinds), np.asarray(subset[SEQUENCE_NUMBER])]
+    levels += reversed(_ranks(subset, sequence.user_columns, descending=sequence.descending))
+    levels.append(np.cumsum(first)[places])
+    result = order.copy()
+    result[places] = members[np.lexsort(levels)]
+    return result
+
+
+def _ranks(rows: pa.RecordBatch, columns: Sequence[str], *, descending: bool) -> list[npt.NDArray[np.generic]]:
+    """Rank of each value in its column: nulls lowest, equal values alike; reversed where smaller is newer."""
+    ranks = []
+    for name in columns:
+        ranked = pc.rank(rows[name], sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+        values = np.asarray(ranked).astype(np.int64)
+        valid = np.asarray(rows[name].is_valid().to_numpy(zero_copy_only=False))
+        ranks.append(np.where(valid, -values if descending else values, np.iinfo(np.int64).min))
+    return ranks
+
+
+def is_retract(kinds: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+    """Which row kinds take a row away: −U (1) and −D (3)."""
+    return np.asarray(kinds.astype(np.int8) & 1, dtype=bool)
