@@ -55,11 +55,12 @@ class EnvConfig:
         """
         secrets = {option: _secret(option, variable) for option, variable in self.secrets.items()}
         options = {**self.options, **secrets}
-        return _build(_store(self.address), tuple(sorted(options.items())))
+        return _build(os.getpid(), _store(self.address), tuple(sorted(options.items())))
 
 
 @lru_cache(maxsize=64)
-def _build(store: str, options: tuple[tuple[str, str], ...]) -> Env:
+def _build(_process: int, store: str, options: tuple[tuple[str, str], ...]) -> Env:
+    # A forked process must not use the connections of its parent, hence the process in the key.
     return Env(storage_for(store, dict(options)))
 
 

@@ -226,8 +226,8 @@ def _default_parallelism(session: SparkSession) -> int:
     local = re.fullmatch(r"local\[(\d+)\]", session.conf.get("spark.master", None) or "")
     if local:
         return int(local[1])
-    found = session.range(0, 1 << 20).selectExpr("spark_partition_id() AS partition").distinct().count()
-    return max(1, found)
+    partitions = session.range(0, 1 << 20).selectExpr("spark_partition_id() AS partition").distinct()
+    return max(1, int(partitions.count()))
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def local_session(
     # Only here and in `_stop`: the Connect client alone has no such module.
     from pyspark.core.context import SparkContext
 
-    if SparkContext._active_spark_context is not None:
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - asking in public would start one
         raise InvalidArgumentError(
             "This process already runs a Spark session; hand that one to SparkExecutor instead of starting another"
         )
@@ -173,7 +173,7 @@ def _java() -> str | None:
 def _check_java(java: str | None) -> None:
     if java is None:
         raise UnsupportedError(f"Spark needs Java {_JAVA_MIN} or newer: install a JDK and set JAVA_HOME to it")
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     if version is None or int(version[1]) < _JAVA_MIN:
         raise UnsupportedError(
@@ -240,9 +240,10 @@ def _stop(session: SparkSession) -> None:
     from pyspark.core.context import SparkContext
 
     session.stop()
-    gateway = SparkContext._gateway
-    SparkContext._gateway = None
-    SparkContext._jvm = None
+    # pyspark has no public way to end its JVM.
+    gateway = SparkContext._gateway  # noqa: SLF001
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
     if gateway is None:
         return
     gateway.shutdown()

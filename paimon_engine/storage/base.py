@@ -60,7 +60,8 @@ class Storage(Protocol):
         """Create the file if it is absent: True if this call did, False if the name was taken.
 
         Atomic: of several callers at most one gets True, and readers see all of `data` or no file, also when the
-        process or the machine dies half-way.
+        process or the machine dies half-way. Only callers with the very same bytes may all get True: an object store's
+        client repeats lost requests by itself, and cannot tell its own first try from an equal file.
         Raises: OutcomeUnknownError if the answer was lost, UnsupportedError if the store cannot do this.
         """
         ...

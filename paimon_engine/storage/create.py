@@ -1,7 +1,9 @@
-"""Create-if-absent on local disks: how a complete file gets its final name without replacing another.
+"""Create-if-absent: how a complete file gets its final name without replacing another.
 
-The bytes go to a temporary file in the same directory and are flushed to the disk; then the name is given.
-Giving the name is one atomic step that fails if the name is taken:
+On object stores it is one conditional request, see `CONDITIONAL_PUT`.
+
+On local disks the bytes go to a temporary file in the same directory and are flushed to the disk; then the name is
+given. Giving the name is one atomic step that fails if the name is taken:
 
 1. `os.link`: a hard link never replaces. Works on every usual local file system and on NFS.
 2. Without hard links (exFAT, some FUSE and network mounts): a rename that refuses to replace. Linux has it as
@@ -22,6 +24,13 @@ import sys
 from collections.abc import Callable
 
 from paimon_engine.errors import UnsupportedError
+
+CONDITIONAL_PUT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+"""Schemes whose fsspec file system turns `pipe_file(…, mode="create")` into one conditional request.
+
+S3 sends `If-None-Match: *`, Google `ifGenerationMatch=0`, Azure uploads without overwriting. fsspec's fallback for all
+other schemes looks first and writes then, which decides no race.
+"""
 
 Publish = Callable[[str, str], bool]
 """Gives the complete file `temporary` the name `final`: False if that is taken. The temporary name may remain."""

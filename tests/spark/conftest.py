@@ -11,10 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
-
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 from pyspark.sql import SparkSession
 
 from paimon_engine.errors import UnsupportedError

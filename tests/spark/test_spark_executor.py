@@ -142,7 +142,7 @@ def test_an_empty_source_has_no_groups(executor):
 
 
 def test_an_error_of_ours_while_grouping_is_raised_as_itself(executor):
-    with pytest.raises(InvalidArgumentError, match="^the key k is null$"):
+    with pytest.raises(InvalidArgumentError, match=r"^the key k is null$"):
         executor.shuffle(_table(10), group=refuse, run=rows_of, config=CONFIG)
 
 

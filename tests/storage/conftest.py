@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,14 +18,40 @@ class Place:
 
     storage: Storage
     root: str
-    has_directories: bool
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}"
 
 
-@pytest.fixture(params=["path", "file", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path) -> Iterator[Place]:
-    roots = {"path": str(tmp_path), "file": f"file://{tmp_path}", "memory": f"memory://{uuid.uuid4()}/lake"}
-    root = roots[request.param]
-    yield Place(storage_for(root, {}), root, has_directories=request.param != "memory")
+@pytest.fixture(scope="session")
+def s3_options() -> Iterator[dict[str, str]]:
+    """Options for a real S3 server over HTTP, with one bucket named `lake`."""
+    pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
+    pytest.importorskip("moto.server", reason='the S3 test server is not installed: pip install "moto[server]"')
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    # One request at a time: moto looks and writes in two steps, so with threads it would not decide races.
+    server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=False)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    options = {
+        "s3.endpoint": f"http://127.0.0.1:{server.server_port}",
+        "s3.access-key": "test",
+        "s3.secret-key": "test",
+        "s3.region": "eu-central-1",
+        "s3.path.style.access": "true",
+    }
+    storage_for("s3://lake", options)._fs.mkdir("lake")
+    yield options
+    server.shutdown()
+    thread.join()
+
+
+@pytest.fixture(params=["path", "file", "memory", pytest.param("s3", marks=pytest.mark.s3)])
+def place(request: pytest.FixtureRequest, tmp_path) -> Place:
+    roots = {"path": str(tmp_path), "file": f"file://{tmp_path}"}
+    kind = request.param
+    root = roots[kind] if kind in roots else f"{kind}://lake/{uuid.uuid4()}"
+    options = request.getfixturevalue("s3_options") if kind == "s3" else {}
+    return Place(storage_for(root, options), root)

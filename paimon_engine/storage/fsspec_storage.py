@@ -1,0 +1,286 @@
+"""Any store that fsspec has a file system for: S3, Google Cloud Storage, Azure, HDFS and so on.
+
+Reading works everywhere. Writing needs create-if-absent in one request, which the object stores in
+`create.CONDITIONAL_PUT` offer; elsewhere `create` and `overwrite` say that they cannot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from types import TracebackType
+from typing import Any, BinaryIO, cast
+
+import fsspec
+
+from paimon_engine.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PaimonError,
+    StorageError,
+    UnsupportedError,
+)
+from paimon_engine.storage.base import FileInfo
+from paimon_engine.storage.create import CONDITIONAL_PUT
+
+_READ_AHEAD_BYTES = 4 << 20
+_REQUESTS_AT_ONCE = 16
+_CREATE_TRIES = 5
+
+_NOT_DONE = (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError, TypeError, ValueError)
+"""Errors of a request that the store refused, so nothing was written."""
+
+_PAIMON_S3_OPTIONS = {
+    "s3.endpoint": ("endpoint_url",),
+    "s3.access-key": ("key",),
+    "s3.secret-key": ("secret",),
+    "s3.session-token": ("token",),
+    "s3.region": ("client_kwargs", "region_name"),
+}
+"""Paimon's names for what s3fs calls otherwise; any other option is given to the file system as it is."""
+
+
+class FsspecStorage:
+    """`Storage` over an fsspec file system of one scheme, with all its caches off."""
+
+    def __init__(self, file_system: Any, scheme: str) -> None:
+        self._fs = file_system
+        self._scheme = scheme
+        self._is_object_store = scheme in CONDITIONAL_PUT
+
+    @classmethod
+    def for_scheme(cls, scheme: str, options: Mapping[str, str]) -> FsspecStorage:
+        """The storage of a scheme; `options` are the file system's own, or Paimon's names for S3.
+
+        Raises: UnsupportedError if no file system is installed for the scheme.
+        """
+        try:
+            # Listings change behind our back: other writers are the normal case.
+            file_system = fsspec.filesystem(scheme, **_arguments(options), use_listings_cache=False)
+        except (ImportError, ValueError) as error:
+            raise UnsupportedError(f"No file system for {scheme}:// is installed here: {error}") from error
+        return cls(file_system, scheme)
+
+    def read(self, path: str) -> bytes:
+        with _mapped(path):
+            return cast("bytes", self._fs.cat_file(self._native(path)))
+
+    def open(self, path: str) -> BinaryIO:
+        with _mapped(path):
+            file = self._fs.open(self._native(path), "rb", cache_type="readahead", block_size=_READ_AHEAD_BYTES)
+            return cast("BinaryIO", file)
+
+    def writer(self, path: str) -> BinaryIO:
+        self._check_writable(path)
+        with _mapped(path):
+            return cast("BinaryIO", _NewFile(self, path, self._fs.open(self._native(path), "wb")))
+
+    def create(self, path: str, data: bytes) -> bool:
+        self._check_writable(path)
+        for attempt in range(_CREATE_TRIES):
+            time.sleep(0.05 * attempt)
+            try:
+                self._fs.pipe_file(self._native(path), data, mode="create")
+            except FileExistsError:
+                # The client repeats a request whose answer was lost and then meets its own file.
+                return self.read(path) == data
+            except _NOT_DONE as error:
+                raise StorageError(f"{path}: {error}") from error
+            except Exception as error:
+                if _is_race(error):
+                    continue
+                raise OutcomeUnknownError(f"{path}: may or may not have been created: {error}") from error
+            return True
+        raise StorageError(f"{path}: others keep creating it at the same time")
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._check_writable(path)
+        with _mapped(path):
+            self._fs.pipe_file(self._native(path), data)
+
+    def exists(self, path: str) -> bool:
+        with _mapped(path):
+            return bool(self._fs.exists(self._native(path)))
+
+    def stat(self, path: str) -> FileInfo:
+        path = path.rstrip("/")
+        with _mapped(path):
+            return _info(path, self._fs.info(self._native(path)))
+
+    def list(self, prefix: str) -> list[FileInfo]:
+        prefix, native = prefix.rstrip("/"), self._native(prefix)
+        with _mapped(prefix):
+            try:
+                entries = self._fs.ls(native, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        found = _below(prefix, native, entries)
+        return sorted(found, key=lambda info: info.path)
+
+    def walk(self, prefix: str) -> Iterator[FileInfo]:
+        prefix, native = prefix.rstrip("/"), self._native(prefix)
+        with _mapped(prefix):
+            try:
+                entries = self._fs.find(native, detail=True).values()
+            except (FileNotFoundError, NotADirectoryError):
+                return iter(())
+        return (info for info in _below(prefix, native, entries) if not info.is_dir)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        # One request per file: the bulk call of fsspec takes paths for patterns and may hit other files.
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="paimon-delete") as pool:
+            for _ in pool.map(self._delete, dict.fromkeys(paths)):
+                pass
+
+    def delete_dir(self, path: str) -> None:
+        if not self._is_object_store:
+            with contextlib.suppress(OSError):
+                self._fs.rmdir(self._native(path))
+
+    def delete_tree(self, path: str) -> None:
+        self.delete([info.path for info in self.walk(path)])
+        if self._is_object_store:
+            return
+        with _mapped(path), contextlib.suppress(FileNotFoundError):
+            native = self._native(path)
+            directories = [name for name in self._fs.find(native, withdirs=True) if name != native]
+            for directory in sorted(directories, key=len, reverse=True):
+                self._fs.rmdir(directory)
+            self._fs.rmdir(native)
+
+    def _delete(self, path: str) -> None:
+        with _mapped(path), contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._native(path))
+
+    def _native(self, path: str) -> str:
+        """The path as the file system spells it, without scheme and trailing slash."""
+        return str(self._fs._strip_protocol(path)).rstrip("/")  # noqa: SLF001 - fsspec has no public name for it
+
+    def _check_writable(self, path: str) -> None:
+        if not self._is_object_store:
+            raise UnsupportedError(
+                f"Cannot write {path}: {self._scheme}:// offers no atomic create-if-absent here, so two writers could "
+                "replace each other's snapshots. "
+                f"Writing works on local disk and on {', '.join(sorted(CONDITIONAL_PUT))}"
+            )
+
+
+class _NewFile(io.BufferedIOBase):
+    """An upload that is completed when closed, and given up when the `with` block fails."""
+
+    def __init__(self, storage: FsspecStorage, path: str, upload: Any) -> None:
+        self._storage = storage
+        self._path = path
+        self._upload = upload
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        with _mapped(self._path):
+            # Arrow hands over buffers that fsspec does not know as bytes.
+            return int(self._upload.write(memoryview(cast("bytes", data)).cast("B")))
+
+    def tell(self) -> int:
+        return int(self._upload.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            with _mapped(self._path):
+                self._upload.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self.closed:
+            self._storage.delete([self._path])
+        else:
+            super().close()
+            with contextlib.suppress(Exception):
+                self._upload.discard()
+            # Else the file system completes the upload when the object is collected.
+            self._upload.closed = True
+
+    def __del__(self) -> None:
+        """Nothing: an upload that was dropped without being closed leaves no file."""
+
+
+def _arguments(options: Mapping[str, str]) -> dict[str, Any]:
+    """Options as the arguments of a file system: JSON objects, lists and booleans become values."""
+    arguments: dict[str, Any] = {}
+    for name, text in options.items():
+        if name == "s3.path.style.access":
+            style = "path" if text.lower() == "true" else "auto"
+            _put(arguments, ("config_kwargs", "s3", "addressing_style"), style)
+        elif name in _PAIMON_S3_OPTIONS:
+            _put(arguments, _PAIMON_S3_OPTIONS[name], text)
+        elif name.startswith("s3."):
+            known = ", ".join([*_PAIMON_S3_OPTIONS, "s3.path.style.access"])
+            raise InvalidArgumentError(f"Unknown storage option {name}; known are {known}, and all options of s3fs")
+        else:
+            _put(arguments, (name,), json.loads(text) if text[:1] in ("{", "[") or text in ("true", "false") else text)
+    return arguments
+
+
+def _put(arguments: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a value in nested dictionaries; a dictionary joins one that is there."""
+    *parents, name = path
+    for parent in parents:
+        arguments = arguments.setdefault(parent, {})
+    if isinstance(value, dict):
+        value = {**arguments.get(name, {}), **value}
+    arguments[name] = value
+
+
+def _below(prefix: str, native: str, entries: Any) -> Iterator[FileInfo]:
+    """Entries strictly below a directory, without the marker objects that stand for directories themselves."""
+    for entry in entries:
+        name = str(entry["name"]).rstrip("/")
+        if name.startswith(f"{native}/"):
+            yield _info(prefix + name[len(native) :], entry)
+
+
+def _info(path: str, entry: Mapping[str, Any]) -> FileInfo:
+    if entry["type"] == "directory":
+        return FileInfo(path, 0, 0, is_dir=True)
+    return FileInfo(path, int(entry["size"] or 0), _modified_ms(entry), is_dir=False)
+
+
+def _modified_ms(entry: Mapping[str, Any]) -> int:
+    """The modification time under whatever name and type a file system gives it; 0 if it gives none."""
+    for name in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
+        value = entry.get(name)
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1000)
+        if isinstance(value, int | float):
+            return int(value * 1000)
+    return 0
+
+
+def _is_race(error: BaseException) -> bool:
+    """Whether S3 answered that somebody else was creating the same object, which it asks to try again."""
+    return any("ConditionalRequestConflict" in str(found) for found in (error, error.__cause__))
+
+
+@contextlib.contextmanager
+def _mapped(path: str) -> Iterator[None]:
+    """Turn what a file system raises into our errors; clients raise many kinds that are no OSError."""
+    try:
+        yield
+    except PaimonError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(f"No such file: {path}") from error
+    except Exception as error:
+        raise StorageError(f"{path}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,168 @@
+"""What only stores behind fsspec can get wrong: lost answers, stale listings, unfinished uploads, option names."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from paimon_engine.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StorageError,
+    UnsupportedError,
+)
+from paimon_engine.storage import storage_for
+from paimon_engine.storage.fsspec_storage import FsspecStorage, _arguments
+
+
+class Scripted(MemoryFileSystem):
+    """A file system whose `create` meets one thing after another: an error to raise, or "lost" for a lost answer."""
+
+    protocol = ("scripted",)
+    cachable = False
+
+    def __init__(self, *script: Exception | str) -> None:
+        super().__init__()
+        self.store = {}
+        self.pseudo_dirs = [""]
+        self.script = list(script)
+
+    def pipe_file(self, path, value, mode="overwrite", **kwargs):
+        step = self.script.pop(0) if self.script else None
+        if isinstance(step, Exception):
+            raise step
+        super().pipe_file(path, value, mode=mode, **kwargs)
+        if step == "lost and repeated":
+            raise FileExistsError(path)
+        if step == "lost":
+            raise ConnectionResetError("reset by peer")
+
+
+RACE = OSError("An error occurred (ConditionalRequestConflict) when calling the PutObject operation")
+
+
+def test_a_repeated_request_that_meets_its_own_file_has_created_it():
+    storage = FsspecStorage(Scripted("lost and repeated"), "s3")
+
+    assert storage.create("/lake/snapshot-1", b"ours") is True
+    assert storage.create("/lake/snapshot-1", b"theirs") is False
+
+
+def test_a_lost_answer_is_an_unknown_outcome():
+    storage = FsspecStorage(Scripted("lost"), "s3")
+
+    with pytest.raises(OutcomeUnknownError, match="snapshot-1"):
+        storage.create("/lake/snapshot-1", b"ours")
+
+
+def test_a_refused_request_is_a_plain_failure():
+    storage = FsspecStorage(Scripted(PermissionError("denied")), "s3")
+
+    with pytest.raises(StorageError, match="denied") as caught:
+        storage.create("/lake/snapshot-1", b"ours")
+    assert not isinstance(caught.value, OutcomeUnknownError)
+
+
+def test_a_race_that_the_store_did_not_decide_is_tried_again():
+    assert FsspecStorage(Scripted(RACE, RACE), "s3").create("/lake/a", b"1") is True
+
+    with pytest.raises(StorageError, match="others keep creating"):
+        FsspecStorage(Scripted(*[RACE] * 10), "s3").create("/lake/a", b"1")
+
+
+def test_a_store_without_conditional_requests_is_read_only():
+    storage = FsspecStorage(Scripted(), "hdfs")
+
+    for act in (storage.create, storage.overwrite):
+        with pytest.raises(UnsupportedError, match=r"hdfs.*create-if-absent"):
+            act("/lake/a", b"1")
+    with pytest.raises(UnsupportedError, match="hdfs"):
+        storage.writer("/lake/a")
+
+
+def test_a_scheme_nobody_knows_is_unsupported():
+    with pytest.raises(UnsupportedError, match="nosuch://"):
+        storage_for("nosuch://bucket/table", {})
+
+
+def test_options_take_paimons_names_and_the_file_systems_own():
+    assert _arguments(
+        {
+            "s3.endpoint": "http://here",
+            "s3.access-key": "123",
+            "s3.path.style.access": "true",
+            "s3.region": "eu-central-1",
+            "client_kwargs": '{"verify": false}',
+            "anon": "false",
+            "token": "abc",
+        }
+    ) == {
+        "endpoint_url": "http://here",
+        "key": "123",
+        "config_kwargs": {"s3": {"addressing_style": "path"}},
+        "client_kwargs": {"region_name": "eu-central-1", "verify": False},
+        "anon": False,
+        "token": "abc",
+    }
+    with pytest.raises(InvalidArgumentError, match=r"s3\.acces-key; known are s3\.endpoint"):
+        _arguments({"s3.acces-key": "typo"})
+
+
+@pytest.mark.s3
+def test_listings_see_what_other_clients_did(s3_options):
+    ours = storage_for("s3://lake", s3_options)
+    theirs = storage_for("s3a://lake", s3_options)
+    root = f"s3://lake/{uuid.uuid4()}"
+    assert ours.list(root) == []
+
+    theirs.create(f"{root.replace('s3:', 's3a:')}/a", b"1")
+    assert [info.path for info in ours.list(root)] == [f"{root}/a"]
+
+    theirs.delete([f"{root.replace('s3:', 's3a:')}/a"])
+    assert ours.list(root) == []
+    assert not ours.exists(f"{root}/a")
+
+
+@pytest.mark.s3
+def test_a_failed_upload_in_parts_leaves_nothing(s3_options):
+    storage = storage_for("s3://lake", s3_options)
+    path = f"s3://lake/{uuid.uuid4()}/data"
+
+    with pytest.raises(ValueError, match="late"), storage.writer(path) as file:
+        for _ in range(3):
+            file.write(b"x" * (30 << 20))
+        raise ValueError("late")
+
+    assert not storage.exists(path)
+    assert storage._fs.call_s3("list_multipart_uploads", Bucket="lake").get("Uploads", []) == []
+
+
+@pytest.mark.s3
+def test_a_large_file_is_uploaded_in_parts_and_reads_back(s3_options):
+    storage = storage_for("s3://lake", s3_options)
+    path = f"s3://lake/{uuid.uuid4()}/data"
+
+    with storage.writer(path) as file:
+        for number in range(6):
+            file.write(bytes([number]) * (10 << 20))
+
+    assert storage.stat(path).size_bytes == 60 << 20
+    with storage.open(path) as file:
+        file.seek(-1, 2)
+        assert file.read() == b"\x05"
+        file.seek(10 << 20)
+        assert file.read(2) == b"\x01\x01"
+
+
+@pytest.mark.s3
+def test_a_missing_bucket_and_wrong_paths_are_our_errors(s3_options):
+    storage = storage_for("s3://lake", s3_options)
+
+    with pytest.raises(NotFoundError):
+        storage.read("s3://no-such-bucket/a")
+    with pytest.raises(StorageError):
+        storage.create("s3://no-such-bucket/a", b"1")
+    storage.delete([f"s3://lake/{uuid.uuid4()}" for _ in range(30)])
