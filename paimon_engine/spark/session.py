@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyspark
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
@@ -155,7 +154,8 @@ def _spark_versions() -> dict[str, str]:
     for part in ("pyspark", "pyspark-client"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[part] = importlib.metadata.version(part)
-    for jar in Path(_find_spark_home(), "jars").glob("spark-core_*.jar"):
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    for jar in Path(home, "jars").glob("spark-core_*.jar"):
         versions["spark-core jar"] = jar.stem.rpartition("-")[2]
     return versions
 
