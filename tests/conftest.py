@@ -1,0 +1,61 @@
+"""What all tests share: a clean environment, Java's and pypaimon's readers, markers by fixture."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.oracle import JavaPaimon, start_oracle
+from tests.support.pypaimon import PyPaimon, start_pypaimon
+from tests.support.reference import CACHE
+
+MARKER_OF_FIXTURE = {"oracle": "java", "pypaimon": "interop"}
+FOREIGN = ("AIRFLOW_", "PYSPARK_", "SPARK_", "PAIMON_ENGINE_")
+
+
+def _isolate() -> None:
+    """Forgets what the user's shell says of Airflow and Spark, and keeps all that tests write in the project.
+
+    Runs while this file is imported, because Airflow makes its home when it is imported first.
+    """
+    for name in [name for name in os.environ if name.startswith(FOREIGN)]:
+        del os.environ[name]
+    CACHE.mkdir(exist_ok=True)
+    home = tempfile.mkdtemp(prefix="airflow-", dir=CACHE)
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ |= {
+        "AIRFLOW_HOME": home,
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        "PIP_CACHE_DIR": str(CACHE / "pip"),
+        # Servers of tests listen on this machine; no proxy leads to them.
+        "NO_PROXY": "localhost,127.0.0.1",
+        "no_proxy": "localhost,127.0.0.1",
+    }
+
+
+_isolate()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture, marker in MARKER_OF_FIXTURE.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)
+
+
+@pytest.fixture(scope="session")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPaimon]:
+    """Java Paimon 0.9; skips where the reference is missing."""
+    yield from start_oracle(tmp_path_factory.mktemp("oracle") / "java.log")
+
+
+@pytest.fixture(scope="session")
+def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PyPaimon]:
+    """pypaimon in its own environment; skips where it cannot be installed."""
+    yield from start_pypaimon(tmp_path_factory.mktemp("pypaimon"))

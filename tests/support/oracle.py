@@ -1,0 +1,103 @@
+"""The Java library in a process of its own: `oracle.read(path)`, `oracle.problems(path)`, `oracle.call(op, …)`.
+
+The reference's own `README.md` lists the commands. What it downloads and compiles goes to `.cache/oracle`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.canonical import Row
+from tests.support.reference import CACHE, reference_folder
+
+TABLE = "@table"
+"""Stands for the table's directory in recorded commands."""
+
+
+class JavaPaimon:
+    """Java Paimon 0.9, reading, checking and writing tables in local directories."""
+
+    def __init__(self, module: ModuleType, log: Path) -> None:
+        """`module` is the reference's driver; Java's standard error goes to `log`."""
+        self._module = module
+        self._log = log
+        self._process: Any = None
+
+    def call(self, op: str, **fields: Any) -> dict[str, Any]:
+        """One command, and its answer.
+
+        Raises: the driver's `OracleError`, with Java's message.
+        """
+        return self.send({"op": op, **fields})
+
+    def send(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """One command given as an object; starts Java at the first one, and again after it died."""
+        if self._process is None or self._process._process.poll() is not None:
+            with self._log.open("ab") as log:
+                self._process = self._module.Oracle(stderr=log)
+        answer: dict[str, Any] = self._process.send(dict(command))
+        return answer
+
+    def run(self, path: str | Path, commands: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Commands in order, all on the table in that directory."""
+        return [self.send({**command, "table": str(path)}) for command in commands]
+
+    def read(self, path: str | Path, **at: Any) -> list[Row]:
+        """Rows in the canonical form: of the table as it is now, or `snapshot=`, `tag=`, `filter=`, `system=` …"""
+        return list(self.call("read", table=str(path), **at)["rows"])
+
+    def problems(self, path: str | Path) -> list[Any]:
+        """What Java finds wrong with the table's metadata and files, over all snapshots and tags."""
+        return list(self.call("check", table=str(path))["problems"])
+
+    def assert_sound(self, path: str | Path) -> None:
+        """Fails if Java finds a problem."""
+        assert self.problems(path) == []
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.close()
+            self._process._process.stdout.close()
+
+
+def start_oracle(log: Path) -> Iterator[JavaPaimon]:
+    """The driver, ready to be asked; skips where the reference, a JDK or its jars are missing."""
+    folder = reference_folder("oracle")
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("javac" if home is None else f"{home}/bin/javac") is None:
+        pytest.skip("no javac: the Java reference is compiled on first use, so it needs a JDK, not only a JRE")
+    os.environ.setdefault("PAIMON_ORACLE_CACHE", str(CACHE / "oracle"))
+    module = _driver(folder / "paimon_oracle.py")
+    try:
+        module.command()
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"the jars of the Java reference could not be fetched or compiled: {error}")
+    oracle = JavaPaimon(module, log)
+    yield oracle
+    oracle.close()
+
+
+def _driver(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("paimon_oracle", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    writes = sys.dont_write_bytecode
+    # The reference may lie in a folder that must stay as it is.
+    sys.dont_write_bytecode = True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = writes
+    return module

@@ -1,0 +1,89 @@
+"""Reads and writes tables with other Python clients; run by the interpreter that has them, not by the tests' own.
+
+Takes one JSON request per line on standard input and answers each with one JSON line; rows travel as Arrow files.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import Any
+
+import pyarrow as pa
+from pypaimon import CatalogFactory, Schema
+
+Request = dict[str, Any]
+
+
+def main() -> None:
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = {"ok": True, "result": OPS[request["op"]](request)}
+        except Exception as error:  # noqa: BLE001 (the asking side raises it again)
+            answer = {"ok": False, "error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def create(request: Request) -> None:
+    catalog = CatalogFactory.create({"warehouse": request["warehouse"]})
+    catalog.create_database(request["name"].split(".")[0], True)
+    schema = Schema.from_pyarrow_schema(
+        pa.ipc.open_file(request["schema"]).schema,
+        partition_keys=request["partition_keys"],
+        primary_keys=request["primary_keys"],
+        options=request["options"],
+    )
+    catalog.create_table(request["name"], schema, False)
+
+
+def write(request: Request) -> None:
+    """One commit per Arrow file."""
+    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["name"])
+    for path in request["data"]:
+        builder = table.new_batch_write_builder()
+        if request["overwrite"] is not None:
+            builder = builder.overwrite(request["overwrite"])
+        writer, commit = builder.new_write(), builder.new_commit()
+        writer.write_arrow(pa.ipc.open_file(path).read_all())
+        commit.commit(writer.prepare_commit())
+        writer.close()
+        commit.close()
+
+
+def read(request: Request) -> None:
+    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["name"])
+    if request["options"]:
+        table = table.copy(request["options"])
+    builder = table.new_read_builder()
+    if request["columns"]:
+        builder = builder.with_projection(request["columns"])
+    splits = builder.new_scan().plan().splits()
+    _save(request["out"], builder.new_read().to_arrow(splits))
+
+
+def read_rust(request: Request) -> None:
+    from pypaimon_rust.datafusion import PaimonCatalog
+
+    table = PaimonCatalog({"warehouse": request["warehouse"]}).get_table(request["name"])
+    builder = table.new_read_builder(request["options"])
+    names = request["columns"] or [field.name() for field in table.schema().fields()]
+    batches = builder.with_projection(names).new_read().read(builder.new_scan().plan().splits())
+    # Without rows there is no batch to tell the types.
+    _save(
+        request["out"], pa.Table.from_batches(batches) if batches else pa.table({name: pa.nulls(0) for name in names})
+    )
+
+
+def _save(path: str, rows: pa.Table) -> None:
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+
+
+OPS = {"create": create, "write": write, "read": read, "read_rust": read_rust}
+
+if __name__ == "__main__":
+    main()
