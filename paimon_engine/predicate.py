@@ -78,9 +78,9 @@ class ColumnRange(Protocol):
     """What is known of a column in a file; None is unknown. Values compare with Python's `<`."""
 
     @property
-    def low(self) -> Any | None: ...
+    def min(self) -> Any | None: ...
     @property
-    def high(self) -> Any | None: ...
+    def max(self) -> Any | None: ...
     @property
     def null_count(self) -> int | None: ...
 
@@ -298,7 +298,7 @@ def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRange], row_count
 def _range_may_match(operator: Operator, value: Any, known: ColumnRange, row_count: int) -> bool:
     if known.null_count is not None and known.null_count == row_count:
         return False
-    low, high = known.low, known.high
+    low, high = known.min, known.max
     if low is None or high is None:
         return True
     match operator:

@@ -14,11 +14,11 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.types import RowType
 
 KeyOrder = Callable[[bytes], tuple[Any, ...]]
-"""Bytes of a key → a value that compares as keys do."""
+"""Bytes of a key to a value that compares as keys do."""
 
 
 def key_order(key_type: RowType) -> KeyOrder:
-    """How keys of that type compare."""
+    """Order of keys of that type."""
     types = [field.type for field in key_type]
     return lambda key: row_order(decode_row(types, key))
 
@@ -37,7 +37,7 @@ class SortedRun:
 
 
 def sorted_runs(files: Sequence[DataFile], order: KeyOrder) -> list[SortedRun]:
-    """Runs of a bucket, newest first: level 0 from the newest file on, then level 1, 2, …"""
+    """Runs of a bucket, newest first: level 0 from the newest file on, then level 1, 2 and so on."""
     recent = sorted((file for file in files if file.level == 0), key=_newest_first)
     runs = [SortedRun(0, (file,)) for file in recent]
     for level in sorted({file.level for file in files} - {0}):

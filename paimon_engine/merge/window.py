@@ -90,8 +90,7 @@ def _ranks(rows: pa.RecordBatch, columns: Sequence[str], *, descending: bool) ->
     """Rank of each value in its column: nulls lowest, equal values alike; reversed where smaller is newer."""
     ranks = []
     for name in columns:
-        ranked = pc.rank(rows[name], sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-        values = np.asarray(ranked).astype(np.int64)
+        values = np.asarray(pc.rank(rows[name], sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
         valid = np.asarray(rows[name].is_valid().to_numpy(zero_copy_only=False))
         ranks.append(np.where(valid, -values if descending else values, np.iinfo(np.int64).min))
     return ranks
