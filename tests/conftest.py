@@ -31,7 +31,6 @@ def _isolate() -> None:
     os.environ |= {
         "AIRFLOW_HOME": home,
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         "PIP_CACHE_DIR": str(CACHE / "pip"),
         # Servers of tests listen on this machine; no proxy leads to them.
         "NO_PROXY": "localhost,127.0.0.1",

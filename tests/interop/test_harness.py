@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_engine.types import RowType, parse_field, to_arrow_schema
 from tests.support.canonical import assert_same_rows, difference, rows_of, table_of, text_of
-from tests.support.corpus import case, corpus_cases
+from tests.support.corpus import Case, case, corpus_cases
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
 
-PYPAIMON_READS = ["types_parquet_append", "dedup_kinds", "part_many_types", "tags_basic"]
+RUST_READS = ["types_parquet_append", "dedup_kinds", "part_many_types", "tags_basic"]
 
 ALL_TYPES = pa.schema(
     [
@@ -90,7 +91,14 @@ def test_a_float_is_compared_as_a_float_however_many_digits_are_printed():
 
     assert_same_rows(table, [[1.17549435e-38, 1.17549435e-38]])
     assert_same_rows([[1.1754944e-38, 1.17549435e-38]], table)
-    assert difference([[1]], [[1], [1]]) == "only theirs: 1 of 2 rows\n  [1]"
+
+
+def test_rows_that_differ_are_told_by_their_columns():
+    assert difference([[1, "a", None], [2, "b", 0]], [[2, "b", 0], [1, "a", None]]) == ""
+    assert difference([[1]], [[1], [1]]) == "0 of our 1 rows and 1 of their 2 rows differ\n  only theirs [1]"
+    assert difference([[1, "a", 0]], [[1, "a", 5], [7, "z", 9]], ["id", "s", "v"]) == (
+        '1 of our 1 rows and 2 of their 2 rows differ\n  changed 1…: v ours 0 theirs 5\n  only theirs [7,"z",9]'
+    )
 
 
 @pytest.mark.parametrize("name", ["types_parquet_append", "append_unaware", "types_parquet_deep"])
@@ -102,7 +110,8 @@ def test_parquet_files_of_the_corpus_hold_what_java_reads(name):
     files = sorted(found.table.glob("**/bucket-*/*.parquet"))
     table = pa.concat_tables([pq.read_table(file, columns=list(read.names)) for file in files])
 
-    assert_same_rows(rows_of(table), read.rows, schema=table.schema)
+    # Files leave out time zones, so the types are those of the table.
+    assert_same_rows(table.cast(_schema_of(found)), read.rows)
 
 
 @pytest.mark.parametrize("case", corpus_cases())
@@ -136,16 +145,15 @@ def test_java_writes_and_goes_on_after_an_error(oracle: JavaPaimon, tmp_path):
     assert_same_rows(oracle.read(path), [[1, "b"], [2, None]])
 
 
-@pytest.mark.parametrize("client", ["python", "rust"])
-@pytest.mark.parametrize("name", PYPAIMON_READS)
-def test_pypaimon_reads_the_corpus(pypaimon: PyPaimon, tmp_path, name, client):
+@pytest.mark.parametrize("name", RUST_READS)
+def test_the_rust_client_reads_the_corpus(pypaimon: PyPaimon, tmp_path, name):
+    """The Python client does not: its manifest reader wants a field that Java 0.9 does not write."""
     found = case(name)
     path = found.copy_to(tmp_path)
 
     for read in found.reads():
         if set(read.at) <= {"snapshot", "tag"}:
-            rows = pypaimon.read(path, **read.at, client=client)
-            assert_same_rows(rows, read.rows, f"{name} {read.at}")
+            assert_same_rows(pypaimon.read(path, **read.at, client="rust"), read.rows, f"{name} {read.at}")
 
 
 @pytest.mark.parametrize("primary_keys", [[], ["id"]], ids=["append", "primary key"])
@@ -157,17 +165,23 @@ def test_java_reads_what_pypaimon_writes(pypaimon: PyPaimon, oracle: JavaPaimon,
     first = pa.Table.from_pylist([{"id": i, "day": "a", "v": 0.1 * i} for i in range(5)], schema)
     second = pa.Table.from_pylist([{"id": i, "day": "b", "v": None} for i in range(3, 7)], schema)
 
-    # Java 0.9 lists the manifest with a newer client's fields only as long as these stay optional.
     pypaimon.write(path, [first, second], primary_keys=primary_keys, options={"bucket": "1"} if primary_keys else {})
 
-    rows = pypaimon.read(path)
-    assert_same_rows(rows, oracle.read(path))
-    assert rows.num_rows == (7 if primary_keys else 9)
+    rows = oracle.read(path)
+    assert len(rows) == (7 if primary_keys else 9)
+    assert_same_rows(pypaimon.read(path), rows)
+    assert_same_rows(pypaimon.read(path, client="rust"), rows)
+    assert_same_rows(pypaimon.read(path, snapshot=1), first)
+    assert_same_rows(oracle.read(path, snapshot=1), first)
 
 
 def test_pypaimon_tells_the_error_of_the_client(pypaimon: PyPaimon, tmp_path):
     with pytest.raises(RuntimeError, match=r"TableNotExist|DatabaseNotExist"):
         pypaimon.read(tmp_path / "db.db" / "absent")
+
+
+def _schema_of(found: Case) -> pa.Schema:
+    return to_arrow_schema(RowType(tuple(parse_field(field) for field in found.schema()["fields"])))
 
 
 def test_table_schema_files_of_the_corpus_are_read():

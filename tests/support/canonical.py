@@ -164,15 +164,40 @@ def value_of(value: Any, kind: pa.DataType) -> Any:
 # ── comparing ───────────────────────────────────────────────────────────────────────────────────
 
 
-def difference(ours: Iterable[Row], theirs: Iterable[Row]) -> str:
-    """Rows that only one side has, as multisets of canonical texts; empty when both agree."""
+def difference(ours: Iterable[Row], theirs: Iterable[Row], names: Sequence[str] = ()) -> str:
+    """Rows that only one side has, as multisets of canonical texts; empty when both agree.
+
+    A row of one side and the row of the other that is most like it are shown as one line, by their columns.
+    """
     left, right = Counter(map(text_of, ours)), Counter(map(text_of, theirs))
+    if left == right:
+        return ""
+    only_ours = [json.loads(text) for text in sorted((left - right).elements())]
+    only_theirs = [json.loads(text) for text in sorted((right - left).elements())]
+    title = f"{len(only_ours)} of our {left.total()} rows and {len(only_theirs)} of their {right.total()} rows differ"
     lines = []
-    for title, rows in (("only ours", left - right), ("only theirs", right - left)):
-        if rows:
-            lines.append(f"{title}: {rows.total()} of {(left if title == 'only ours' else right).total()} rows")
-            lines += [f"  {row}" for row in sorted(rows.elements())[:SHOWN_ROWS_MAX]]
-    return "\n".join(lines)
+    for row in only_ours[:SHOWN_ROWS_MAX]:
+        twin = max(only_theirs, key=lambda other: _alike(row, other), default=None)
+        if twin is not None and 2 * _alike(row, twin) >= len(row) > 1:
+            only_theirs.remove(twin)
+            lines.append(f"  changed {text_of(row[0])}…: {_changes(row, twin, names)}")
+        else:
+            lines.append(f"  only ours {text_of(row)}")
+    lines += [f"  only theirs {text_of(row)}" for row in only_theirs[: SHOWN_ROWS_MAX - len(lines)]]
+    return "\n".join([title, *lines])
+
+
+def _alike(row: Row, other: Row) -> int:
+    return sum(text_of(a) == text_of(b) for a, b in zip(row, other, strict=False)) if len(row) == len(other) else 0
+
+
+def _changes(row: Row, other: Row, names: Sequence[str]) -> str:
+    pairs = enumerate(zip(row, other, strict=True))
+    return ", ".join(
+        f"{names[i] if i < len(names) else f'column {i}'} ours {text_of(a)} theirs {text_of(b)}"
+        for i, (a, b) in pairs
+        if text_of(a) != text_of(b)
+    )
 
 
 def assert_same_rows(
@@ -193,7 +218,7 @@ def assert_same_rows(
     sides = [rows_of(side) if isinstance(side, pa.Table) else [list(row) for row in side] for side in (ours, theirs)]
     if schema is not None:
         sides = [_normal(side, schema, unordered) for side in sides]
-    found = difference(*sides)
+    found = difference(*sides, names=() if schema is None else schema.names)
     assert not found, f"{where}: {found}" if where else found
 
 
