@@ -1,0 +1,66 @@
+"""Which partition and bucket each row belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
+from paimon_engine.format.bucket_hash import buckets
+from paimon_engine.meta.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRows:
+    """Rows of one bucket, in their order of arrival."""
+
+    partition: bytes
+    bucket: int
+    rows: pa.RecordBatch
+
+
+def bucket_numbers(schema: TableSchema, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
+    """Bucket of each row; 0 where buckets do not matter (append tables without a number of buckets)."""
+    options = schema.table_options
+    if options.bucket < 1:
+        return np.zeros(rows.num_rows, dtype=np.int32)
+    names = schema.bucket_keys
+    types = [schema.row_type.field(name).type for name in names]
+    columns = [rows[name] for name in names]
+    return np.asarray(buckets(columns, types, options.bucket, function=options.bucket_function), dtype=np.int32)
+
+
+def partition_codes(schema: TableSchema, rows: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], list[bytes]]:
+    """Number of each row's partition, and the partitions by number, as BinaryRow bytes."""
+    names = schema.partition_keys
+    if not names:
+        return np.zeros(rows.num_rows, dtype=np.int64), [EMPTY_ROW]
+    code = np.zeros(rows.num_rows, dtype=np.int64)
+    for name in names:
+        encoded = rows[name].dictionary_encode(null_encoding="encode")
+        code = code * (len(encoded.dictionary) + 1) + np.asarray(encoded.indices, dtype=np.int64)
+    _, first, numbers = np.unique(code, return_index=True, return_inverse=True)
+    types = [field.type for field in schema.partition_type]
+    sample = rows.select(list(names)).take(pa.array(first))
+    columns = [internal_values(column, kind) for column, kind in zip(sample.columns, types, strict=True)]
+    return numbers.reshape(-1), [encode_row(types, values, reserve_null=True) for values in zip(*columns, strict=True)]
+
+
+def split_by_bucket(schema: TableSchema, rows: pa.RecordBatch) -> Iterator[BucketRows]:
+    """The rows by (partition, bucket), arrival order kept within each."""
+    if rows.num_rows == 0:
+        return
+    numbers, partitions = partition_codes(schema, rows)
+    bucket = bucket_numbers(schema, rows)
+    group = numbers * (int(bucket.max()) + 1) + bucket
+    order = np.argsort(group, kind="stable")
+    ordered = group[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    moved = rows if len(starts) == 1 else rows.take(pa.array(order))
+    for begin, end in zip(starts, [*starts[1:], rows.num_rows], strict=True):
+        row = order[begin]
+        yield BucketRows(partitions[numbers[row]], int(bucket[row]), moved.slice(begin, end - begin))

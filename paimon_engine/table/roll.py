@@ -1,0 +1,231 @@
+"""Writing the rows of one bucket into data files of about the target size, with all that a manifest says of them.
+
+Source: `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter` of the Java library.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
+from paimon_engine.format.parquet import ParquetOptions, ParquetWriter, stored_schema
+from paimon_engine.merge.window import is_retract
+from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.meta.stats import EMPTY_STATS, StatsCollector, parse_stats_mode, to_simple_stats
+from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.types import DataField, to_arrow_field
+
+_KEY_STATS_MODE: Final = "truncate(128)"
+_ROWS_PER_SLICE_MAX: Final = 65_536
+_ROWS_PER_SLICE_MIN: Final = 1_000
+_SEQUENCE_NUMBER_ID: Final = 2147483646
+_VALUE_KIND_ID: Final = 2147483645
+
+
+def file_arrow_schema(schema: TableSchema) -> pa.Schema:
+    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables."""
+    values = [_with_id(field, field.name, field.id) for field in schema.row_type]
+    if not schema.primary_keys:
+        return pa.schema(values)
+    keys = [_with_id(field, KEY_PREFIX + field.name, field.id + KEY_FIELD_ID_OFFSET) for field in schema.key_type]
+    system = [
+        _identified(pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False), _SEQUENCE_NUMBER_ID),
+        _identified(pa.field(VALUE_KIND, pa.int8(), nullable=False), _VALUE_KIND_ID),
+    ]
+    return pa.schema([*keys, *system, *values])
+
+
+def _with_id(field: DataField, name: str, field_id: int) -> pa.Field:
+    return _identified(to_arrow_field(field).with_name(name), field_id)
+
+
+def _identified(field: pa.Field, field_id: int) -> pa.Field:
+    return field.with_metadata({"PARQUET:field_id": str(field_id)})
+
+
+class RollingWriter:
+    """Writes sorted rows of one bucket; call `finish` for the files, or `abort` to delete what was written.
+
+    Rows of primary-key tables carry `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all table columns; those of append tables
+    the table columns, numbered from `first_sequence_number` on.
+    """
+
+    def __init__(
+        self,
+        table: TableHandle,
+        partition: bytes,
+        bucket: int,
+        *,
+        level: int,
+        source: FileSource,
+        first_sequence_number: int = 0,
+    ) -> None:
+        """Nothing is written before the first row."""
+        self._table = table
+        self._directory = bucket_path(table, partition, bucket)
+        self._level = level
+        self._source = source
+        self._next_sequence_number = first_sequence_number
+        self._prefix = f"{table.options.data_file_prefix}{table.env.new_id()}"
+        self._schema = stored_schema(file_arrow_schema(table.schema))
+        self._open: _OpenFile | None = None
+        self._files: list[DataFile] = []
+        self._paths: list[str] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Adds rows, which follow all rows before in order."""
+        if rows.num_rows == 0:
+            return
+        step = self._rows_per_slice(rows)
+        for begin in range(0, rows.num_rows, step):
+            self._write_slice(rows.slice(begin, step))
+
+    def close_row_group(self) -> None:
+        """Encodes the rows that wait in memory; the file stays open."""
+        if self._open is not None:
+            self._open.close_row_group()
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """Closes the last file; all files in order of their rows."""
+        self._roll()
+        return tuple(self._files)
+
+    def abort(self) -> None:
+        """Deletes everything that was written."""
+        if self._open is not None:
+            self._open.discard()
+            self._open = None
+        self._table.env.storage.delete(self._paths)
+        self._files, self._paths = [], []
+
+    def _rows_per_slice(self, rows: pa.RecordBatch) -> int:
+        row_bytes: int = max(1, rows.nbytes // rows.num_rows)
+        fitting: int = self._table.options.target_file_size_bytes // row_bytes
+        return max(_ROWS_PER_SLICE_MIN, min(_ROWS_PER_SLICE_MAX, fitting))
+
+    def _write_slice(self, rows: pa.RecordBatch) -> None:
+        if self._open is None:
+            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.parquet"
+            self._paths.append(path)
+            self._open = _OpenFile(self._table, path, self._schema)
+        if not self._table.schema.primary_keys:
+            self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
+            self._next_sequence_number += rows.num_rows
+        self._open.write(rows)
+        if self._open.is_full(self._table.options.target_file_size_bytes):
+            self._roll()
+
+    def _roll(self) -> None:
+        if self._open is not None:
+            self._files.append(self._open.finish(level=self._level, source=self._source))
+            self._open = None
+
+
+class _OpenFile:
+    """The data file being written, and what was seen of its rows."""
+
+    def __init__(self, table: TableHandle, path: str, schema: pa.Schema) -> None:
+        self._table = table
+        self._path = path
+        self._schema = schema
+        self._context = table.env.storage.writer(path)
+        self._sink: BinaryIO = self._context.__enter__()
+        options = table.options
+        self._writer = ParquetWriter(self._sink, schema, ParquetOptions(options.file_compression, options.zstd_level))
+        value_fields = table.schema.row_type.fields
+        modes = [parse_stats_mode(options.stats_mode_of(field.name)) for field in value_fields]
+        self._value_stats = StatsCollector([field.type for field in value_fields], modes)
+        key_types = [field.type for field in table.schema.key_type]
+        self._key_stats = StatsCollector(key_types, [parse_stats_mode(_KEY_STATS_MODE)] * len(key_types))
+        self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
+        self._sequence: tuple[int, int] | None = None
+        self._row_count = 0
+        self._delete_row_count = 0
+        self._encoded_share = 0.5
+
+    def note_sequence(self, low: int, high: int) -> None:
+        before = self._sequence
+        self._sequence = (low, high) if before is None else (min(before[0], low), max(before[1], high))
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        if self._table.schema.primary_keys:
+            self._note_keys(rows)
+        self._value_stats.add(rows.select(list(self._table.schema.row_type.names)))
+        self._row_count += rows.num_rows
+        self._writer.write(self._in_file(rows))
+
+    def _in_file(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows in the file's columns; `_KEY_x` is column x again."""
+        arrays = []
+        for field in self._schema:
+            column = rows[field.name.removeprefix(KEY_PREFIX) if field.name not in rows.schema.names else field.name]
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _note_keys(self, rows: pa.RecordBatch) -> None:
+        keys = rows.select(list(self._table.schema.trimmed_primary_keys))
+        self._key_stats.add(keys)
+        if self._row_count == 0:
+            self._min_key = self._key_of(keys.slice(0, 1))
+        self._max_key = self._key_of(keys.slice(keys.num_rows - 1, 1))
+        bounds = pc.min_max(rows[SEQUENCE_NUMBER])
+        self.note_sequence(bounds["min"].as_py(), bounds["max"].as_py())
+        self._delete_row_count += int(is_retract(np.asarray(rows[VALUE_KIND])).sum())
+
+    def _key_of(self, row: pa.RecordBatch) -> bytes:
+        types = [field.type for field in self._table.schema.key_type]
+        values = [internal_values(column, kind)[0] for column, kind in zip(row.columns, types, strict=True)]
+        return encode_row(types, values, reserve_null=True)
+
+    def is_full(self, target_bytes: int) -> bool:
+        """Whether the file has reached the target; learns from each closed row group how well rows are encoded."""
+        pending = self._writer.bytes_pending
+        before = self._writer.bytes_written
+        if before + pending * self._encoded_share < target_bytes:
+            return False
+        self._writer.close_row_group()
+        if pending:
+            self._encoded_share = max(0.01, (self._writer.bytes_written - before) / pending)
+        return self._writer.bytes_written >= target_bytes
+
+    def close_row_group(self) -> None:
+        self._writer.close_row_group()
+
+    def discard(self) -> None:
+        self._context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+    def finish(self, *, level: int, source: FileSource) -> DataFile:
+        self._writer.close()
+        size_bytes = self._sink.tell()
+        self._context.__exit__(None, None, None)
+        schema = self._table.schema
+        low, high = self._sequence or (0, 0)
+        key_types = [field.type for field in schema.key_type]
+        return DataFile(
+            name=self._path.rsplit("/", 1)[-1],
+            size_bytes=size_bytes,
+            row_count=self._row_count,
+            min_key=self._min_key,
+            max_key=self._max_key,
+            key_stats=to_simple_stats(key_types, self._key_stats.finish()) if key_types else EMPTY_STATS,
+            value_stats=to_simple_stats([field.type for field in schema.row_type], self._value_stats.finish()),
+            min_sequence_number=low,
+            max_sequence_number=high,
+            schema_id=schema.id,
+            level=level,
+            creation_time_ms=local_wall_clock_ms(self._table.env.clock()),
+            delete_row_count=self._delete_row_count,
+            file_source=int(source),
+        )
+
+
+def local_wall_clock_ms(epoch_ms: int) -> int:
+    """The local wall clock at that time, as if it were UTC: the form in which manifests hold creation times."""
+    return epoch_ms + time.localtime(epoch_ms // 1000).tm_gmtoff * 1000

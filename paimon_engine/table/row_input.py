@@ -1,0 +1,132 @@
+"""Rows as a user hands them in, as rows of the table: columns matched by name, cast, checked, kinds told.
+
+Source: `RowKindGenerator`, `RowKindFilter`, `DefaultValueRow`, `TableWriteImpl` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.window import is_retract
+from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.types import DataField, to_arrow
+
+KIND_TEXTS: Final = ("+I", "-U", "+U", "-D")
+"""Row kinds by their number in data files."""
+
+_UPDATE_BEFORE: Final = 1
+
+
+class RowInput:
+    """Turns batches into `_VALUE_KIND` and all table columns, in schema order and the table's Arrow types."""
+
+    def __init__(self, schema: TableSchema, kind_column: str | None = None) -> None:
+        """`kind_column` names a column of row kinds that is no table column: int8, or text such as `-D`."""
+        self._schema = schema
+        self._options = schema.table_options
+        self._kind_column = kind_column
+
+    def read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch as table rows; rows that `ignore-delete` and `ignore-update-before` drop are gone.
+
+        Raises: InvalidArgumentError naming the column that does not fit.
+        """
+        self._check_names(batch.schema.names)
+        columns = [self._column(batch, field) for field in self._schema.row_type]
+        kinds = self._kinds(batch)
+        names = [VALUE_KIND, *self._schema.row_type.names]
+        rows = pa.RecordBatch.from_arrays([pa.array(kinds), *columns], names=names)
+        kept = self._kept(kinds)
+        return rows if kept.all() else rows.filter(pa.array(kept))
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        known = {*self._schema.row_type.names, self._kind_column}
+        extra = [name for name in names if name not in known]
+        if extra:
+            raise InvalidArgumentError(
+                f"the table has no column {', '.join(map(repr, extra))}; "
+                f"its columns are {', '.join(self._schema.row_type.names)}"
+            )
+        if len(set(names)) != len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise InvalidArgumentError(f"column {', '.join(map(repr, twice))} is given more than once")
+
+    # ── values ──────────────────────────────────────────────────────────────────────────────────
+
+    def _column(self, batch: pa.RecordBatch, field: DataField) -> pa.Array:
+        if field.name in batch.schema.names:
+            column = _cast(batch[field.name], field)
+            given = "has a null"
+        else:
+            column = pa.nulls(batch.num_rows, to_arrow(field.type))
+            given = "is missing"
+        if field.default_value is not None and column.null_count:
+            column = column.fill_null(_default(field))
+        if not field.type.nullable and column.null_count:
+            raise InvalidArgumentError(f"column {field.name!r} is NOT NULL, but it {given} in the rows to be written")
+        return column
+
+    # ── kinds ───────────────────────────────────────────────────────────────────────────────────
+
+    def _kinds(self, batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+        name = self._options.rowkind_field or self._kind_column
+        if name is None:
+            return np.zeros(batch.num_rows, dtype=np.int8)
+        if name not in batch.schema.names:
+            raise InvalidArgumentError(f"the rows to be written lack the row kind column {name!r}")
+        kinds = _kind_numbers(batch[name], name)
+        if not self._schema.primary_keys and kinds.any():
+            raise InvalidArgumentError(
+                f"the table has no primary key, so it takes inserts (+I) only; column {name!r} has other row kinds"
+            )
+        return kinds
+
+    def _kept(self, kinds: np.ndarray[tuple[int], np.dtype[np.int8]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        kept = np.ones(len(kinds), dtype=np.bool_)
+        if self._options.ignore_delete:
+            kept &= ~is_retract(kinds)
+        if self._options.ignore_update_before:
+            kept &= kinds != _UPDATE_BEFORE
+        return kept
+
+
+def _cast(column: pa.Array, field: DataField) -> pa.Array:
+    wanted = to_arrow(field.type)
+    if column.type == wanted:
+        return column
+    try:
+        return column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InvalidArgumentError(
+            f"column {field.name!r} of type {column.type} does not fit the table's {wanted}: {error}"
+        ) from error
+
+
+def _default(field: DataField) -> pa.Scalar:
+    try:
+        return pa.scalar(field.default_value).cast(to_arrow(field.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgumentError(
+            f"the default value {field.default_value!r} of column {field.name!r} is no {to_arrow(field.type)}"
+        ) from error
+
+
+def _kind_numbers(column: pa.Array, name: str) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    """Row kinds 0 … 3 of a column of numbers or texts."""
+    if pa.types.is_integer(column.type):
+        numbers = column.cast(pa.int64(), safe=False)
+        valid = pc.and_kleene(pc.greater_equal(numbers, 0), pc.less(numbers, len(KIND_TEXTS)))
+    else:
+        numbers = pc.index_in(column.cast(pa.string()), value_set=pa.array(KIND_TEXTS))
+        valid = numbers.is_valid()
+    if column.null_count or not pc.all(valid, min_count=0).as_py():
+        raise InvalidArgumentError(
+            f"row kind column {name!r} must hold {', '.join(KIND_TEXTS)} (or 0 to 3) in every row"
+        )
+    return np.asarray(numbers).astype(np.int8)

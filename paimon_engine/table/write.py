@@ -1,0 +1,258 @@
+"""Writing rows: Arrow batches in, new data files and commit messages out; nothing is visible before the commit.
+
+1. Each batch is cast to the table's columns (`table.row_input`) and split by partition and bucket.
+2. Rows get their sequence numbers in order of arrival and wait in memory, bucket by bucket.
+3. When all buckets together exceed the write buffer, the largest are flushed. On primary-key tables a flush sorts by
+   key, leaves one row per key and makes level-0 files; on append tables it adds to the bucket's open file.
+
+A driver makes the `WriteState` once; any number of tasks may write from it beside each other if each is given its own
+range of sequence numbers (`sequence_offset`).
+
+Source: `MergeTreeWriter`, `AppendOnlyWriter`, `AbstractFileStoreWrite` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.functions import MergeFunction, merge_function, sequence_order
+from paimon_engine.merge.keys import normalise_keys
+from paimon_engine.merge.window import SequenceOrder, sort_window
+from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.options import check_writable
+from paimon_engine.table.bucketing import split_by_bucket
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.roll import RollingWriter
+from paimon_engine.table.row_input import RowInput
+from paimon_engine.table.snapshots import latest_snapshot
+
+_BUFFER_BYTES_MAX: Final = 1 << 30
+"""Arrow counts the bytes of a string column in 31 bits; a buffer must be joined into one batch to be sorted."""
+
+_KEPT_SHARE: Final = 0.5
+"""A full buffer is flushed down to this share, largest buckets first, so that small buckets make fewer files."""
+
+
+@dataclass(frozen=True)
+class WriteState:
+    """What writers must know of the table before they start, as plain values.
+
+    `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
+    number of buckets of each partition that has files. `sequence_offset` is added to every sequence number.
+    """
+
+    table: PlainTable
+    next_sequence: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
+    total_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    sequence_offset: int = 0
+
+
+def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
+    """State for writing to the latest snapshot. An overwrite is `replacing`: present files mean nothing to it.
+
+    Raises: UnsupportedError if the engine cannot write this table.
+    """
+    check_writable(table.options)
+    next_sequence: dict[tuple[bytes, int], int] = {}
+    total_buckets: dict[bytes, int] = {}
+    for entry in [] if replacing else live_entries(table, latest_snapshot(table)):
+        bucket = (entry.partition, entry.bucket)
+        next_sequence[bucket] = max(next_sequence.get(bucket, 0), entry.file.max_sequence_number + 1)
+        total_buckets[entry.partition] = entry.total_buckets
+    return WriteState(table.plain(), next_sequence, total_buckets)
+
+
+def write_batches(
+    table: TableHandle, state: WriteState, batches: Iterable[pa.RecordBatch], *, kind_column: str | None = None
+) -> list[CommitMessage]:
+    """Writes all rows; one message per bucket that got files, in order of first arrival.
+
+    `kind_column` names a column of row kinds: int8, or text such as `-D`. It is not stored.
+    After a failure no file is left.
+
+    Raises: InvalidArgumentError if rows do not fit the table; StorageError.
+    """
+    check_writable(table.options)
+    return TableWriter(table, state, kind_column=kind_column).write_all(batches)
+
+
+class TableWriter:
+    """Buffers rows by bucket and turns them into files."""
+
+    def __init__(self, table: TableHandle, state: WriteState, *, kind_column: str | None = None) -> None:
+        """Nothing is written before the buffer is full."""
+        self._table = table
+        self._state = state
+        self._input = RowInput(table.schema, kind_column)
+        self._buckets: dict[tuple[bytes, int], _Bucket] = {}
+        self._limit_bytes = min(table.options.write_buffer_size_bytes, _BUFFER_BYTES_MAX)
+
+    def write_all(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
+        """Writes the batches and finishes; takes everything back if that fails."""
+        try:
+            for batch in batches:
+                self.write(batch)
+            return self.finish()
+        except BaseException:
+            self.abort()
+            raise
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes in rows. Raises: InvalidArgumentError if they do not fit the table."""
+        for part in split_by_bucket(self._table.schema, self._input.read(batch)):
+            self._bucket(part.partition, part.bucket).add(part.rows)
+        if sum(bucket.bytes_pending for bucket in self._buckets.values()) > self._limit_bytes:
+            self._flush_largest()
+
+    def finish(self) -> list[CommitMessage]:
+        """Flushes everything; the messages of all buckets."""
+        total_buckets = self._table.options.bucket
+        messages = [
+            CommitMessage(partition, number, total_buckets, new_files=bucket.finish())
+            for (partition, number), bucket in self._buckets.items()
+        ]
+        return [message for message in messages if not message.is_empty]
+
+    def abort(self) -> None:
+        """Deletes all files written so far."""
+        for bucket in self._buckets.values():
+            bucket.abort()
+        self._buckets.clear()
+
+    def _bucket(self, partition: bytes, number: int) -> _Bucket:
+        known = self._buckets.get((partition, number))
+        if known is None:
+            self._check_total_buckets(partition, number)
+            known = self._buckets[partition, number] = self._new_bucket(partition, number)
+        return known
+
+    def _new_bucket(self, partition: bytes, number: int) -> _Bucket:
+        unordered = not self._table.schema.primary_keys and self._table.options.bucket < 1
+        first = 0 if unordered else self._state.next_sequence.get((partition, number), 0) + self._state.sequence_offset
+        kind = _KeyedBucket if self._table.schema.primary_keys else _AppendBucket
+        return kind(self._table, partition, number, first)
+
+    def _check_total_buckets(self, partition: bytes, number: int) -> None:
+        present = self._state.total_buckets.get(partition)
+        wanted = self._table.options.bucket
+        if present is not None and present != wanted:
+            raise InvalidArgumentError(
+                f"{bucket_path(self._table, partition, number)}: the partition has {present} buckets, but 'bucket' = "
+                f"'{wanted}'; overwrite the partition to change its number of buckets"
+            )
+
+    def _flush_largest(self) -> None:
+        pending = sum(bucket.bytes_pending for bucket in self._buckets.values())
+        for bucket in sorted(self._buckets.values(), key=lambda item: item.bytes_pending, reverse=True):
+            if pending <= self._limit_bytes * _KEPT_SHARE:
+                return
+            pending -= bucket.bytes_pending
+            bucket.flush()
+
+
+class _Bucket:
+    """Rows of one bucket that wait for their flush."""
+
+    def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
+        self._table = table
+        self._partition = partition
+        self._number = number
+        self._next_sequence_number = first_sequence_number
+        self._pending: list[pa.RecordBatch] = []
+        self.bytes_pending = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Takes in rows behind all before."""
+        self._pending.append(rows)
+        self.bytes_pending += rows.nbytes
+
+    def flush(self) -> None:
+        """Writes the waiting rows."""
+        raise NotImplementedError
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """Writes the waiting rows and closes all files."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Deletes all files."""
+        raise NotImplementedError
+
+    def _take_pending(self) -> list[pa.RecordBatch]:
+        pending, self._pending, self.bytes_pending = self._pending, [], 0
+        return pending
+
+    def _writer(self) -> RollingWriter:
+        return RollingWriter(
+            self._table,
+            self._partition,
+            self._number,
+            level=0,
+            source=FileSource.APPEND,
+            first_sequence_number=self._next_sequence_number,
+        )
+
+
+class _KeyedBucket(_Bucket):
+    """A bucket of a primary-key table: every flush makes files of its own, sorted, one row per key."""
+
+    def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
+        super().__init__(table, partition, number, first_sequence_number)
+        self._merge: MergeFunction = merge_function(table.options)
+        order = sequence_order(table.options)
+        # Rows wait in order of arrival, so that a stable sort by key leaves each key's versions oldest first.
+        self._order = SequenceOrder(order.user_columns, order.descending, by_arrival=True)
+        self._writers: list[RollingWriter] = []
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        numbers = np.arange(self._next_sequence_number, self._next_sequence_number + rows.num_rows, dtype=np.int64)
+        self._next_sequence_number += rows.num_rows
+        super().add(rows.add_column(0, SEQUENCE_NUMBER, pa.array(numbers)))
+
+    def flush(self) -> None:
+        if not self._pending:
+            return
+        rows = pa.concat_batches(self._take_pending())
+        key_type = self._table.schema.key_type
+        keys = normalise_keys([rows[name] for name in key_type.names], [item.type for item in key_type])
+        writer = self._writer()
+        self._writers.append(writer)
+        writer.write(self._merge(sort_window(rows, keys, self._order)))
+
+    def finish(self) -> tuple[DataFile, ...]:
+        self.flush()
+        return tuple(file for writer in self._writers for file in writer.finish())
+
+    def abort(self) -> None:
+        for writer in self._writers:
+            writer.abort()
+
+
+class _AppendBucket(_Bucket):
+    """A bucket of an append table: one file stays open over all flushes, rows keep their order."""
+
+    def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
+        super().__init__(table, partition, number, first_sequence_number)
+        self._open = self._writer()
+
+    def flush(self) -> None:
+        for rows in self._take_pending():
+            self._open.write(rows.drop_columns([VALUE_KIND]))
+        self._open.close_row_group()
+
+    def finish(self) -> tuple[DataFile, ...]:
+        self.flush()
+        return self._open.finish()
+
+    def abort(self) -> None:
+        self._open.abort()
