@@ -211,9 +211,9 @@ def to_arrow_expression(predicate: Predicate, schema: pa.Schema) -> pc.Expressio
     """
     match predicate:
         case Compare(operator, column, value):
-            return _compare_expression(operator, pc.field(column), _scalar(schema, column, value))
+            return _compare_expression(operator, pc.field(column), literal(schema, column, value))
         case In(column, values):
-            scalars = [_scalar(schema, column, value) for value in values]
+            scalars = [literal(schema, column, value) for value in values]
             return pc.field(column).isin(pa.array([s.as_py() for s in scalars], schema.field(column).type))
         case IsNull(column, negated):
             _field(schema, column)
@@ -255,11 +255,17 @@ def _field(schema: pa.Schema, column: str) -> pa.Field:
     return schema.field(column)
 
 
-def _scalar(schema: pa.Schema, column: str, value: Any) -> pa.Scalar:
+def literal(schema: pa.Schema, column: str, value: Any) -> pa.Scalar:
+    """A literal in the type of the column it is compared with.
+
+    Raises: InvalidArgumentError if the column is missing or the literal does not fit its type.
+    """
     arrow_type = _field(schema, column).type
     try:
         if isinstance(value, Decimal) and pa.types.is_floating(arrow_type):
             value = float(value)
+        if isinstance(value, int) and pa.types.is_decimal(arrow_type):
+            value = Decimal(value)
         if isinstance(value, str) and not (pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)):
             return pa.scalar(value).cast(arrow_type)
         return pa.scalar(value).cast(arrow_type) if isinstance(value, int | date) else pa.scalar(value, arrow_type)

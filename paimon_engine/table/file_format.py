@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import CorruptTableError, UnsupportedError
 from paimon_engine.format import parquet
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.evolution import column_sources, conform
@@ -55,6 +55,7 @@ def read_data_file(
     with table.env.storage.open(path) as stream:
         # A file must be asked for something, or its batches would have no rows.
         for rows in reader(stream, wanted or _any_column(stream, path), path=path):
+            _check_columns(rows, wanted, path)
             batch = conform(rows, sources)
             if with_system_columns:
                 batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
@@ -64,3 +65,11 @@ def read_data_file(
 
 def _any_column(stream: object, path: str) -> list[str]:
     return list(parquet.column_names(stream, path)[:1])  # type: ignore[arg-type]
+
+
+def _check_columns(rows: pa.RecordBatch, wanted: Sequence[str], path: str) -> None:
+    missing = [name for name in wanted if name not in rows.schema.names]
+    if missing:
+        raise CorruptTableError(
+            f"{path}: expected columns {', '.join(wanted)}, found {', '.join(rows.schema.names) or 'none of them'}"
+        )

@@ -29,13 +29,14 @@ from paimon_engine.predicate import (
     Or,
     Predicate,
     columns_of,
+    literal,
     may_match,
     to_arrow_expression,
 )
 from paimon_engine.table.bucketing import bucket_numbers
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.types import RowType, to_arrow, to_arrow_schema
+from paimon_engine.types import RowType, to_arrow_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,8 @@ def _matching_buckets(
     fixed = {part.column: part.value for part in conjuncts if isinstance(part, Compare) and part.operator == "="}
     if schema.table_options.bucket < 1 or not set(keys) <= fixed.keys():
         return list(entries)
-    row = {name: _literal_array(schema.row_type, name, fixed[name]) for name in keys}
+    arrow_schema = to_arrow_schema(schema.row_type)
+    row = {name: _literal_array(arrow_schema, name, fixed[name]) for name in keys}
     batch = pa.record_batch(row)
 
     def bucket(total: int) -> int:
@@ -175,16 +177,12 @@ def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStat
     return dict(zip(columns.names, from_simple_stats(types, file.value_stats), strict=True))
 
 
-def _literal_array(row_type: RowType, column: str, value: Any) -> pa.Array:
-    return pa.array([value]).cast(to_arrow(row_type.field(column).type))
-
-
 def _internal(row_type: RowType, predicate: Predicate) -> Predicate:
     """The predicate with its literals as internal values, as statistics hold them."""
+    schema = to_arrow_schema(row_type)
 
     def convert(column: str, value: Any) -> Any:
-        kind = row_type.field(column).type
-        return internal_values(_literal_array(row_type, column, value), kind)[0]
+        return internal_values(_literal_array(schema, column, value), row_type.field(column).type)[0]
 
     match predicate:
         case Compare(operator, column, value):
@@ -199,3 +197,7 @@ def _internal(row_type: RowType, predicate: Predicate) -> Predicate:
             return Or(tuple(_internal(row_type, part) for part in parts))
         case Not(part):
             return Not(_internal(row_type, part))
+
+
+def _literal_array(schema: pa.Schema, column: str, value: Any) -> pa.Array:
+    return pa.array([literal(schema, column, value)], schema.field(column).type)
