@@ -1,0 +1,1 @@
+"""What the engine can do: one file per action, each with its spec, its function and its result."""

@@ -1,0 +1,351 @@
+"""Write rows: append, upsert, overwrite; from Arrow in this process, from a DataFrame or files as tasks.
+
+Rows from files are read by the tasks themselves, so that data never passes the driver. Each task's rows get sequence
+numbers behind those of the tasks before it, so that the order of the files decides which row of a key is newer.
+Rows of a DataFrame have no order; give the table a `sequence.field` if keys may repeat in it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.executor import Executor, values
+from paimon_engine.format.binary_row import internal_values
+from paimon_engine.format.parquet import BATCH_ROWS
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_engine.progress import OnProgress, counting
+from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.bucketing import bucket_numbers, partition_codes
+from paimon_engine.table.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.row_input import RowInput
+from paimon_engine.table.write import WriteState, write_batches, write_state
+from paimon_engine.types import to_arrow, to_arrow_schema
+
+_TASK_BYTES = 64 << 20
+"""Source bytes of one task: enough to outweigh its start, little enough to spread over cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write the rows of files, in the order given: `parquet` or `csv`, paths or wildcards.
+
+    `overwrite` replaces instead of adding: `{}` the partitions that rows come for (the whole table where it has none),
+    `{"column": value}` the partitions with that value. `row_kind_column` names a column with `+I -U +U -D`.
+    """
+
+    source: str | Sequence[str]
+    format: str = "parquet"
+    overwrite: Mapping[str, Any] | None = None
+    row_kind_column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a write did; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no rows)."""
+
+    status: str
+    snapshot_id: int | None
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    buckets: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitName:
+    """Under which name a write commits; a name given by the caller makes repeating it safe."""
+
+    user: str | None = None
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+
+
+# ── the three ways in ───────────────────────────────────────────────────────────────────────────
+
+
+def write_arrow(
+    table: TableHandle,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    overwrite: Mapping[str, Any] | None = None,
+    kind_column: str | None = None,
+    name: CommitName | None = None,
+) -> WriteResult:
+    """Writes batches in this process and commits them.
+
+    Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
+    """
+
+    def produce(state: WriteState) -> list[CommitMessage]:
+        return write_batches(table, state, batches, kind_column=kind_column)
+
+    return _write(table, produce, overwrite, name or CommitName())
+
+
+def write_frame(
+    table: TableHandle,
+    frame: Any,
+    executor: Executor,
+    *,
+    overwrite: Mapping[str, Any] | None = None,
+    kind_column: str | None = None,
+    name: CommitName | None = None,
+) -> WriteResult:
+    """Writes a DataFrame: its rows are brought together by bucket, one task each.
+
+    Raises: as `write_arrow`.
+    """
+
+    def produce(state: WriteState) -> list[CommitMessage]:
+        outcomes = executor.shuffle(
+            frame,
+            group=_GroupOf(table.schema, kind_column),
+            run=_WriteGroup(state, kind_column),
+            config=table.config,
+        )
+        return [message for part in values(outcomes) for message in part]
+
+    return _write(table, produce, overwrite, name or CommitName())
+
+
+def write(
+    table: TableHandle,
+    spec: Write,
+    executor: Executor,
+    *,
+    name: CommitName | None = None,
+    on_progress: OnProgress | None = None,
+) -> WriteResult:
+    """Writes the rows of files as tasks and commits them.
+
+    Raises: as `write_arrow`; NotFoundError if no file matches.
+    """
+
+    def produce(state: WriteState) -> list[CommitMessage]:
+        tasks = _plan(table, spec, state)
+        listener = counting(on_progress, "write", len(tasks))
+        outcomes = executor.map(write_files, tasks, config=table.config, on_done=listener)
+        return [message for part in values(outcomes) for message in part]
+
+    return _write(table, produce, spec.overwrite, name or CommitName())
+
+
+# ── writing and committing ──────────────────────────────────────────────────────────────────────
+
+
+def _write(table: TableHandle, produce: Any, overwrite: Mapping[str, Any] | None, name: CommitName) -> WriteResult:
+    begun = time.monotonic()
+    kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
+    checked_up_to = None
+    if name.user is not None:
+        own = find_own_commit(table, name.user, (kind,))
+        if own.snapshot is not None:
+            return WriteResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+        checked_up_to = own.checked_up_to
+    state = write_state(table, replacing=overwrite is not None)
+    messages: list[CommitMessage] = produce(state)
+    scope = None if overwrite is None else _scope(table, overwrite, messages)
+    if not messages and (scope is None or scope.partitions is not None):
+        return WriteResult("noop", None, seconds=time.monotonic() - begun)
+    user = name.user or str(uuid.uuid4())
+    request = CommitRequest(messages, kind, user, name.identifier, overwrite=scope, checked_up_to=checked_up_to)
+    committed = _commit_or_clean(table, request)
+    files = [file for message in messages for file in message.new_files]
+    return WriteResult(
+        status="already_done" if committed.by_other_attempt else "committed",
+        snapshot_id=committed.snapshot.id,
+        rows=sum(file.row_count for file in files),
+        files=len(files),
+        bytes=sum(file.size_bytes for file in files),
+        buckets=len({(message.partition, message.bucket) for message in messages}),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _commit_or_clean(table: TableHandle, request: CommitRequest) -> Committed:
+    """Commits; deletes the data files where they are certainly in no snapshot."""
+    try:
+        outcome = commit(table, request)
+    except ConflictError:
+        delete_uncommitted(table, request.messages)
+        raise
+    if isinstance(outcome, Conflict):
+        delete_uncommitted(table, request.messages)
+        raise ConflictError(
+            f"{table.paths.root}: {outcome.conflicts[0].reason}; others wrote while this write ran, run it again"
+        )
+    if outcome.by_other_attempt:
+        delete_uncommitted(table, request.messages)
+    return outcome
+
+
+def _scope(table: TableHandle, overwrite: Mapping[str, Any], messages: Sequence[CommitMessage]) -> OverwriteScope:
+    schema = table.schema
+    unknown = [column for column in overwrite if column not in schema.partition_keys]
+    if unknown:
+        keys = ", ".join(schema.partition_keys) or "none"
+        raise InvalidArgumentError(f"cannot overwrite by {', '.join(unknown)}: the partition columns are {keys}")
+    if schema.partition_keys and not overwrite and table.options.dynamic_partition_overwrite:
+        return OverwriteScope(partitions=frozenset(message.partition for message in messages))
+    spec = {column: _internal(schema, column, value) for column, value in overwrite.items()}
+    scope = OverwriteScope(spec=spec)
+    if not all(scope.covers(table, message.partition) for message in messages):
+        delete_uncommitted(table, messages)
+        raise InvalidArgumentError(f"some rows lie outside the partition to be overwritten, {dict(overwrite)}")
+    return scope
+
+
+def _internal(schema: TableSchema, column: str, value: Any) -> Any:
+    data_type = schema.row_type.field(column).type
+    try:
+        return internal_values(pa.array([value]).cast(to_arrow(data_type)), data_type)[0]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgumentError(f"{value!r} is no value of partition column {column!r}: {error}") from error
+
+
+# ── DataFrames ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupOf:
+    """Group of each row: the same for rows of one bucket; different buckets may share one."""
+
+    schema: TableSchema
+    kind_column: str | None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        options = {key: value for key, value in self.schema.options.items() if key != "ignore-delete"}
+        schema = replace(self.schema, options={**options, "ignore-update-before": "false"})
+        rows = RowInput(schema, self.kind_column).read(batch)
+        numbers, partitions = partition_codes(schema, rows)
+        seeds = np.array([hash_of(partition) for partition in partitions], dtype=np.int64)
+        group = (seeds[numbers] * 31 + bucket_numbers(schema, rows)) & 0x7FFFFFFF
+        return pa.array(group.astype(np.int32))
+
+
+def hash_of(partition: bytes) -> int:
+    """A hash that is the same in every process, unlike Python's."""
+    return int.from_bytes(partition[-8:], "little") % 1_000_003 + len(partition)
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteGroup:
+    """Writes the rows of one group; may hold several buckets."""
+
+    state: WriteState
+    kind_column: str | None
+
+    def __call__(self, env: Env, _group: int, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
+        return write_batches(self.state.table.load(env), self.state, batches, kind_column=self.kind_column)
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """Files to write, and where their rows come in the order of all rows."""
+
+    state: WriteState
+    paths: tuple[str, ...]
+    format: str
+    kind_column: str | None
+    source: EnvConfig
+
+
+def write_files(env: Env, task: WriteTask) -> list[CommitMessage]:
+    """Writes the rows of the task's files, in order."""
+    table = task.state.table.load(env)
+    batches = (batch for path in task.paths for batch in _read_source(table, task, path))
+    return write_batches(table, task.state, batches, kind_column=task.kind_column)
+
+
+def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:
+    with task.source.build().storage.open(path) as stream:
+        if task.format == "parquet":
+            yield from pq.ParquetFile(stream).iter_batches(BATCH_ROWS, use_threads=False)
+            return
+        types = {field.name: field.type for field in to_arrow_schema(table.schema.row_type)}
+        convert = pcsv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        yield from pcsv.open_csv(stream, convert_options=convert)
+
+
+def _plan(table: TableHandle, spec: Write, state: WriteState) -> list[WriteTask]:
+    if spec.format not in ("parquet", "csv"):
+        raise InvalidArgumentError(f"source format {spec.format!r}; use 'parquet' or 'csv'")
+    sources = [spec.source] if isinstance(spec.source, str) else list(spec.source)
+    if not sources:
+        raise InvalidArgumentError("a write needs at least one source file")
+    config = EnvConfig(sources[0], table.config.options, table.config.secrets)
+    storage = config.build().storage
+    files = [info for source in sources for info in _expand(storage, source)]
+    tasks: list[WriteTask] = []
+    group: list[str] = []
+    group_bytes = rows_before = group_rows = 0
+    for info in files:
+        group.append(info.path)
+        group_bytes += info.size_bytes
+        if spec.format == "parquet":
+            with storage.open(info.path) as stream:
+                group_rows += pq.read_metadata(stream).num_rows
+        # The rows of a CSV file are not known before it is read, so one task takes all.
+        if spec.format == "parquet" and group_bytes >= _TASK_BYTES:
+            shifted = replace(state, sequence_offset=rows_before)
+            tasks.append(WriteTask(shifted, tuple(group), spec.format, spec.row_kind_column, config))
+            rows_before += group_rows
+            group, group_bytes, group_rows = [], 0, 0
+    if group:
+        shifted = replace(state, sequence_offset=rows_before)
+        tasks.append(WriteTask(shifted, tuple(group), spec.format, spec.row_kind_column, config))
+    return tasks
+
+
+def _expand(storage: Any, source: str) -> list[Any]:
+    """Files of a path: the file itself, the files of a directory, or those that match a wildcard in the last part."""
+    directory, _, pattern = source.rpartition("/")
+    if any(sign in pattern for sign in "*?["):
+        found = [
+            info for info in storage.list(directory or ".") if fnmatch.fnmatch(info.path.rsplit("/", 1)[-1], pattern)
+        ]
+        files = [info for info in found if not info.is_dir]
+    elif storage.exists(source):
+        info = storage.stat(source)
+        files = [info] if not info.is_dir else [item for item in storage.list(source) if not item.is_dir]
+    else:
+        files = []
+    if not files:
+        raise NotFoundError(f"no source file matches {source!r}")
+    return files
+
+
+def source_schema(spec: Write, config: EnvConfig) -> pa.Schema:
+    """Arrow schema of the first source file, for creating a table from it.
+
+    Raises: NotFoundError; InvalidArgumentError for CSV, whose columns have no types.
+    """
+    if spec.format != "parquet":
+        raise InvalidArgumentError("a table can be created from a Parquet source only; give its columns otherwise")
+    first = spec.source if isinstance(spec.source, str) else spec.source[0]
+    storage = EnvConfig(first, config.options, config.secrets).build().storage
+    with storage.open(_expand(storage, first)[0].path) as stream:
+        return pq.ParquetFile(stream).schema_arrow

@@ -1,0 +1,19 @@
+"""Deleting the files of commit messages that will not be committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.handle import TableHandle
+
+
+def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
+    """Deletes the files that writers made for these messages; upgraded files, which are live, stay."""
+    paths = [
+        f"{bucket_path(table, message.partition, message.bucket)}/{file.name}"
+        for message in messages
+        for file in message.written_files()
+    ]
+    table.env.storage.delete(paths)
