@@ -120,6 +120,16 @@ class TableOptions:
         return self._size("write-buffer-size", 256 * MIB)
 
     @property
+    def split_target_size_bytes(self) -> int:
+        """File bytes that one unit of reading holds at most, if it has several sections."""
+        return self._size("source.split.target-size", 128 * MIB)
+
+    @property
+    def split_open_file_cost_bytes(self) -> int:
+        """Size that the smallest file counts as when files are packed for reading."""
+        return self._size("source.split.open-file-cost", 4 * MIB)
+
+    @property
     def data_file_prefix(self) -> str:
         """Begin of data file names."""
         return self.raw.get("data-file.prefix", "data-")

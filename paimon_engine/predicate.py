@@ -213,8 +213,9 @@ def to_arrow_expression(predicate: Predicate, schema: pa.Schema) -> pc.Expressio
         case Compare(operator, column, value):
             return _compare_expression(operator, pc.field(column), literal(schema, column, value))
         case In(column, values):
-            scalars = [literal(schema, column, value) for value in values]
-            return pc.field(column).isin(pa.array([s.as_py() for s in scalars], schema.field(column).type))
+            wanted = pa.array([literal(schema, column, value) for value in values], schema.field(column).type)
+            # Arrow finds a null to be in no set; in SQL that is unknown, so that NOT IN leaves nulls out too.
+            return pc.if_else(pc.field(column).is_valid(), pc.field(column).isin(wanted), pa.scalar(None, pa.bool_()))
         case IsNull(column, negated):
             _field(schema, column)
             return ~pc.field(column).is_null() if negated else pc.field(column).is_null()

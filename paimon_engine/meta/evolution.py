@@ -70,6 +70,16 @@ def column_sources(file_schema: TableSchema, table_schema: TableSchema, columns:
     return sources
 
 
+def unchanged_columns(file_schema: TableSchema, table_schema: TableSchema) -> dict[str, str]:
+    """Name in the file → name in the table, for the columns that have one type in both."""
+    by_id = {field.id: field for field in table_schema.row_type}
+    return {
+        stored.name: field.name
+        for stored in file_schema.row_type
+        if (field := by_id.get(stored.id)) is not None and _bare(stored.type) == _bare(field.type)
+    }
+
+
 def _check_type(field: DataField, stored: DataType) -> None:
     if _bare(stored) == _bare(field.type):
         return

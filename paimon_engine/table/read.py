@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -92,14 +94,22 @@ def merge_section(
 
     `columns` must hold the key and the sequence fields.
     """
-    oldest_first = sorted(section, key=lambda run: max(file.max_sequence_number for file in run))
+    oldest_first = sorted(section, key=_sequence_range)
     runs = [_run_rows(table, directory, run, columns) for run in oldest_first]
     if len(runs) == 1:
         yield from runs[0]
         return
+    ranges = [_sequence_range(run) for run in oldest_first]
+    disjoint = all(older[1] < newer[0] for older, newer in pairwise(ranges))
+    order = replace(sequence_order(table.options), by_arrival=disjoint)
     merge = merge_function(table.options)
-    for window in merge_runs(runs, table.schema.key_type, sequence_order(table.options)):
+    for window in merge_runs(runs, table.schema.key_type, order):
         yield merge(window)
+
+
+def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
+    """Smallest and largest sequence number in a run."""
+    return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
 
 
 def _run_rows(

@@ -135,10 +135,15 @@ class _OpenFile:
         self._table = table
         self._path = path
         self._schema = schema
+        options = table.options
         self._context = table.env.storage.writer(path)
         self._sink: BinaryIO = self._context.__enter__()
-        options = table.options
-        self._writer = ParquetWriter(self._sink, schema, ParquetOptions(options.file_compression, options.zstd_level))
+        try:
+            encoding = ParquetOptions(options.file_compression, options.zstd_level)
+            self._writer = ParquetWriter(self._sink, schema, encoding)
+        except BaseException:
+            self.discard()
+            raise
         value_fields = table.schema.row_type.fields
         modes = [parse_stats_mode(options.stats_mode_of(field.name)) for field in value_fields]
         self._value_stats = StatsCollector([field.type for field in value_fields], modes)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from paimon_engine.format.binary_row import decode_row, internal_values, to_arrow_array
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
+from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.schema import TableSchema
@@ -62,15 +63,27 @@ def plan_splits(table: TableHandle, snapshot: Snapshot | None, where: Predicate 
     entries = live_entries(table, snapshot)
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = _matching_buckets(table.schema, entries, conjuncts)
-    if table.schema.primary_keys:
-        return [
-            Split(partition, bucket, tuple(_key_sections(table, members, conjuncts)))
-            for (partition, bucket), members in by_bucket(entries).items()
-        ]
+    find = _key_sections if table.schema.primary_keys else _append_sections
     return [
-        Split(partition, bucket, tuple(((file,),) for file in _append_files(table, members, conjuncts)))
+        split
         for (partition, bucket), members in by_bucket(entries).items()
+        for split in _pack(table, partition, bucket, find(table, members, conjuncts))
     ]
+
+
+def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
+    """Sections in order, as many to a split as its target size allows."""
+    target_bytes, least_bytes = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
+    packs: list[list[Section]] = []
+    weight = 0
+    for section in found:
+        section_bytes = sum(max(file.size_bytes, least_bytes) for run in section for file in run)
+        if not packs or weight + section_bytes > target_bytes:
+            packs.append([])
+            weight = 0
+        packs[-1].append(section)
+        weight += section_bytes
+    return [Split(partition, bucket, tuple(pack)) for pack in packs]
 
 
 def _conjuncts(where: Predicate | None) -> list[Predicate]:
@@ -134,47 +147,59 @@ def _matching_buckets(
 def _key_sections(
     table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
 ) -> list[Section]:
-    """Files whose key range can match, in sections.
+    """Files whose key range can match, in sections; in sections without a merge, all ranges count.
 
-    Statistics of other columns must not be used here: a file left out could hold the newest version of a key.
+    Where files overlap, ranges of other columns must not count: a file left out could hold the newest version of a key.
     """
     schema = table.schema
     columns = schema.key_type
-    on_keys = [_internal(schema.row_type, part) for part in conjuncts if columns_of(part) <= set(columns.names)]
+    parts = [_internal(schema.row_type, part) for part in conjuncts]
+    on_keys = [part for part in parts if columns_of(part) <= set(columns.names)]
     types = [field.type for field in columns]
 
-    def matches(file: DataFile) -> bool:
+    def key_matches(file: DataFile) -> bool:
         if not on_keys or len(file.key_stats.null_counts) != len(types):
             return True
         ranges = dict(zip(columns.names, from_simple_stats(types, file.key_stats), strict=True))
         return all(may_match(part, ranges, file.row_count) for part in on_keys)
 
-    return sections([entry.file for entry in entries if matches(entry.file)], key_order(columns))
+    found = []
+    for section in sections([entry.file for entry in entries if key_matches(entry.file)], key_order(columns)):
+        if len(section) > 1:
+            found.append(section)
+        elif run := tuple(file for file in section[0] if _may_match(table, file, parts)):
+            found.append((run,))
+    return found
 
 
-def _append_files(
+def _append_sections(
     table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
-) -> list[DataFile]:
-    """Files that can match, in the order of their rows."""
+) -> list[Section]:
+    """Files that can match, in the order of their rows, each a section of its own."""
     parts = [_internal(table.schema.row_type, part) for part in conjuncts]
+    files = [entry.file for entry in entries if _may_match(table, entry.file, parts)]
+    return [((file,),) for file in sorted(files, key=_age)]
 
-    def matches(file: DataFile) -> bool:
-        ranges = _value_ranges(table, file)
-        return all(may_match(part, ranges, file.row_count) for part in parts)
 
-    files = [entry.file for entry in entries if matches(entry.file)]
-    return sorted(files, key=lambda file: (file.min_sequence_number, file.creation_time_ms or 0))
+def _age(file: DataFile) -> tuple[int, int, str]:
+    return file.min_sequence_number, file.creation_time_ms or 0, file.name
+
+
+def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate]) -> bool:
+    """Whether the ranges of the file's columns leave room for a row that matches."""
+    ranges = _value_ranges(table, file) if parts else {}
+    return all(may_match(part, ranges, file.row_count) for part in parts)
 
 
 def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
-    """Known ranges of a file's columns; none if the file was written under another schema."""
-    if file.schema_id != table.schema.id or not file.value_stats.null_counts:
+    """Known ranges of the table's columns in a file; none of columns whose type has changed since."""
+    if not file.value_stats.null_counts:
         return {}
-    columns = table.schema.row_type
-    if file.value_stats_columns is not None:
-        columns = columns.project(file.value_stats_columns)
-    types = [field.type for field in columns]
-    return dict(zip(columns.names, from_simple_stats(types, file.value_stats), strict=True))
+    schema = table.schema_of(file.schema_id)
+    columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
+    known = zip(columns.names, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
+    names = unchanged_columns(schema, table.schema)
+    return {names[name]: stats for name, stats in known if name in names}
 
 
 def _internal(row_type: RowType, predicate: Predicate) -> Predicate:
