@@ -5,8 +5,10 @@ Source: `Levels`, `SortedRun` of the Java library.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from paimon_engine.format.binary_row import decode_row, row_order
@@ -20,7 +22,16 @@ KeyOrder = Callable[[bytes], tuple[Any, ...]]
 def key_order(key_type: RowType) -> KeyOrder:
     """Order of keys of that type."""
     types = [field.type for field in key_type]
-    return lambda key: row_order(decode_row(types, key))
+
+    @cache
+    def order(key: bytes) -> tuple[Any, ...]:
+        return row_order([_nan_above_all(value) for value in decode_row(types, key)])
+
+    return order
+
+
+def _nan_above_all(value: Any) -> Any:
+    return (math.isnan(value), 0.0 if math.isnan(value) else value) if isinstance(value, float) else value
 
 
 @dataclass(frozen=True, slots=True)

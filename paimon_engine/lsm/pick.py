@@ -2,11 +2,15 @@
 
 `pick_full` takes all runs to the highest level. `pick_minor` is universal compaction; the first rule that yields wins:
 
-1. size amplification: the newer runs together are much larger than the oldest one → all runs;
-2. size ratio: the newest runs, as long as the next one is not larger than those before it together;
-3. run count: at least so many runs that no more than the trigger remain.
+1. thresholds, where options set them: the bucket is still small, or much lies outside the highest level → all runs;
+2. size amplification: the newer runs together are much larger than the oldest one → all runs;
+3. size ratio: the newest runs, as long as the next one is not larger than those before it together;
+4. run count: at least so many runs that no more than the trigger remain;
+5. level 0, where `compaction.force-up-level-0` asks for it: all its runs.
 
-Source: `UniversalCompaction`, `CompactStrategy` of the Java library.
+`compaction.optimization-interval` is left out: how often to compact fully is up to whoever starts compactions.
+
+Source: `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`, `CompactStrategy` of the Java library.
 """
 
 from __future__ import annotations
@@ -14,8 +18,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.lsm.levels import SortedRun
-from paimon_engine.options import TableOptions
+from paimon_engine.options import TableOptions, parse_size_bytes
+
+_TOTAL_SIZE_THRESHOLD = "compaction.total-size-threshold"
+_INCREMENTAL_SIZE_THRESHOLD = "compaction.incremental-size-threshold"
+_FORCE_UP_LEVEL_0 = "compaction.force-up-level-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,38 @@ def pick_full(runs: Sequence[SortedRun], level_max: int) -> Pick | NothingToDo:
 
 def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> Pick | NothingToDo:
     """What universal compaction would do now."""
+    crossed = _crossed_threshold(runs, level_max, options)
+    if crossed is not None:
+        return Pick(tuple(runs), level_max, crossed)
+    found = _pick_universal(runs, level_max, options)
+    level_0 = sum(run.level == 0 for run in runs)
+    if isinstance(found, Pick) or not level_0 or options.raw.get(_FORCE_UP_LEVEL_0, "false").lower() != "true":
+        return found
+    count = _extend(runs, level_0, options.compaction_size_ratio_percent)
+    return _to_level(runs, count, level_max, f"'{_FORCE_UP_LEVEL_0}'")
+
+
+def _crossed_threshold(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> str | None:
+    """Which option asks for a full compaction now."""
+    if len(runs) < 2:
+        return None
+    total = _threshold_bytes(options, _TOTAL_SIZE_THRESHOLD)
+    if total is not None and sum(run.size_bytes for run in runs) < total:
+        return f"smaller than '{_TOTAL_SIZE_THRESHOLD}'"
+    incremental = _threshold_bytes(options, _INCREMENTAL_SIZE_THRESHOLD)
+    if incremental is not None and sum(run.size_bytes for run in runs if run.level != level_max) > incremental:
+        return f"more than '{_INCREMENTAL_SIZE_THRESHOLD}' outside the highest level"
+    return None
+
+
+def _threshold_bytes(options: TableOptions, key: str) -> int | None:
+    try:
+        return parse_size_bytes(options.raw[key]) if key in options.raw else None
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"option '{key}': {error}") from error
+
+
+def _pick_universal(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> Pick | NothingToDo:
     trigger = options.num_sorted_run_compaction_trigger
     if len(runs) < trigger:
         return NothingToDo(f"{len(runs)} sorted runs, compaction begins at {trigger}")

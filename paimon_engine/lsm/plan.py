@@ -3,14 +3,15 @@
 Small files and overlapping sections are merged; a large file that overlaps nothing only changes its level.
 The same plan serves a dry run and the real one.
 
-Source: `MergeTreeCompactManager`, `MergeTreeCompactTask`, `AppendOnlyTableCompactionCoordinator` of the Java library.
+Source: `MergeTreeCompactManager`, `MergeTreeCompactTask` of the Java library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from paimon_engine.lsm.append import pack_small_files
 from paimon_engine.lsm.levels import KeyOrder, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
 from paimon_engine.lsm.sections import Section, sections
@@ -59,6 +60,12 @@ class CompactTask:
     def rows_to_rewrite(self) -> int:
         """Rows to be read, delete records included."""
         return sum(file.row_count for file in self.rewritten_files)
+
+    def split(self) -> tuple[CompactTask, ...]:
+        """The same work as independent tasks, one for each group; upgrades go with the first."""
+        first, *others = self.rewrites or ((),)
+        groups = (first,) if first else ()
+        return (replace(self, rewrites=groups), *(replace(self, rewrites=(group,), upgrades=()) for group in others))
 
     @property
     def memory_bytes(self) -> int:
@@ -111,9 +118,11 @@ def _split(
     candidates: list[Section] = []
 
     def upgrade(file: DataFile) -> None:
+        if file.level == pick.output_level:
+            return
         if bottom and file.delete_row_count != 0:
             rewrites.append((((file,),),))  # delete records must not reach the highest level
-        elif file.level != pick.output_level:
+        else:
             upgrades.append(file)
 
     def flush() -> None:
@@ -138,40 +147,20 @@ def _split(
     return tuple(rewrites), tuple(upgrades)
 
 
-# ── append tables ───────────────────────────────────────────────────────────────────────────────
-
-
 def _plan_append(
     partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFile], options: TableOptions, *, full: bool
 ) -> CompactTask | NothingToDo:
-    small_bytes = options.target_file_size_bytes * options.compaction_small_file_ratio
-    in_order = sorted(files, key=lambda file: (file.min_sequence_number, file.creation_time_ms or 0, file.name))
-    least = 2 if full else options.compaction_min_file_num
-    packs = [pack for pack in _packs(in_order, small_bytes, options.target_file_size_bytes) if len(pack) >= least]
-    if not packs:
-        small = sum(file.size_bytes < small_bytes for file in files)
-        return NothingToDo(f"{small} neighbouring small files, compaction begins at {least}")
+    packs = pack_small_files(files, options, in_order=bucket >= 0, full=full)
+    if isinstance(packs, NothingToDo):
+        return packs
     return CompactTask(
         partition=partition,
         bucket=bucket,
         total_buckets=total_buckets,
         output_level=0,
         drop_deletes=False,
-        rewrites=tuple((((pack,)),) for pack in packs),
+        rewrites=tuple(((pack,),) for pack in packs),
         upgrades=(),
         reason="small files",
         run_count=len(files),
     )
-
-
-def _packs(files: Iterable[DataFile], small_bytes: float, target_bytes: int) -> list[tuple[DataFile, ...]]:
-    """Neighbouring small files, in order, up to twice the target size; order within the bucket is kept."""
-    packs: list[tuple[DataFile, ...]] = []
-    pack: list[DataFile] = []
-    for file in files:
-        if file.size_bytes >= small_bytes or sum(item.size_bytes for item in pack) >= 2 * target_bytes:
-            packs.append(tuple(pack))
-            pack = []
-        if file.size_bytes < small_bytes:
-            pack.append(file)
-    return [*packs, tuple(pack)]

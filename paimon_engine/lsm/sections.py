@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from itertools import pairwise
 
 from paimon_engine.lsm.levels import KeyOrder
 from paimon_engine.meta.manifest import DataFile
 
 Section = tuple[tuple[DataFile, ...], ...]
-"""Runs of a section; the files of a run are disjoint and in key order."""
+"""Runs of a section, oldest first; the files of a run are disjoint and in key order."""
 
 
 def sections(files: Sequence[DataFile], order: KeyOrder) -> list[Section]:
@@ -42,4 +43,14 @@ def _runs(files: Sequence[DataFile], order: KeyOrder) -> Section:
             number = len(runs)
             runs.append([file])
         heapq.heappush(ends, (order(file.max_key), number))
-    return tuple(tuple(run) for run in runs)
+    return tuple(sorted(map(tuple, runs), key=_sequence_range))
+
+
+def arrived_in_order(section: Section) -> bool:
+    """Whether every record of a run is older than all records of the next run, by sequence number."""
+    ranges = [_sequence_range(run) for run in section]
+    return all(older[1] < newer[0] for older, newer in pairwise(ranges))
+
+
+def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
+    return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)

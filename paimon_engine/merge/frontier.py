@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.merge.keys import Keys, normalise_keys
+from paimon_engine.merge.keys import Keys, count_up_to, join_keys, normalise_keys
 from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_key, sort_window
 from paimon_engine.types import RowType
 
@@ -49,7 +49,7 @@ class _Run:
     def take_up_to(self, frontier: Any) -> tuple[pa.RecordBatch, Keys] | None:
         """Rows with keys up to the frontier, it included."""
         assert self.rows is not None
-        end = int(np.searchsorted(self.keys, frontier, side="right"))
+        end = count_up_to(self.keys, frontier)
         if end <= self._position:
             return None
         begin, self._position = self._position, end
@@ -83,7 +83,7 @@ def merge_runs(
             yield one_version_per_key(parts[0][0])
         else:
             joined = pa.concat_batches([rows for rows, _ in parts])
-            yield sort_window(joined, np.concatenate([keys for _, keys in parts]), sequence)
+            yield sort_window(joined, join_keys([keys for _, keys in parts]), sequence)
         live = [run for run in live if run.fill()]
     for run in live:
         yield from (one_version_per_key(rows) for rows in run.rest())

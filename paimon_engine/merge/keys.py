@@ -1,23 +1,28 @@
 """Keys as numbers or byte strings that compare as the format compares keys.
 
 A single key column of integers, dates, times, timestamps or short decimals becomes int64. Everything else becomes
-fixed-width byte strings (NumPy `S`) whose byte order is the key order:
+byte strings whose byte order is the key order, in fixed-width arrays (NumPy `S`):
 
 | type | bytes |
 | --- | --- |
 | integers and all that is stored as one | 8, big endian, sign bit flipped |
-| FLOAT, DOUBLE | 8, the bits of the double, flipped so that they order; −0.0 as 0.0 |
+| FLOAT, DOUBLE | 8, the bits of the double, flipped so that they order; −0.0 as 0.0, one NaN above all |
 | DECIMAL of more than 18 digits | 16, big endian, sign bit flipped |
 | BOOLEAN | 1 |
 | strings, bytes | the bytes, 0x00 as 01 01 and 0x01 as 01 02, then 0x00 |
 
-The end mark makes keys prefix-free, so that the trailing zeros that NumPy drops never make two keys equal, and
-arrays of different widths compare rightly.
+The end mark makes keys prefix-free: zeros added or dropped at the end never make two keys equal, so that arrays of
+different widths compare rightly. After the last column it is left out, as the padding does the same.
+
+Where one long key would make a fixed-width array huge, the keys are Python byte strings (NumPy `object`) without
+trailing zeros; slower, and they compare with `S` keys in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +33,18 @@ from paimon_engine.errors import UnsupportedError
 from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
 
 Keys = npt.NDArray[np.generic]
-"""int64 or `S`; ascending order is key order, equality is key equality."""
+"""int64, `S` or byte strings as objects; ascending order is key order, equality is key equality."""
+
+PADDED_BYTES_MAX = 128 << 20
+"""Larger than the keys of a window ever are, unless a few of them are much longer than the others."""
 
 _INTEGER_ROOTS = frozenset(
     {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE, TypeRoot.TIME} | TIMESTAMP_ROOTS
 )
 _SHORT_DECIMAL_DIGITS = 18
 _SIGN = np.uint64(1 << 63)
+_Matrix = npt.NDArray[np.uint8]
+"""Bytes of one fixed-width column: shape [n, width]."""
 
 
 def normalise_keys(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Keys:
@@ -42,12 +52,31 @@ def normalise_keys(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Ke
 
     Raises: UnsupportedError for a nested key column.
     """
+    assert not any(column.null_count for column in columns), "key columns hold no nulls"
     if len(columns) == 1:
         numbers = _as_int64(columns[0], types[0])
         if numbers is not None:
             return numbers
     parts = [_part(column, data_type) for column, data_type in zip(columns, types, strict=True)]
-    return _join(parts, len(columns[0]))
+    fixed = list(takewhile(lambda part: isinstance(part, np.ndarray), parts))
+    lead = np.hstack([np.zeros((len(columns[0]), 0), dtype=np.uint8), *fixed])
+    return _joined(lead, parts[len(fixed) :])
+
+
+def join_keys(parts: Sequence[Keys]) -> Keys:
+    """The keys of the parts one after another."""
+    width = max(part.itemsize for part in parts)
+    if all(part.dtype.kind == "S" for part in parts) and width * sum(map(len, parts)) > PADDED_BYTES_MAX:
+        return np.concatenate([part.astype(object) for part in parts])
+    return np.concatenate(parts)
+
+
+def count_up_to(keys: Keys, bound: Any) -> int:
+    """How many of the ascending keys are not greater than `bound`, a member of keys of the same columns."""
+    if keys.dtype.kind == "S":
+        # NumPy would widen all keys to the length of the bound; what lies beyond their width decides nothing.
+        bound = bound[: keys.itemsize]
+    return int(np.searchsorted(keys, bound, side="right"))
 
 
 def _atomic(data_type: DataType) -> AtomicType:
@@ -72,6 +101,8 @@ def _integer_like(arrow_type: pa.DataType) -> pa.DataType:
 
 def _decimal_words(column: pa.Array) -> npt.NDArray[np.uint64]:
     """Little-endian halves of 128-bit decimals: shape [n, 2]."""
+    if len(column) == 0:
+        return np.zeros((0, 2), dtype=np.uint64)
     decimals = column if pa.types.is_decimal128(column.type) else column.cast(pa.decimal128(38, column.type.scale))
     words = np.frombuffer(decimals.buffers()[1], dtype="<u8")
     return words[2 * decimals.offset : 2 * (decimals.offset + len(decimals))].reshape(-1, 2)
@@ -79,14 +110,12 @@ def _decimal_words(column: pa.Array) -> npt.NDArray[np.uint64]:
 
 # ── byte strings ────────────────────────────────────────────────────────────────────────────────
 
-_Part = npt.NDArray[np.uint8] | tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
-"""Bytes of one column: a matrix [n, width], or all bytes in a row with n + 1 offsets."""
 
-
-def _part(column: pa.Array, data_type: DataType) -> _Part:
+def _part(column: pa.Array, data_type: DataType) -> _Matrix | pa.Array:
+    """Bytes of one column: a matrix, or binary values where they have no common width."""
     atomic = _atomic(data_type)
     if atomic.root in STRING_ROOTS or atomic.root in BINARY_ROOTS:
-        return _text(column)
+        return _escaped(column.cast(pa.binary()))
     if atomic.root is TypeRoot.BOOLEAN:
         return np.asarray(column.cast(pa.uint8()).to_numpy(zero_copy_only=False)).reshape(-1, 1)
     if atomic.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
@@ -100,51 +129,63 @@ def _part(column: pa.Array, data_type: DataType) -> _Part:
 
 def _ordered_bits(column: pa.Array) -> npt.NDArray[np.uint64]:
     values = np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False)) + 0.0
-    bits = values.view(np.uint64)
+    bits = np.where(np.isnan(values), np.nan, values).view(np.uint64)
     return np.where(bits & _SIGN != 0, ~bits, bits | _SIGN)
 
 
-def _big_endian(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+def _big_endian(numbers: npt.NDArray[np.uint64]) -> _Matrix:
     return np.ascontiguousarray(numbers.astype(">u8")).view(np.uint8).reshape(-1, 8)
 
 
-def _text(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Escaped bytes with an end mark after each value, and where each begins."""
-    values = column.cast(pa.binary())
-    content, offsets = _buffers(values)
-    if content.size and content.min() <= 1:
-        values = pc.replace_substring(pc.replace_substring(values, b"\x01", b"\x01\x02"), b"\x00", b"\x01\x01")
-        content, offsets = _buffers(values)
-    rows = len(offsets) - 1
-    marked = np.zeros(content.size + rows, dtype=np.uint8)
-    marked[np.arange(content.size) + np.repeat(np.arange(rows), np.diff(offsets))] = content
-    return marked, offsets + np.arange(rows + 1)
+def _escaped(values: pa.Array) -> pa.Array:
+    if len(values) == 0:
+        return values
+    offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+    content = np.frombuffer(values.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+    if content.size == 0 or content.min() > 1:
+        return values
+    return pc.replace_substring(pc.replace_substring(values, b"\x01", b"\x01\x02"), b"\x00", b"\x01\x01")
 
 
-def _buffers(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Bytes of the values, from the first on, and n + 1 offsets into them."""
-    raw = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
-    offsets = raw.astype(np.int64)
-    data = values.buffers()[2]
-    everything = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
-    return everything[offsets[0] : offsets[-1]], offsets - offsets[0]
+def _joined(lead: _Matrix, tail: Sequence[_Matrix | pa.Array]) -> Keys:
+    """Rows of `lead` followed by the parts of `tail`, the first of which has no common width."""
+    rows = len(lead)
+    if rows and tail:
+        values = _side_by_side(tail)
+        width = max(1, pc.max(pc.binary_length(values)).as_py())
+        if rows * (lead.shape[1] + width) > PADDED_BYTES_MAX:
+            return _as_objects(lead, values)
+        lead = np.hstack([lead, _padded(values, width)]) if lead.shape[1] else _padded(values, width)
+    matrix = np.ascontiguousarray(lead)
+    return matrix.reshape(-1).view(f"S{max(1, matrix.shape[1])}")
 
 
-def _join(parts: Sequence[_Part], rows: int) -> Keys:
-    """The parts of each row side by side, padded with zeros to the longest row."""
-    if all(isinstance(part, np.ndarray) for part in parts):
-        matrix = np.ascontiguousarray(np.hstack([part for part in parts if isinstance(part, np.ndarray)]))
-        return matrix.view(f"S{matrix.shape[1]}").reshape(-1)
-    lengths = [np.full(rows, part.shape[1]) if isinstance(part, np.ndarray) else np.diff(part[1]) for part in parts]
-    width = int(np.sum(lengths, axis=0).max(initial=1))
-    matrix = np.zeros((rows, width), dtype=np.uint8)
-    flat = matrix.reshape(-1)
-    begin = np.arange(rows) * width
-    for part, length in zip(parts, lengths, strict=True):
+def _side_by_side(parts: Sequence[_Matrix | pa.Array]) -> pa.Array:
+    """The bytes of each row in one value; an end mark follows each value without a common width, but for the last."""
+    if len(parts) == 1:
+        return parts[0]
+    pieces: list[Any] = []
+    for part in parts:
         if isinstance(part, np.ndarray):
-            flat[begin[:, None] + np.arange(part.shape[1])] = part
+            fixed = pa.binary(part.shape[1])
+            raw = pa.py_buffer(np.ascontiguousarray(part))
+            pieces.append(pa.FixedSizeBinaryArray.from_buffers(fixed, len(part), [None, raw]).cast(pa.binary()))
         else:
-            content, offsets = part
-            flat[np.arange(content.size) + np.repeat(begin - offsets[:-1], length)] = content
-        begin = begin + length
-    return matrix.view(f"S{width}").reshape(-1)
+            pieces += [part, pa.scalar(b"\x00")]
+    if not isinstance(parts[-1], np.ndarray):
+        pieces.pop()
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
+
+
+def _padded(values: pa.Array, width: int) -> _Matrix:
+    """Values with zeros after them: shape [n, width]."""
+    # Padding is offered for strings only, but works on their bytes, whatever these are.
+    texts = pa.StringArray.from_buffers(len(values), values.buffers()[1], values.buffers()[2], offset=values.offset)
+    padded = pc.ascii_rpad(texts, width, "\0")
+    return np.frombuffer(padded.buffers()[2], dtype=np.uint8, count=len(values) * width).reshape(-1, width)
+
+
+def _as_objects(lead: _Matrix, values: pa.Array) -> Keys:
+    rows = np.empty(len(values), dtype=object)
+    rows[:] = [(row.tobytes() + tail).rstrip(b"\x00") for row, tail in zip(lead, values.to_pylist(), strict=True)]
+    return rows

@@ -46,7 +46,7 @@ class Window:
     @property
     def newest(self) -> Positions:
         """Positions in `rows` of the newest version of each key."""
-        ends = np.append(self.starts[1:], self.rows.num_rows) - 1
+        ends = np.append(self.starts, self.rows.num_rows)[1:] - 1
         return ends if self.order is None else self.order[ends]
 
 
