@@ -37,7 +37,7 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(java: None) -> Iterator[SparkSession]:
-    with local_session(cores=2) as session:
+    with local_session(cores=2, quick_start=True) as session:
         yield session
 
 

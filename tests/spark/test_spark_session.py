@@ -72,10 +72,10 @@ def test_a_program_may_start_one_session_after_another_and_nothing_stays(java, t
             return task + 1
 
         before = dict(os.environ)
-        with local_session(cores=1, config={"spark.sql.shuffle.partitions": "3"}) as session:
+        with local_session(cores=1, quick_start=True, config={"spark.sql.shuffle.partitions": "3"}) as session:
             assert session.conf.get("spark.sql.shuffle.partitions") == "3"
             session.range(3).write.saveAsTable("kept_in_the_temporary_directory")
-        with local_session(cores=1) as session:
+        with local_session(cores=1, quick_start=True) as session:
             assert SparkExecutor(session).map(add, [1, 2], config=EnvConfig("/")) == [Done(2), Done(3)]
         assert dict(os.environ) == before
     """

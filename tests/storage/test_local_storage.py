@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import multiprocessing
 import os
 import threading
+import time
 
 import pytest
 
@@ -38,6 +40,30 @@ def test_of_two_processes_exactly_one_creates(tmp_path):
     assert winners == list(range(SNAPSHOTS))
     assert won.empty()
     assert len(os.listdir(tmp_path)) == SNAPSHOTS
+
+
+def _create_until_killed(directory: str, started) -> None:
+    storage = LocalStorage()
+    for number in itertools.count():
+        storage.create(f"{directory}/snapshot-{number}", b"x" * 2_000_000)
+        started.set()
+
+
+def test_a_killed_process_leaves_whole_files_only(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    for attempt in range(3):
+        directory, started = tmp_path / str(attempt), context.Event()
+        writer = context.Process(target=_create_until_killed, args=(str(directory), started))
+        writer.start()
+        assert started.wait(timeout=30)
+        time.sleep(0.01 * attempt)
+
+        writer.kill()
+        writer.join(timeout=30)
+
+        snapshots = [info for info in LocalStorage().list(str(directory)) if "/snapshot-" in info.path]
+        assert snapshots
+        assert {info.size_bytes for info in snapshots} == {2_000_000}
 
 
 @pytest.mark.parametrize("publish", [publish_by_link, publish_by_rename])
