@@ -37,7 +37,7 @@ def pack_small_files(
     if packs:
         return packs
     count = sum(file.size_bytes < small_bytes for file in files)
-    return NothingToDo(f"{count} small files, too few of them side by side; compaction begins at {least}")
+    return NothingToDo(f"small files: {count}; compaction begins at {least}{' side by side' if in_order else ''}")
 
 
 def _age(file: DataFile) -> tuple[int, int, str]:

@@ -88,7 +88,7 @@ def _threshold_bytes(options: TableOptions, key: str) -> int | None:
 def _pick_universal(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> Pick | NothingToDo:
     trigger = options.num_sorted_run_compaction_trigger
     if len(runs) < trigger:
-        return NothingToDo(f"{len(runs)} sorted runs, compaction begins at {trigger}")
+        return NothingToDo(f"sorted runs: {len(runs)}, compaction begins at {trigger}")
     newer, oldest = sum(run.size_bytes for run in runs[:-1]), runs[-1].size_bytes
     limit = options.compaction_max_size_amplification_percent
     if 100 * newer > limit * oldest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 
@@ -117,7 +118,22 @@ def test_one_long_key_does_not_widen_all() -> None:
     joined = join_keys([short, long])
     assert joined.dtype == object
     assert list(np.argsort(joined, kind="stable")[-2:]) == [49_999, 50_000]
+    tracemalloc.start()
     assert count_up_to(short, long[-1]) == 50_000
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+def test_objects_and_fixed_widths_hold_equal_keys() -> None:
+    types = [parse_atomic("STRING"), parse_atomic("BIGINT")]
+    # The number 0 ends in zero bytes, which fixed-width arrays drop.
+    short = normalise_keys([pa.array(["a"]), pa.array([0])], types)
+    long = normalise_keys([pa.array(["a"] * 1500 + ["x" * 100_000]), pa.array([0] * 1501)], types)
+    assert (short.dtype.kind, long.dtype.kind) == ("S", "O")
+    joined = join_keys([short, long])
+    assert all(joined[1:-1] == joined[0])
+    assert count_up_to(long, short[0]) == 1500
+    assert count_up_to(short, long[0]) == 1
 
 
 def test_nested_columns_are_no_keys() -> None:

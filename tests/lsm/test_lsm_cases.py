@@ -1,0 +1,73 @@
+"""Sorted runs, sections, picks and plans, as text cases."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.binary_row import encode_row
+from paimon_engine.lsm.levels import SortedRun, key_order
+from paimon_engine.lsm.pick import pick_minor
+from paimon_engine.lsm.plan import CompactTask, plan_bucket
+from paimon_engine.lsm.sections import sections
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.options import TableOptions
+from paimon_engine.types import DataField, RowType, parse_atomic
+from tests.lsm.text_cases import CASES, check_file, parse_file, table
+
+
+@pytest.mark.parametrize("path", sorted(CASES.glob("*.txt")), ids=lambda path: path.stem)
+def test_cases_answer_as_written(path: Path) -> None:
+    check_file(path)
+
+
+def test_nan_keys_lie_above_all_others() -> None:
+    order = key_order(RowType((DataField(0, "k", parse_atomic("DOUBLE NOT NULL")),)))
+
+    def file(name: str, low: float, high: float) -> DataFile:
+        low_key, high_key = (encode_row([parse_atomic("DOUBLE")], [v], reserve_null=True) for v in (low, high))
+        return DataFile(name=name, size_bytes=1, row_count=1, min_key=low_key, max_key=high_key)
+
+    files = [file("a", 1.0, float("nan")), file("b", 5.0, 9.0), file("c", -1.0, 0.5)]
+    assert [[f.name for run in s for f in run] for s in sections(files, order)] == [["c"], ["a", "b"]]
+
+
+def test_a_task_tells_what_it_costs_and_travels() -> None:
+    schema = table(["target=100"], append=False)
+    files = [
+        parse_file("a L0 30 1..9 seq=1-1 rows=10"),
+        parse_file("b L0 20 1..9 seq=2-2 rows=5"),
+        parse_file("c L0 90 20..21"),
+    ]
+    task = plan_bucket(b"p", 3, 4, files, schema=schema, full=True)
+    assert isinstance(task, CompactTask)
+    assert (task.bytes_to_rewrite, task.rows_to_rewrite, task.run_count) == (50, 15, 3)
+    assert task.memory_bytes > 0
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert (task.partition, task.bucket, task.total_buckets) == (b"p", 3, 4)
+
+
+def test_a_task_without_rewrites_needs_no_memory() -> None:
+    task = plan_bucket(b"", 0, 1, [parse_file("a L0 30 1..9")], schema=table([], append=False), full=True)
+    assert isinstance(task, CompactTask)
+    assert (task.memory_bytes, task.split()) == (0, (task,))
+
+
+@pytest.mark.parametrize(("bucket", "groups"), [(-1, [["b", "a"]]), (0, [["a", "b"]])])
+def test_append_tables_keep_the_order_of_a_bucket(bucket: int, groups: list[list[str]]) -> None:
+    schema = table(["target=100", "min-files=2"], append=True)
+    files = [parse_file("b L0 10 seq=10-19"), parse_file("a L0 30 seq=0-9")]
+    task = plan_bucket(b"", bucket, -1, files, schema=schema, full=False)
+    assert isinstance(task, CompactTask)
+    assert [[f.name for section in group for run in section for f in run] for group in task.rewrites] == groups
+    assert (task.output_level, task.drop_deletes, task.upgrades) == (0, False, ())
+
+
+def test_a_threshold_that_is_no_size_names_its_option() -> None:
+    options = TableOptions({"compaction.total-size-threshold": "much"})
+    runs = [SortedRun(0, (parse_file("a L0 1"),)), SortedRun(5, (parse_file("b L5 1"),))]
+    with pytest.raises(InvalidArgumentError, match=r"compaction\.total-size-threshold"):
+        pick_minor(runs, 5, options)
