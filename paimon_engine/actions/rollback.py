@@ -1,0 +1,158 @@
+"""Rollback: make an earlier snapshot the latest one again.
+
+1. Files that only newer snapshots and tags reach are planned for deletion.
+2. A snapshot that has expired is written again from its tag; then newer snapshots are removed, newest first, so that
+   at any moment the table has an unbroken row of snapshots; then newer tags.
+3. The planned files are deleted, after another look at what is there (`table.deletion`).
+
+Nobody should write meanwhile: a commit that began before would be made on top of a snapshot that is gone.
+
+Source: `RollbackHelper` of the Java library. Like 0.9 and unlike later releases, it deletes what it removes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from paimon_engine.actions.tags import check_no_branch_from
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.executor import Executor
+from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
+from paimon_engine.table.deletion import Candidates, carry_out, plan_deletion
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.reachability import Root, all_roots
+from paimon_engine.table.snapshots import consumers, read_snapshot, read_tag, snapshot_ids, write_hint
+
+logger = logging.getLogger(__name__)
+
+_ROUNDS_MAX: Final = 5
+"""Times that snapshots of others who commit meanwhile are removed too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Go back to a snapshot or to a tag, exactly one of them."""
+
+    snapshot: int | None = None
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackResult:
+    """What a rollback did; `status` is `rolled_back` or `noop`.
+
+    `consumers_ahead` names consumers that would go on from a snapshot that is gone. `stopped` says why files were left.
+    """
+
+    status: str
+    snapshot_id: int
+    removed_snapshots: tuple[int, ...] = ()
+    removed_tags: tuple[str, ...] = ()
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    consumers_ahead: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> RollbackResult:
+    """Rolls the table's branch back. A rollback that was cut short may be repeated.
+
+    Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would go; ConflictError if others
+    keep committing, or if the tag belongs to a history that an earlier rollback removed.
+    """
+    begun = time.monotonic()
+    target, expired = _target(table, spec)
+    roots = all_roots(table)
+    gone = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
+    check_no_branch_from(roots, gone)
+    snapshots = sorted((root for root in gone if root.tag is None), key=lambda root: root.snapshot.id)
+    tags = [root for root in gone if root.tag is not None]
+    result = RollbackResult(
+        status="rolled_back" if gone or expired else "noop",
+        snapshot_id=target.id,
+        removed_snapshots=tuple(root.snapshot.id for root in snapshots),
+        removed_tags=tuple(root.tag for root in tags if root.tag is not None),
+        consumers_ahead=tuple(name for name, next_id in consumers(table).items() if next_id > target.id + 1),
+    )
+    if result.status == "noop":
+        return result
+    plan = plan_deletion(
+        table,
+        _candidates(table, target, snapshots, tags),
+        [root for root in roots if root not in gone],
+        executor,
+    )
+    _hide(table, target, expired=expired, tags=result.removed_tags)
+    deletion = carry_out(table, plan, executor)
+    logger.info("rolled %s back to snapshot %d", table.paths.root, target.id)
+    return replace(
+        result,
+        files_deleted=len(deletion.files),
+        bytes_deleted=deletion.size_bytes,
+        stopped=deletion.stopped,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
+    """The snapshot to go back to, and whether it has expired and lives in its tag only."""
+    if (spec.snapshot is None) == (spec.tag is None):
+        raise InvalidArgumentError("roll back to a snapshot or to a tag: give exactly one of them")
+    if spec.snapshot is not None:
+        return read_snapshot(table, spec.snapshot), False
+    assert spec.tag is not None
+    target = read_tag(table, spec.tag).snapshot
+    try:
+        present = read_snapshot(table, target.id)
+    except NotFoundError:
+        return target, True
+    if present.delta_manifest_list != target.delta_manifest_list:
+        raise ConflictError(
+            f"tag {spec.tag!r} belongs to another history: snapshot {target.id} is another commit by now"
+        )
+    return target, False
+
+
+def _candidates(table: TableHandle, target: Snapshot, snapshots: Sequence[Root], tags: Sequence[Root]) -> Candidates:
+    candidates = Candidates(table)
+    for position, root in enumerate(snapshots):
+        if position == 0 and root.snapshot.id != target.id + 1:
+            # Snapshots between the target and this one have expired, and what they added may be live only here.
+            candidates.add_live(root, f"only in {root.label}")
+        candidates.add_added(root, f"added by {root.label}")
+        candidates.add_changelog(root)
+    commits = {root.snapshot.delta_manifest_list for root in snapshots}
+    for root in tags:
+        if root.snapshot.delta_manifest_list not in commits:
+            candidates.add_live(root, f"only in {root.label}")
+            candidates.add_changelog(root)
+    candidates.add_metadata([*snapshots, *tags])
+    return candidates
+
+
+def _hide(table: TableHandle, target: Snapshot, *, expired: bool, tags: Sequence[str]) -> None:
+    storage, paths = table.env.storage, table.paths
+    if expired:
+        storage.create(paths.snapshot(target.id), snapshot_to_json(target).encode())
+    write_hint(table, paths.latest_hint, target.id)
+    for _ in range(_ROUNDS_MAX):
+        newer = [snapshot_id for snapshot_id in snapshot_ids(table) if snapshot_id > target.id]
+        if not newer:
+            break
+        for snapshot_id in reversed(newer):
+            storage.delete([paths.snapshot(snapshot_id)])
+    else:
+        raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
+    storage.delete([paths.tag(name) for name in tags])
+    write_hint(table, paths.latest_hint, target.id)
+    if expired:
+        write_hint(table, paths.earliest_hint, target.id)

@@ -1,0 +1,317 @@
+"""Which files do snapshots, tags and branches keep alive?
+
+A *root* is anything a reader can start from: a snapshot or a tag, of main or of a branch. A root reaches
+
+1. its manifest lists, their manifests, its index manifest with the index files, its statistics file;
+2. the data files live in it (base and delta list folded in order) with their extra files;
+3. the files of its changelog list.
+
+A file may go only if no root reaches it. The Java library asks only the neighbouring tags, which is enough as long as
+a removed file never returns and nobody looks from a branch; here every root is asked. That is affordable since roots
+share most of their manifests: each manifest is read once, and only entries of files in question are kept.
+
+Roots are listed as snapshots, then tags, then branches, in the order in which one is made from the other: a root made
+from another one while we look is seen itself, or its origin is.
+
+Source: `SnapshotDeletion`, `TagDeletion`, `FileDeletionBase` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from paimon_engine.env import Env
+from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, UnsupportedError
+from paimon_engine.executor import Done, Executor, Failed, LocalExecutor, values
+from paimon_engine.meta.file_set import merge_entries
+from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.handle import PlainTable, TableHandle, numbered
+from paimon_engine.table.manifests import read_index_manifest, read_manifest, read_manifest_list
+from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, snapshot_ids
+
+READER_THREADS: Final = 8
+"""Requests in flight when this process reads many small files: enough to hide a store's latency."""
+LOCAL_MANIFESTS_MAX: Final = 256
+"""Up to so many manifests are read by this process: handing them to a cluster would take longer."""
+MANIFESTS_PER_TASK: Final = 32
+
+T = TypeVar("T")
+R = TypeVar("R")
+RootIdentity = tuple[str, str | None, int, str]
+
+
+# ── roots ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Root:
+    """A snapshot file (`tag` is None) or a tag file, of one branch."""
+
+    branch: str
+    snapshot: Snapshot
+    tag: str | None = None
+
+    @property
+    def identity(self) -> RootIdentity:
+        """What tells two roots apart; the delta list's name is unique to a commit."""
+        return self.branch, self.tag, self.snapshot.id, self.snapshot.delta_manifest_list
+
+    @property
+    def label(self) -> str:
+        """The root as messages name it."""
+        what = f"snapshot {self.snapshot.id}" if self.tag is None else f"tag {self.tag!r}"
+        return what if self.branch == MAIN_BRANCH else f"{what} of branch {self.branch!r}"
+
+
+def on_line(table: TableHandle, branch: str) -> TableHandle:
+    """The table with the paths of a branch; its schema stays, since only metadata is looked for."""
+    return replace(table, paths=TablePaths(table.paths.root, branch))
+
+
+def all_roots(table: TableHandle) -> list[Root]:
+    """Every root of the table, main's first.
+
+    Raises: CorruptTableError if a snapshot or tag cannot be understood, since it may protect anything;
+    UnsupportedError if there are long-lived changelogs.
+    """
+    found = _roots_of(table, MAIN_BRANCH)
+    for name in branches(table):
+        found += _roots_of(table, name)
+    return found
+
+
+def _roots_of(table: TableHandle, branch: str) -> list[Root]:
+    line = on_line(table, branch)
+    changelogs = f"{line.paths.branch_root}/changelog"
+    kept = numbered(line.env, changelogs, "changelog-")
+    if kept:
+        raise UnsupportedError(
+            f"{changelogs} holds long-lived changelogs {kept[0]} to {kept[-1]}; "
+            "deleting files of such a table is not supported yet"
+        )
+    snapshots = in_threads(line, _snapshot_or_none, snapshot_ids(line))
+    found = [Root(branch, snapshot) for snapshot in snapshots if snapshot is not None]
+    return found + [Root(branch, tag.snapshot, tag.name) for tag in list_tags(line)]
+
+
+def _snapshot_or_none(table: TableHandle, snapshot_id: int) -> Snapshot | None:
+    try:
+        return read_snapshot(table, snapshot_id)
+    except NotFoundError:
+        return None
+
+
+def in_threads(table: TableHandle, run: Callable[[TableHandle, T], R], items: Sequence[T]) -> list[R]:
+    """`run(table, item)` for every item, some at a time, in this process.
+
+    Raises: the error of the first item that failed.
+    """
+
+    def one(_env: Env, item: T) -> R:
+        return run(table, item)
+
+    return values(LocalExecutor(READER_THREADS, env=table.env).map(one, items, config=table.config))
+
+
+# ── metadata files ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class RootFiles:
+    """The metadata of a root: manifests in order (base, then delta), and path → size of every metadata file.
+
+    A size is None where no other file tells it.
+    """
+
+    manifests: tuple[ManifestFile, ...]
+    changelog_manifests: tuple[ManifestFile, ...]
+    metadata: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A root whose metadata cannot be read."""
+
+    reason: str
+
+
+def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
+    """The metadata that a snapshot reaches.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    paths = table.paths
+    manifests = [
+        *read_manifest_list(table, snapshot.base_manifest_list),
+        *read_manifest_list(table, snapshot.delta_manifest_list),
+    ]
+    metadata: dict[str, int | None] = {
+        paths.manifest(snapshot.base_manifest_list): snapshot.base_manifest_list_size,
+        paths.manifest(snapshot.delta_manifest_list): snapshot.delta_manifest_list_size,
+    }
+    changelog: list[ManifestFile] = []
+    if snapshot.changelog_manifest_list is not None:
+        metadata[paths.manifest(snapshot.changelog_manifest_list)] = None
+        changelog = _changelog_manifests(table, snapshot.changelog_manifest_list)
+    for manifest in (*manifests, *changelog):
+        metadata[paths.manifest(manifest.name)] = manifest.size_bytes
+    if snapshot.index_manifest is not None:
+        metadata[paths.manifest(snapshot.index_manifest)] = None
+        for record in read_index_manifest(table, snapshot.index_manifest):
+            metadata[paths.index(record["_FILE_NAME"])] = record.get("_FILE_SIZE")
+    if snapshot.statistics is not None:
+        metadata[paths.statistics(snapshot.statistics)] = None
+    return RootFiles(tuple(manifests), tuple(changelog), metadata)
+
+
+def _changelog_manifests(table: TableHandle, name: str) -> list[ManifestFile]:
+    """A changelog list that is gone reaches nothing: Java's expiry takes it from tagged snapshots."""
+    try:
+        return read_manifest_list(table, name)
+    except NotFoundError:
+        return []
+
+
+def try_root_files(table: TableHandle, root: Root) -> RootFiles | Unreadable:
+    """The metadata of a root, or why it is not known."""
+    try:
+        return root_files(table, root.snapshot)
+    except PaimonError as error:
+        return Unreadable(f"{root.label} cannot be read: {error}")
+
+
+# ── data files ──────────────────────────────────────────────────────────────────────────────────
+
+
+class DataPaths:
+    """Paths of the files that manifest entries name; a bucket's directory is worked out once."""
+
+    def __init__(self, table: TableHandle) -> None:
+        self._table = table
+        self._directories: dict[tuple[bytes, int], str] = {}
+
+    def directory(self, entry: ManifestEntry) -> str:
+        """Directory of the entry's file."""
+        if entry.file.external_path is not None:
+            return entry.file.external_path.rpartition("/")[0]
+        place = entry.partition, entry.bucket
+        if place not in self._directories:
+            self._directories[place] = bucket_path(self._table, *place)
+        return self._directories[place]
+
+    def of(self, entry: ManifestEntry) -> list[tuple[str, int | None]]:
+        """Paths of the file and its extra files, with their sizes where known."""
+        directory = self.directory(entry)
+        extras: list[tuple[str, int | None]] = [(f"{directory}/{name}", None) for name in entry.file.extra_files]
+        return [(f"{directory}/{entry.file.name}", entry.file.size_bytes), *extras]
+
+
+Entries = Mapping[str, Sequence[ManifestEntry] | Failed]
+"""Entries by manifest name; a manifest that cannot be read is a failure."""
+
+
+@dataclass(frozen=True)
+class _ScanTask:
+    table: PlainTable
+    manifests: tuple[str, ...]
+    names: frozenset[str]
+
+
+def _scan(env: Env, task: _ScanTask) -> list[tuple[str, list[ManifestEntry]]]:
+    table = task.table.load(env)
+    return [(name, _entries_of(table, name, task.names)) for name in task.manifests]
+
+
+def _entries_of(table: TableHandle, manifest: str, names: Collection[str]) -> list[ManifestEntry]:
+    return [entry for entry in read_manifest(table, manifest) if entry.file.name in names]
+
+
+def _read_manifests(
+    table: TableHandle, manifests: Iterable[str], names: frozenset[str], executor: Executor
+) -> dict[str, list[ManifestEntry] | Failed]:
+    """Entries of the named data files, by manifest. In this process, or as tasks where there are many."""
+    wanted = sorted(set(manifests))
+    if len(wanted) <= LOCAL_MANIFESTS_MAX:
+        step, executor = 1, LocalExecutor(READER_THREADS, env=table.env)
+    else:
+        step = MANIFESTS_PER_TASK
+    plain = table.plain()
+    tasks = [_ScanTask(plain, tuple(wanted[start : start + step]), names) for start in range(0, len(wanted), step)]
+    found: dict[str, list[ManifestEntry] | Failed] = {}
+    for task, outcome in zip(tasks, executor.map(_scan, tasks, config=table.config), strict=True):
+        if isinstance(outcome, Done):
+            found.update(outcome.value)
+        else:
+            found.update(dict.fromkeys(task.manifests, outcome))
+    return found
+
+
+# ── protection ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Which of the paths in question roots still reach.
+
+    `holders` counts the paths by root. `unknown` says which roots could not be read: then nothing may be deleted.
+    """
+
+    paths: frozenset[str] = frozenset()
+    holders: Mapping[RootIdentity, int] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+
+def protected(
+    table: TableHandle,
+    roots: Sequence[Root],
+    *,
+    metadata: Collection[str],
+    data: Mapping[str, str],
+    executor: Executor,
+) -> Protection:
+    """Those of the `metadata` and `data` paths that a root reaches.
+
+    `data` maps a path to the name of the data file that it belongs to: its own, or for an extra file its owner's.
+    """
+    files = in_threads(table, try_root_files, roots)
+    unknown = [item.reason for item in files if isinstance(item, Unreadable)]
+    known = [(root, item) for root, item in zip(roots, files, strict=True) if isinstance(item, RootFiles)]
+    entries: dict[str, list[ManifestEntry] | Failed] = {}
+    if data:
+        names = (item.name for _, found in known for item in (*found.manifests, *found.changelog_manifests))
+        entries = _read_manifests(table, names, frozenset(data.values()), executor)
+    for name, outcome in sorted(entries.items()):
+        if isinstance(outcome, Failed):
+            unknown.append(f"manifest {name} cannot be read: {outcome.message}")
+    if unknown:
+        return Protection(unknown=tuple(unknown))
+    paths = DataPaths(table)
+    holders: dict[RootIdentity, int] = {}
+    reached: set[str] = set()
+    for root, item in known:
+        try:
+            held = {path for path in metadata if path in item.metadata}
+            held.update(path for path in _reached(item, entries, paths) if path in data)
+        except CorruptTableError as error:
+            return Protection(unknown=(f"{root.label} cannot be read: {error}",))
+        holders[root.identity] = len(held)
+        reached |= held
+    return Protection(frozenset(reached), holders)
+
+
+def _reached(files: RootFiles, entries: Entries, paths: DataPaths) -> Iterator[str]:
+    def named(manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
+        for manifest in manifests:
+            found = entries.get(manifest.name, ())
+            assert not isinstance(found, Failed)
+            yield from found
+
+    live = (item for item in merge_entries(named(files.manifests)).values() if item.kind is FileKind.ADD)
+    for entry in (*live, *named(files.changelog_manifests)):
+        for path, _ in paths.of(entry):
+            yield path
