@@ -13,6 +13,7 @@ Source: `MergeTreeWriter`, `AppendOnlyWriter`, `AbstractFileStoreWrite` of the J
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -160,7 +161,7 @@ class TableWriter:
             bucket.flush()
 
 
-class _Bucket:
+class _Bucket(ABC):
     """Rows of one bucket that wait for their flush."""
 
     def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
@@ -176,17 +177,17 @@ class _Bucket:
         self._pending.append(rows)
         self.bytes_pending += rows.nbytes
 
+    @abstractmethod
     def flush(self) -> None:
         """Writes the waiting rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self) -> tuple[DataFile, ...]:
         """Writes the waiting rows and closes all files."""
-        raise NotImplementedError
 
+    @abstractmethod
     def abort(self) -> None:
         """Deletes all files."""
-        raise NotImplementedError
 
     def _take_pending(self) -> list[pa.RecordBatch]:
         pending, self._pending, self.bytes_pending = self._pending, [], 0

@@ -1,0 +1,349 @@
+"""The facade that people type: `Catalog`, `Table` and its verbs. Each verb is one call of an action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from paimon_engine import inspect
+from paimon_engine.actions.compact import Compact, CompactResult, compact
+from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
+from paimon_engine.actions.tags import CreateTag, DeleteTag, DeleteTagResult, IfExists, TagResult, create_tag, delete_tag
+from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
+from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from paimon_engine.predicate import parse_where
+from paimon_engine.progress import OnProgress
+from paimon_engine.table import catalog as tables
+from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.read import read_schema, read_snapshot_rows
+from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
+
+SYSTEM_TABLE_MARK: Final = "$"
+
+
+class Catalog:
+    """A warehouse: databases and tables below one address.
+
+    `warehouse` is any fsspec address or a local path; `storage_options` go to its file system. `executor` chooses
+    where tasks run: threads of this process by default, `paimon_engine.spark.executor.SparkExecutor` for Spark.
+    """
+
+    def __init__(
+        self,
+        warehouse: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        self.warehouse = str(warehouse).rstrip("/") or "/"
+        self.executor: Executor = executor or LocalExecutor()
+        self._config = EnvConfig(self.warehouse, dict(storage_options or {}))
+
+    def list_databases(self) -> list[str]:
+        """Names of the databases, sorted."""
+        return tables.list_databases(self._config.build(), self.warehouse)
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted. Raises: NotFoundError."""
+        return tables.list_tables(self._config.build(), self.warehouse, database)
+
+    def create_table(
+        self,
+        name: str,
+        *,
+        schema: pa.Schema,
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Creates `database.table` with the columns of an Arrow schema.
+
+        Raises: InvalidArgumentError, UnsupportedError; ConflictError if it exists and `if_not_exists` is false.
+        """
+        handle = tables.create_table(
+            self._config.build(),
+            self._config,
+            tables.table_path(self.warehouse, name),
+            schema=schema,
+            primary_keys=primary_keys,
+            partition_keys=partition_keys,
+            options=options,
+            comment=comment,
+            if_not_exists=if_not_exists,
+        )
+        return Table(handle, self.executor)
+
+    def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
+        """The table `database.table`, with dynamic options laid over the stored ones. Raises: NotFoundError."""
+        path = tables.table_path(self.warehouse, name)
+        return Table(load_table(path, self._config, options=options), self.executor)
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Deletes the table with all its files, tags and branches. There is no way back.
+
+        Raises: NotFoundError if there is none and `if_exists` is false.
+        """
+        path = tables.table_path(self.warehouse, name)
+        env = self._config.build()
+        try:
+            load_table(path, self._config)
+        except NotFoundError:
+            if if_exists:
+                return
+            raise
+        env.storage.delete_tree(path)
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.warehouse!r})"
+
+
+def open_table(
+    path: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Table:
+    """The table in that directory, `<warehouse>/<database>.db/<table>`.
+
+    Raises: NotFoundError.
+    """
+    config = EnvConfig(str(path).rstrip("/"), dict(storage_options or {}))
+    return Table(load_table(config.address, config, options=options), executor or LocalExecutor())
+
+
+class Table:
+    """One table. Verbs look at the store anew each time; the schema is that of the moment the table was opened."""
+
+    def __init__(self, handle: TableHandle, executor: Executor) -> None:
+        """Use `Catalog.table` or `open_table`."""
+        self._handle = handle
+        self._executor = executor
+
+    @property
+    def path(self) -> str:
+        """The table's directory."""
+        return self._handle.paths.root
+
+    @property
+    def schema(self) -> TableSchema:
+        """Columns, keys and options."""
+        return self._handle.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as an Arrow schema."""
+        return read_schema(self._handle, None)
+
+    def __repr__(self) -> str:
+        return f"Table({self.path!r})"
+
+    # ── rows ────────────────────────────────────────────────────────────────────────────────────
+
+    def write(
+        self,
+        data: Any,
+        row_kinds: Any = None,
+        overwrite: Mapping[str, Any] | None = None,
+        *,
+        commit_user: str | None = None,
+        commit_identifier: int = BATCH_COMMIT_IDENTIFIER,
+    ) -> WriteResult:
+        """Writes and commits an Arrow table, record batch or record-batch reader, or a Spark DataFrame.
+
+        `row_kinds` is an array of `+I -U +U -D` beside the rows, or the name of a column that holds them.
+        `overwrite={}` replaces the partitions that rows come for (all rows of an unpartitioned table),
+        `{"column": value}` those partitions. A `commit_user` makes repeating the call safe: it commits once.
+
+        Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
+        """
+        name = CommitName(commit_user, commit_identifier)
+        if _is_frame(data):
+            if row_kinds is not None and not isinstance(row_kinds, str):
+                raise InvalidArgumentError("rows of a DataFrame have no order: name the column that holds their kinds")
+            return write_frame(
+                self._handle, data, self._executor, overwrite=overwrite, kind_column=row_kinds, name=name
+            )
+        batches = _batches(data)
+        kind_column = row_kinds if isinstance(row_kinds, str) else None
+        if row_kinds is not None and kind_column is None:
+            kind_column = VALUE_KIND
+            batches = _with_kinds(batches, row_kinds)
+        return write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | datetime | None = None,
+    ) -> pa.Table:
+        """All rows, merged: of the latest snapshot, or of one chosen by id, tag or time.
+
+        `where` is a SQL condition over the columns. `timestamp` is epoch milliseconds or a datetime (a naive one is
+        local time). An empty table gives no rows.
+
+        Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
+        """
+        schema, batches = self._read(columns, where, snapshot, tag, timestamp)
+        return pa.Table.from_batches(batches, schema)
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | datetime | None = None,
+    ) -> pa.RecordBatchReader:
+        """As `to_arrow`, as a stream: memory stays bounded by runs × batch."""
+        schema, batches = self._read(columns, where, snapshot, tag, timestamp)
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def _read(
+        self,
+        columns: Sequence[str] | None,
+        where: str | None,
+        snapshot: int | None,
+        tag: str | None,
+        timestamp: int | datetime | None,
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        at = None if timestamp is None else _epoch_ms(timestamp)
+        chosen: Snapshot | None = choose_snapshot(self._handle, snapshot=snapshot, tag=tag, timestamp_ms=at)
+        travels = any(way is not None for way in (snapshot, tag, timestamp))
+        handle = self._handle.at_schema(chosen.schema_id) if chosen is not None and travels else self._handle
+        condition = None if where is None else parse_where(where)
+        return read_schema(handle, columns), read_snapshot_rows(handle, chosen, columns=columns, where=condition)
+
+    # ── maintenance ─────────────────────────────────────────────────────────────────────────────
+
+    def compact(
+        self,
+        full: bool = False,  # noqa: FBT001, FBT002 - reads well as compact(full=True), and is in use so
+        where: str | None = None,
+        *,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> CompactResult:
+        """Merges sorted runs (small files on append tables); `full` takes everything to the highest level.
+
+        `where` chooses partitions. The result tells files, bytes and rows before and after, per bucket, and why
+        buckets were skipped; a dry run plans the same and writes nothing.
+
+        Raises: UnsupportedError, ConflictError, StorageError.
+        """
+        spec = Compact(full, where, dry_run)
+        return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def create_tag(
+        self,
+        name: str,
+        snapshot: int | None = None,
+        *,
+        if_exists: IfExists = "verify",
+        time_retained_ms: int | None = None,
+    ) -> TagResult:
+        """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
+
+        Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError.
+        """
+        return create_tag(self._handle, CreateTag(name, snapshot, if_exists, time_retained_ms), self._executor)
+
+    def delete_tag(self, name: str) -> DeleteTagResult:
+        """Deletes a tag, and the files that only it kept."""
+        return delete_tag(self._handle, DeleteTag(name), self._executor)
+
+    def rollback(self, snapshot: int | None = None, tag: str | None = None) -> RollbackResult:
+        """Makes that snapshot or tag the latest; newer snapshots and tags go.
+
+        Raises: NotFoundError, InvalidArgumentError.
+        """
+        return rollback(self._handle, Rollback(snapshot, tag), self._executor)
+
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: int | datetime | None = None,
+        dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as expire_snapshots(dry_run=True), and is in use so
+    ) -> ExpireResult:
+        """Deletes old snapshots and the files that nothing else reaches: tags, branches and consumers keep theirs.
+
+        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        limit = None if older_than is None else _epoch_ms(older_than)
+        return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
+
+    # ── looking ─────────────────────────────────────────────────────────────────────────────────
+
+    def latest_snapshot_id(self) -> int | None:
+        """Id of the newest snapshot; None before the first commit."""
+        return latest_snapshot_id(self._handle)
+
+    def snapshots(self) -> pa.Table:
+        """All snapshots, oldest first; columns as in the system table `$snapshots`."""
+        return inspect.snapshots(self._handle)
+
+    def files(self, snapshot: int | None = None, tag: str | None = None) -> pa.Table:
+        """Live data files; columns as in the system table `$files`."""
+        return inspect.files(self._handle, choose_snapshot(self._handle, snapshot=snapshot, tag=tag))
+
+    def tags(self) -> pa.Table:
+        """All tags; columns as in the system table `$tags`."""
+        return inspect.tags(self._handle)
+
+
+def _is_frame(data: Any) -> bool:
+    """Whether the data is a Spark DataFrame; asked without importing pyspark."""
+    return type(data).__module__.startswith("pyspark.")
+
+
+def _batches(data: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(data, pa.RecordBatch):
+        return iter([data])
+    if isinstance(data, pa.Table):
+        return iter(data.to_batches())
+    if hasattr(data, "__arrow_c_stream__"):
+        return iter(pa.RecordBatchReader.from_stream(data))
+    raise InvalidArgumentError(
+        f"cannot write a {type(data).__name__}; give an Arrow table, record batch or reader, or a Spark DataFrame"
+    )
+
+
+def _with_kinds(batches: Iterable[pa.RecordBatch], row_kinds: Any) -> Iterator[pa.RecordBatch]:
+    """The batches with the row kinds as a column more.
+
+    Raises: InvalidArgumentError if there are not as many kinds as rows.
+    """
+    kinds = row_kinds if isinstance(row_kinds, pa.Array | pa.ChunkedArray) else pa.array(row_kinds)
+    if isinstance(kinds, pa.ChunkedArray):
+        kinds = kinds.combine_chunks()
+    row = 0
+    for batch in batches:
+        part = kinds.slice(row, batch.num_rows)
+        row += batch.num_rows
+        if len(part) != batch.num_rows:
+            break
+        yield batch.append_column(VALUE_KIND, part)
+    if row != len(kinds):
+        raise InvalidArgumentError(f"{len(kinds)} row kinds for {row} rows; give one for each row")
+
+
+def _epoch_ms(moment: int | datetime) -> int:
+    if isinstance(moment, datetime):
+        return int(moment.astimezone(UTC).timestamp() * 1000)
+    return moment

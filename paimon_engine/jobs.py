@@ -1,0 +1,239 @@
+"""A job: an action on a table, as a plain value with a versioned JSON form; `run` carries it out anywhere.
+
+Python, the command line, a subprocess with its own Spark session and an Airflow task all call the same `run`.
+A job never holds a secret: it names the environment variables that hold them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+from paimon_engine.actions.compact import Compact, compact
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.rollback import Rollback, rollback
+from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
+from paimon_engine.actions.write import CommitName, Write, source_schema, write
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.progress import OnProgress
+from paimon_engine.table.catalog import create_table, table_path
+from paimon_engine.table.handle import TableHandle, load_table
+
+JOB_VERSION: Final = 1
+
+Action = Write | Compact | CreateTag | DeleteTag | ExpireSnapshots | Rollback
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """A table: a warehouse and `database.table`, or the path of its directory."""
+
+    warehouse: str | None = None
+    name: str | None = None
+    path: str | None = None
+
+    def location(self) -> str:
+        """Path of the table's directory.
+
+        Raises: InvalidArgumentError if it is named in no way, or in both.
+        """
+        if self.path is not None and self.name is None:
+            return self.path.rstrip("/")
+        if self.path is None and self.name is not None and self.warehouse:
+            return table_path(self.warehouse, self.name)
+        raise InvalidArgumentError("name a table either by warehouse and database.table, or by its path")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRef:
+    """Options of the store; `secrets` maps an option to the environment variable that holds its value."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """How to create the table of a write if it is not there; the columns are those of the first source file."""
+
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An action on a table. `commit_user` is the same for every attempt of one job: a repeated one commits once."""
+
+    table: TableRef
+    action: Action
+    commit_user: str
+    storage: StorageRef = field(default_factory=StorageRef)
+    table_options: Mapping[str, str] = field(default_factory=dict)
+    create: CreateTable | None = None
+    version: int = JOB_VERSION
+
+    def to_json(self) -> str:
+        """Versioned JSON text."""
+        value = asdict(self)
+        value["action"] = {"name": name_of(self.action), **value["action"]}
+        return json.dumps(value)
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """Job of its JSON text.
+
+        Raises: InvalidArgumentError naming what is wrong.
+        """
+        try:
+            value = json.loads(text)
+            if value.get("version") != JOB_VERSION:
+                raise InvalidArgumentError(f"job of version {value.get('version')}, expected {JOB_VERSION}")
+            spec = dict(value["action"])
+            create = value.get("create")
+            return cls(
+                table=TableRef(**value["table"]),
+                action=action_type(spec.pop("name"))(**spec),
+                commit_user=value["commit_user"],
+                storage=StorageRef(**value.get("storage", {})),
+                table_options=value.get("table_options", {}),
+                create=None if create is None else CreateTable(**create),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidArgumentError(f"no valid job: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job did. `details` is the action's own result, as plain JSON values."""
+
+    status: str
+    action: str
+    table: str
+    snapshot_id: int | None
+    seconds: float
+    details: Mapping[str, Any]
+    version: int = JOB_VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """JSON text."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> JobResult:
+        """Result of its JSON text.
+
+        Raises: InvalidArgumentError.
+        """
+        try:
+            value = json.loads(text)
+            return cls(**{item.name: value[item.name] for item in fields(cls)})
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidArgumentError(f"no valid job result: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    table: TableHandle
+    executor: Executor
+    commit_user: str
+    on_progress: OnProgress | None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionInfo:
+    """One line of the table of what exists; `on_tasks` says whether the work runs as tasks, worth a cluster."""
+
+    spec: type
+    run: Callable[[_Context, Any], Any]
+    summary: str
+    on_tasks: bool = False
+
+
+def _write(context: _Context, spec: Write) -> Any:
+    name = CommitName(context.commit_user)
+    return write(context.table, spec, context.executor, name=name, on_progress=context.on_progress)
+
+
+def _compact(context: _Context, spec: Compact) -> Any:
+    user = context.commit_user
+    return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
+ACTIONS: Final[Mapping[str, ActionInfo]] = {
+    "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
+    "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
+    "create_tag": ActionInfo(CreateTag, lambda c, s: create_tag(c.table, s, c.executor), "name a snapshot and keep it"),
+    "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
+    "expire_snapshots": ActionInfo(
+        ExpireSnapshots, lambda c, s: expire_snapshots(c.table, s, c.executor), "delete old snapshots and their files"
+    ),
+    "rollback": ActionInfo(
+        Rollback, lambda c, s: rollback(c.table, s, c.executor), "make an earlier snapshot or tag the latest"
+    ),
+}
+"""Everything that a job can do, by name."""
+
+
+def action_type(name: str) -> type:
+    """Spec type of an action.
+
+    Raises: InvalidArgumentError naming the actions that exist.
+    """
+    if name not in ACTIONS:
+        raise InvalidArgumentError(f"no action {name!r}; there are {', '.join(ACTIONS)}")
+    return ACTIONS[name].spec
+
+
+def name_of(action: Action) -> str:
+    """Name of an action's spec."""
+    return next(name for name, info in ACTIONS.items() if isinstance(action, info.spec))
+
+
+def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | None = None) -> JobResult:
+    """Carries out the job, with tasks on `executor` (threads of this process by default).
+
+    Safe to repeat with the same `commit_user`.
+
+    Raises: PaimonError of all kinds.
+    """
+    begun = time.monotonic()
+    location = job.table.location()
+    config = EnvConfig(location, job.storage.options, job.storage.secrets)
+    info = ACTIONS[name_of(job.action)]
+    context = _Context(_open(job, location, config), executor or LocalExecutor(), job.commit_user, on_progress)
+    details = info.run(context, job.action).to_dict()
+    return JobResult(
+        status=details["status"],
+        action=name_of(job.action),
+        table=job.table.name or location,
+        snapshot_id=details.get("snapshot_id"),
+        seconds=time.monotonic() - begun,
+        details=details,
+    )
+
+
+def _open(job: Job, location: str, config: EnvConfig) -> TableHandle:
+    if job.create is not None and isinstance(job.action, Write):
+        create_table(
+            config.build(),
+            config,
+            location,
+            schema=source_schema(job.action, config),
+            primary_keys=tuple(job.create.primary_keys),
+            partition_keys=tuple(job.create.partition_keys),
+            options=job.create.options,
+            comment=job.create.comment,
+            if_not_exists=True,
+        )
+    return load_table(location, config, options=job.table_options)

@@ -1,0 +1,106 @@
+"""The filesystem catalog: `<warehouse>/<database>.db/<table>`; a directory with a schema file is a table.
+
+Source: `FileSystemCatalog` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.schema import new_schema, schema_to_json
+from paimon_engine.options import TableOptions, check_writable
+from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.types import RowType, from_arrow_field
+
+DATABASE_SUFFIX: Final = ".db"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Database and table of `db.table`.
+
+    Raises: InvalidArgumentError if it is no such name, or no plain file names.
+    """
+    database, dot, table = name.partition(".")
+    if not dot or not database or not table or "." in table:
+        raise InvalidArgumentError(f"{name!r} is no table name; write database.table")
+    for part in (database, table):
+        if part.startswith(".") or any(char in "/\\$" or ord(char) < 32 for char in part):
+            raise InvalidArgumentError(
+                f"{part!r} in table name {name!r} must be a plain name without / \\ $ or control characters"
+            )
+    return database, table
+
+
+def table_path(warehouse: str, name: str) -> str:
+    """Directory of a table.
+
+    Raises: InvalidArgumentError.
+    """
+    database, table = split_name(name)
+    return f"{warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}/{table}"
+
+
+def list_databases(env: Env, warehouse: str) -> list[str]:
+    """Names of the databases, sorted."""
+    names = [info.path.rsplit("/", 1)[-1] for info in env.storage.list(warehouse.rstrip("/")) if info.is_dir]
+    return sorted(name.removesuffix(DATABASE_SUFFIX) for name in names if name.endswith(DATABASE_SUFFIX))
+
+
+def list_tables(env: Env, warehouse: str, database: str) -> list[str]:
+    """Names of the database's tables, without the database, sorted.
+
+    Raises: NotFoundError if there is no such database.
+    """
+    directory = f"{warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+    if not env.storage.exists(directory):
+        known = ", ".join(list_databases(env, warehouse)) or "none"
+        raise NotFoundError(f"no database {database!r} in {warehouse}; it has {known}")
+    folders = [info.path for info in env.storage.list(directory) if info.is_dir]
+    return sorted(path.rsplit("/", 1)[-1] for path in folders if latest_schema_id(env, TablePaths(path)) is not None)
+
+
+def create_table(
+    env: Env,
+    config: EnvConfig,
+    path: str,
+    *,
+    schema: pa.Schema,
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    if_not_exists: bool = False,
+) -> TableHandle:
+    """Creates a table by writing its first schema, if absent.
+
+    Raises: InvalidArgumentError, UnsupportedError (an option that the engine lacks); ConflictError if it exists.
+    """
+    columns = RowType(tuple(from_arrow_field(field) for field in schema), nullable=False)
+    texts = {key: _option_text(value) for key, value in (options or {}).items()}
+    created = new_schema(
+        columns,
+        primary_keys=primary_keys,
+        partition_keys=partition_keys,
+        options=texts,
+        comment=comment,
+        time_ms=env.clock(),
+    )
+    paths = TablePaths(path.rstrip("/"))
+    exists = latest_schema_id(env, paths) is not None
+    if not exists:
+        check_writable(TableOptions(texts, has_primary_key=bool(primary_keys)))
+        exists = not env.storage.create(paths.schema(0), schema_to_json(created).encode())
+    if exists and not if_not_exists:
+        raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
+    return load_table(path, config, env=env)
+
+
+def _option_text(value: object) -> str:
+    """Text of an option given as a Python value."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
