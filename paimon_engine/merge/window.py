@@ -74,7 +74,7 @@ def _by_sequence(
     last = np.append(first[1:], True)
     places = np.flatnonzero(~(first & last))
     members = order[places]
-    group = np.cumsum(first)[places]
+    group = np.cumsum(first, dtype=np.int64)[places]
     retract = is_retract(np.asarray(rows[VALUE_KIND])[members])
     arrival = 2 * np.asarray(rows[SEQUENCE_NUMBER])[members] + ~retract
     if sequence.user_columns:
@@ -101,7 +101,7 @@ def _sort_within(group: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) ->
 
 def _ranks(column: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
     """Rank of each value: nulls lowest, equal values alike; reversed where smaller is newer."""
-    ranked = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+    ranked = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
     values = np.asarray(ranked).astype(np.int64)
     valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
     return np.where(valid, -values if descending else values, np.iinfo(np.int64).min)

@@ -239,3 +239,13 @@ def test_the_options_choose_function_and_order() -> None:
         merge_function(TableOptions({"merge-engine": "aggregation"}))
     options = TableOptions({"sequence.field": "u, v", "sequence.field.sort-order": "descending"})
     assert sequence_order(options) == SequenceOrder(("u", "v"), descending=True)
+
+
+def test_sequence_numbers_far_apart_are_ordered_too() -> None:
+    numbers = [2**61, 0, 2**61 - 1, 7]
+    rows = pa.record_batch(
+        [pa.array(numbers, pa.int64()), pa.array([0] * 4, pa.int8())], names=["_SEQUENCE_NUMBER", "_VALUE_KIND"]
+    )
+    window = sort_window(rows, np.array([5, 5, 5, 4]), SequenceOrder())
+    assert window.order is not None
+    assert [numbers[i] for i in window.order] == [7, 0, 2**61 - 1, 2**61]
