@@ -1,42 +1,53 @@
-# Two commands do everything on a fresh machine with Python 3.11+, Java 17, make and a package index:
+# Two commands do everything on a fresh machine with Python 3.11+, Java 17+, make and a package index:
 #   make demo    sets up and runs the main job
 #   make test    sets up and passes the tests
-# Everything is written below this folder: .venv, .cache, .airflow, .demo. All paths are relative, so the folder's own
-# path may hold spaces.
+# Everything is written below this folder: .venv, .cache, .airflow, .demo. All paths are relative, because make
+# cannot name a file whose path holds a space.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-VENV := .venv/bin
-# What a user's shell may carry and what would break an isolated environment.
-CLEAN_ENV := env -u PYTHONPATH -u PYTHONHOME -u PYTHONDONTWRITEBYTECODE -u AIRFLOW_HOME -u AIRFLOW_CONFIG -u SPARK_HOME \
-	-u SPARK_REMOTE -u PYSPARK_PYTHON -u PYSPARK_DRIVER_PYTHON -u PYSPARK_SUBMIT_ARGS -u VIRTUAL_ENV
+PYTHON := .venv/bin/python
+
+# What a user's shell may carry and what would break an environment of its own.
+CLEAN := env -u PYTHONPATH -u PYTHONHOME -u PYTHONSTARTUP -u PYTHONDONTWRITEBYTECODE -u PYTHONWARNINGS \
+	-u PYTHONOPTIMIZE -u AIRFLOW_HOME -u AIRFLOW_CONFIG -u SPARK_HOME -u SPARK_CONF_DIR -u SPARK_REMOTE \
+	-u PYSPARK_PYTHON -u PYSPARK_DRIVER_PYTHON -u PYSPARK_SUBMIT_ARGS -u VIRTUAL_ENV
+
+# For example: make test PYTEST_ARGS="tests/format -x"
 PYTEST_ARGS ?=
 
-.PHONY: help setup demo ui test lint unit bench clean
+.PHONY: help setup demo ui lint test test-install clean
 
 help:
-	@echo 'make demo   set up, then run seven days of real flights through Airflow, Spark and Paimon'
-	@echo 'make ui     open the Airflow UI on what the demo left'
-	@echo 'make test   set up, then lint, check types and layers, and run all tests'
-	@echo 'make clean  remove everything that the other commands made'
+	@echo 'make demo          set up, then run seven days of real flights through Airflow, Spark and Paimon'
+	@echo 'make ui            open the Airflow UI on what the demo left'
+	@echo 'make test          set up, then lint, check types and layers, and run all tests'
+	@echo 'make test-install  install the wheel into an empty environment (some minutes)'
+	@echo 'make clean         remove everything that the other commands made'
 
 setup:
-	@$(CLEAN_ENV) sh .setup.sh
+	@$(CLEAN) sh .setup.sh
 
 demo: setup
-	@$(CLEAN_ENV) $(VENV)/python -m dags_examples.demo
+	@$(CLEAN) AIRFLOW_HOME="$$PWD/.airflow" $(PYTHON) -m dags_examples.demo
 
 ui: setup
-	@$(CLEAN_ENV) $(VENV)/python -m dags_examples.demo ui
+	@$(CLEAN) AIRFLOW_HOME="$$PWD/.airflow" $(PYTHON) -m dags_examples.demo ui
 
 lint: setup
-	@$(CLEAN_ENV) $(VENV)/ruff check .
-	@$(CLEAN_ENV) $(VENV)/ruff format --check .
-	@$(CLEAN_ENV) $(VENV)/mypy
-	@$(CLEAN_ENV) $(VENV)/lint-imports
+	@$(CLEAN) $(PYTHON) -m ruff check .
+	@$(CLEAN) $(PYTHON) -m ruff format --check .
+	@$(CLEAN) $(PYTHON) -m mypy
+	@$(CLEAN) .venv/bin/lint-imports --no-logo
 
 test: lint
-	@$(CLEAN_ENV) $(VENV)/python -m pytest $(PYTEST_ARGS)
+	@mkdir -p .cache/tests
+	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest $(PYTEST_ARGS)
+
+test-install: setup
+	@mkdir -p .cache/tests
+	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest --install tests/packaging
 
 clean:
-	rm -rf .venv .cache .airflow .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .cache .airflow .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -41,8 +41,14 @@ def _isolate() -> None:
 _isolate()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--install", action="store_true", help="also install the wheel into an empty environment")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("install") and not config.getoption("--install"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes and a package index: make test-install"))
         for fixture, marker in MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)

@@ -1,0 +1,80 @@
+"""A wheel, installed by plain pip into an empty environment, holds together. Some minutes: `make test-install`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.reference import CACHE
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.install, pytest.mark.timeout(1800)]
+
+PROBE = """
+import json
+from importlib.metadata import version
+import paimon_engine, airflow_provider_paimon.provider_info as provider
+from paimon_engine.spark import check_spark
+check_spark()
+print(json.dumps([paimon_engine.__file__, provider.get_provider_info()["package-name"]]))
+"""
+
+
+def _run(*command: str | Path, cwd: Path, **variables: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=environment | {"PIP_CACHE_DIR": str(CACHE / "pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"} | variables,
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, PROJECT, cwd=folder)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an empty environment into which pip put the wheel."""
+    folder = tmp_path_factory.mktemp("fresh")
+    _run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    _run(python, "-m", "pip", "install", "-q", "--no-input", "-c", PROJECT / ".constraints.txt", wheel, cwd=folder)
+    return python
+
+
+def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"paimon_engine", "airflow_provider_paimon"}
+    assert {"paimon_engine/py.typed", "airflow_provider_paimon/py.typed"} <= set(names)
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_a_fresh_installation_is_whole(python: Path, tmp_path: Path):
+    _run(python, "-m", "pip", "check", cwd=tmp_path)
+    output = _run(python, "-c", PROBE, cwd=tmp_path, AIRFLOW_HOME=str(tmp_path / "airflow"))
+    origin, name = json.loads(output.splitlines()[-1])
+
+    assert Path(origin).is_relative_to(python.parents[1])
+    assert name == "airflow-provider-paimon"
+
+
+def test_the_command_works(python: Path, tmp_path: Path):
+    assert "Usage" in _run(python.parent / "paimon-engine", "--help", cwd=tmp_path)

@@ -1,0 +1,83 @@
+"""What pip, Airflow and a shell will find once the package is installed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import Distribution, distribution, entry_points, version
+from pathlib import Path
+
+import pyspark
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+PROJECT = Path(__file__).resolve().parents[2]
+NAME = "airflow-provider-paimon"
+
+
+@pytest.fixture(scope="module")
+def installed() -> Distribution:
+    return distribution(NAME)
+
+
+@pytest.fixture(scope="module")
+def project() -> dict:
+    return tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def pins() -> dict[str, Version]:
+    lines = (PROJECT / ".constraints.txt").read_text(encoding="utf-8").split()
+    pairs = (line.split("==") for line in lines)
+    return {canonicalize_name(name): Version(text) for name, text in pairs}
+
+
+def test_the_entry_points_can_be_loaded(installed: Distribution):
+    points = {f"{point.group}:{point.name}": point for point in installed.entry_points}
+
+    assert {"apache_airflow_provider:provider_info", "console_scripts:paimon-engine"} <= set(points)
+    for point in points.values():
+        assert callable(point.load()), point
+
+
+def test_airflow_finds_the_provider_under_its_name(installed: Distribution):
+    found = [point for point in entry_points(group="apache_airflow_provider") if point.dist.name == installed.name]
+
+    assert [point.load()()["package-name"] for point in found] == [NAME]
+
+
+def test_the_pins_meet_the_declared_ranges(project: dict, pins: dict[str, Version]):
+    extras = [text for extra in project["optional-dependencies"].values() for text in extra]
+
+    for requirement in map(Requirement, [*project["dependencies"], *extras]):
+        pin = pins.get(canonicalize_name(requirement.name))
+
+        assert pin is not None, f"{requirement.name} is not pinned in .constraints.txt"
+        assert pin in requirement.specifier
+
+
+def test_the_parts_of_spark_are_one_minor_version(pins: dict[str, Version]):
+    """Both distributions own the folder `pyspark`: files of one over jars of another start, and fail at the first task."""
+    jar = next((Path(pyspark.__file__).parent / "jars").glob("spark-core_*.jar"))
+    versions = [version("pyspark"), version("pyspark-client"), pyspark.__version__, jar.stem.rsplit("-", 1)[1]]
+
+    assert len({Version(text).release[:2] for text in versions}) == 1, versions
+    assert pins["pyspark"] == pins["pyspark-client"]
+
+
+def test_the_changelog_speaks_of_this_version(project: dict):
+    changelog = (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+    assert re.search(rf"^## {re.escape(project['version'])}\b", changelog, re.MULTILINE)
+
+
+def test_importing_the_engine_starts_nothing_heavy():
+    import subprocess
+    import sys
+
+    code = "import sys, paimon_engine; print(sorted({'pyspark', 'airflow', 'pandas', 'fsspec'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
+
+    assert done.stdout.strip() == "[]"

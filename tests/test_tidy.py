@@ -1,0 +1,92 @@
+"""House rules that no linter knows: short functions, short files, nothing left open, nothing of one machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+PACKAGES = ("paimon_engine", "airflow_provider_paimon")
+FILE_LINES_MAX = 500
+BODY_LINES_MAX = 60
+HELPER_NAMES = {"base_utils", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
+
+# Written in parts, so that this file does not find itself.
+MACHINE_PATH = re.compile(r"(?<![\w.$}])/" + r"(?:work|farm|root|Users|home/\w+)/")
+LEFT_OPEN = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3, "NotImplemented" + "Error"]) + r")\b")
+NOT_OURS = {".venv", ".cache", ".git", ".airflow", ".demo", "build", "dist", "node_modules", "__pycache__"}
+TEXTS = {".py", ".toml", ".md", ".sh", ".cfg", ".txt", ".yml", ".yaml", ".json", ""}
+
+
+def _sources() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (PROJECT / package).rglob("*.py"))
+
+
+def _texts() -> Iterator[Path]:
+    for path in sorted(PROJECT.rglob("*")):
+        parts = path.relative_to(PROJECT).parts
+        hidden = any(part in NOT_OURS or part.endswith(("_cache", ".egg-info")) for part in parts)
+        if not hidden and path.suffix in TEXTS and path.is_file() and ".hypothesis" not in parts:
+            yield path
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
+
+
+def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its signature and docstring."""
+    body = function.body
+    if ast.get_docstring(function) is not None:
+        body = body[1:]
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+@pytest.mark.parametrize("path", _sources(), ids=_name)
+def test_files_have_one_subject(path: Path):
+    text = path.read_text(encoding="utf-8")
+
+    assert text.count("\n") <= FILE_LINES_MAX, "split the file by concept"
+    assert path.stem not in HELPER_NAMES, "name the file for its subject"
+
+
+@pytest.mark.parametrize("path", _sources(), ids=_name)
+def test_functions_fit_on_a_screen(path: Path):
+    functions = [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+    long = {f"{node.name}:{node.lineno}": _body_lines(node) for node in functions if _body_lines(node) > BODY_LINES_MAX}
+
+    assert long == {}
+
+
+@pytest.mark.parametrize("path", _sources(), ids=_name)
+def test_nothing_is_left_open(path: Path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+
+    assert [line for line in lines if LEFT_OPEN.search(line)] == []
+
+
+@pytest.mark.parametrize("path", _sources(), ids=_name)
+def test_modules_say_what_they_are(path: Path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+
+    assert not tree.body or ast.get_docstring(tree), "begin with a docstring"
+
+
+def test_no_file_knows_one_machine():
+    found = [
+        f"{_name(path)}:{number}: {line.strip()}"
+        for path in _texts()
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
+        if MACHINE_PATH.search(line)
+    ]
+
+    assert found == []
