@@ -409,6 +409,9 @@ def check_writable(options: TableOptions) -> None:
         reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
     if options.changelog_producer != "none":
         reasons.append(f"'changelog-producer' = '{options.changelog_producer}'")
+    if options.raw.get("manifest.format", "avro").lower() != "avro":
+        # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
+        reasons.append(f"'manifest.format' = '{options.raw['manifest.format']}'")
     if options.file_format != "parquet":
         reasons.append(f"'file.format' = '{options.file_format}'")
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]

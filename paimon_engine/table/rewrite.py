@@ -14,6 +14,7 @@ from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.options import check_writable
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
@@ -32,9 +33,10 @@ class RewriteTask:
 def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     """Writes the task's new files; on failure they are deleted. Repeating it writes other files, so it is harmless.
 
-    Raises: NotFoundError if an input file is gone: somebody else compacted it.
+    Raises: NotFoundError if an input file is gone: somebody else compacted it; UnsupportedError.
     """
     table, task = work.table.load(env), work.task
+    check_writable(table.options)
     after: list[DataFile] = [file.upgraded(task.output_level) for file in task.upgrades]
     writers: list[RollingWriter] = []
     try:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
-from paimon_engine.types import DataField, to_arrow
+from paimon_engine.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, to_arrow
 
 KIND_TEXTS: Final = ("+I", "-U", "+U", "-D")
 """Row kinds by their number in data files."""
@@ -31,6 +31,11 @@ class RowInput:
         self._schema = schema
         self._options = schema.table_options
         self._kind_column = kind_column
+        option = self._options.rowkind_field
+        if option is not None and kind_column not in (None, option):
+            raise InvalidArgumentError(
+                f"the table takes row kinds from its column {option!r} ('rowkind.field'), not from {kind_column!r}"
+            )
 
     def read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch as table rows; rows that `ignore-delete` and `ignore-update-before` drop are gone.
@@ -70,6 +75,8 @@ class RowInput:
             column = column.fill_null(_default(field))
         if not field.type.nullable and column.null_count:
             raise InvalidArgumentError(f"column {field.name!r} is NOT NULL, but it {given} in the rows to be written")
+        if _has_inner_null(column, field.type):
+            raise InvalidArgumentError(f"a part of column {field.name!r} that is NOT NULL has a null")
         return column
 
     # ── kinds ───────────────────────────────────────────────────────────────────────────────────
@@ -94,6 +101,26 @@ class RowInput:
         if self._options.ignore_update_before:
             kept &= kinds != _UPDATE_BEFORE
         return kept
+
+
+def _has_inner_null(column: pa.Array, data_type: DataType) -> bool:
+    """Whether an element, value or field that must not be null is null, at any depth; nulls of the column are fine."""
+    if not isinstance(data_type, AtomicType) and column.null_count:
+        column = column.drop_null()
+    match data_type:
+        case ArrayType(element):
+            return _is_bad(column.flatten(), element)
+        case MapType(_, value):
+            begin, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
+            return _is_bad(column.items[begin:end], value)
+        case RowType(fields):
+            return any(_is_bad(part, field.type) for part, field in zip(column.flatten(), fields, strict=True))
+        case _:
+            return False
+
+
+def _is_bad(part: pa.Array, data_type: DataType) -> bool:
+    return bool(not data_type.nullable and part.null_count) or _has_inner_null(part, data_type)
 
 
 def _cast(column: pa.Array, field: DataField) -> pa.Array:

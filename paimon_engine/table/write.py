@@ -214,6 +214,7 @@ class _KeyedBucket(_Bucket):
         # Rows wait in order of arrival, so that a stable sort by key leaves each key's versions oldest first.
         self._order = SequenceOrder(order.user_columns, order.descending, by_arrival=True)
         self._writers: list[RollingWriter] = []
+        self._files: list[DataFile] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
         numbers = np.arange(self._next_sequence_number, self._next_sequence_number + rows.num_rows, dtype=np.int64)
@@ -229,10 +230,11 @@ class _KeyedBucket(_Bucket):
         writer = self._writer()
         self._writers.append(writer)
         writer.write(self._merge(sort_window(rows, keys, self._order)))
+        self._files += writer.finish()
 
     def finish(self) -> tuple[DataFile, ...]:
         self.flush()
-        return tuple(file for writer in self._writers for file in writer.finish())
+        return tuple(self._files)
 
     def abort(self) -> None:
         for writer in self._writers:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, decode_row
 from paimon_engine.meta.manifest import FileSource
-from paimon_engine.options import TableOptions, check_readable
+from paimon_engine.options import TableOptions, check_readable, check_writable
 from paimon_engine.predicate import And, Compare, In, IsNull, Or, Predicate
 from paimon_engine.table.file_format import READERS
 from paimon_engine.table.handle import load_table
@@ -26,7 +27,7 @@ from paimon_engine.table.read import read_schema, read_snapshot_rows
 from paimon_engine.table.snapshots import choose_snapshot
 from paimon_engine.table.write import write_batches, write_state
 from tests.support.canonical import Row, assert_same_rows, rows_of
-from tests.support.corpus import Case, Read, corpus_reads
+from tests.support.corpus import Case, Read, corpus_cases, corpus_reads
 from tests.support.oracle import JavaPaimon
 from tests.table.conftest import MakeTable, Subject
 
@@ -45,6 +46,16 @@ def readable(case: Case) -> bool:
     except UnsupportedError:
         return False
     return all(path.suffix[1:] in READERS for path in case.table.rglob("data-*-*.*") if path.suffix != ".index")
+
+
+def writable(case: Case) -> bool:
+    """Whether the engine can write to the table."""
+    try:
+        check_writable(TableOptions(case.options, has_primary_key=bool(case.schema()["primaryKeys"])))
+    except UnsupportedError:
+        return False
+    fields = case.schema()["fields"]
+    return readable(case) and not any("TIMESTAMP(9)" in str(field["type"]) for field in fields)
 
 
 READS = [param for param in corpus_reads(at=READABLE_AT) if param.marks or readable(param.values[0])]
@@ -277,6 +288,35 @@ def test_numbers_that_do_not_fit_their_column_are_refused(make_table: MakeTable)
         table.write(pa.table({"k": pa.array([1 << 40])}))
 
 
+NUMBER = pa.field("n", pa.int32(), nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("arrow_type", "bad"),
+    [
+        (pa.list_(NUMBER), [1, None]),
+        (pa.map_(pa.string(), NUMBER), [("a", None)]),
+        (pa.list_(pa.struct([("l", pa.list_(NUMBER))])), [None, {"l": [None]}]),
+    ],
+)
+def test_nulls_inside_of_values_are_found(make_table: MakeTable, arrow_type: pa.DataType, bad: Any):
+    table = make_table({"k": arrow_type})
+    nullable = pa.list_(pa.int32()) if arrow_type == pa.list_(NUMBER) else None
+
+    table.write(pa.table({"k": pa.array([None, bad[:0]], arrow_type)}))
+    with pytest.raises(InvalidArgumentError, match="'k'"):
+        table.write(pa.table({"k": pa.array([[], bad], nullable or arrow_type).slice(1)}))
+
+
+def test_kinds_come_from_one_column_only(make_table: MakeTable):
+    table = make_table(
+        {"k": pa.int64(), "op": pa.string()}, primary_keys=["k"], options={"rowkind.field": "op", "bucket": "1"}
+    )
+
+    with pytest.raises(InvalidArgumentError, match="'op'"):
+        table.write({"k": [1], "op": ["+I"], "_KIND": ["+I"]})
+
+
 def test_missing_columns_are_null_or_have_their_default(make_table: MakeTable):
     table = make_table({"k": pa.int64(), "v": pa.string(), "n": pa.int32()}, primary_keys=["k"])
     schema = table.handle.schema
@@ -407,6 +447,29 @@ def test_java_reads_what_was_written_and_compacted(make_table: MakeTable, oracle
     assert oracle.problems(table.path) == []
 
 
+WRITABLE = [
+    param
+    for param in corpus_cases("format:parquet")
+    + corpus_cases("deduplicate")
+    + corpus_cases("append-only")
+    + corpus_cases("primary key types")
+    if param.marks or writable(param.values[0])
+]
+
+
+@pytest.mark.parametrize("case", {param.id: param for param in WRITABLE}.values())
+def test_a_table_of_java_keeps_its_rows_when_compacted_here(case: Case, oracle: JavaPaimon, tmp_path: Path):
+    path = str(case.copy_to(tmp_path))
+    table = Subject(load_table(path, EnvConfig(path)))
+    expected = case.read().rows
+
+    table.compact()
+
+    assert_same_rows(ours(table), expected, "ours")
+    assert_same_rows(oracle.read(path), expected, "Java")
+    assert oracle.problems(path) == []
+
+
 def test_java_writes_on_where_we_stopped(make_table: MakeTable, oracle: JavaPaimon):
     table = make_table(KV, primary_keys=["k"], on_disk=True).write({"k": [1, 2], "v": ["a", "b"]}).compact()
 
@@ -431,3 +494,10 @@ def test_files_carry_field_ids_and_required_columns(make_table: MakeTable):
     assert schema.names == ["_KEY_k", "_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "v"]
     assert ids == [1_073_741_823, 2_147_483_646, 2_147_483_645, 0, 1]
     assert [field.nullable for field in schema] == [False, False, False, False, True]
+
+
+def test_tables_with_other_manifests_are_not_written_to(make_table: MakeTable):
+    table = make_table(KV, primary_keys=["k"], options={"bucket": "1", "manifest.format": "orc"})
+
+    with pytest.raises(UnsupportedError, match=r"'manifest\.format' = 'orc'"):
+        table.write({"k": [1], "v": ["a"]})
