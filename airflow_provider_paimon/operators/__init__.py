@@ -1,0 +1,1 @@
+"""Operators: one per action on a table."""

@@ -1,0 +1,70 @@
+"""What Airflow asks a provider for. Read at every start of every Airflow process, so it imports nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NAME = "Apache Paimon"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's parts, in the form of Airflow's `provider_info.schema.json`."""
+    return {
+        "package-name": "airflow-provider-paimon",
+        "name": _NAME,
+        "description": "Apache Paimon lake tables: write, compact, tag, expire and roll back, on plain PySpark.",
+        "integrations": [
+            {
+                "integration-name": _NAME,
+                "external-doc-url": "https://paimon.apache.org/",
+                "tags": ["apache"],
+            }
+        ],
+        "operators": _modules("operators", "compact", "expire", "job", "rollback", "tags", "write"),
+        "sensors": _modules("sensors", "tag"),
+        "hooks": _modules("hooks", "commit", "paimon"),
+        "triggers": _modules("triggers", "tag"),
+        "connection-types": [_connection_type()],
+    }
+
+
+def _modules(package: str, *names: str) -> list[dict[str, Any]]:
+    modules = [f"airflow_provider_paimon.{package}.{name}" for name in names]
+    return [{"integration-name": _NAME, "python-modules": modules}]
+
+
+def _connection_type() -> dict[str, Any]:
+    """The connection's form. Values of `conn-fields` land in the connection's extra under the same names."""
+    return {
+        "connection-type": "paimon",
+        "hook-name": _NAME,
+        "hook-class-name": "airflow_provider_paimon.hooks.paimon.PaimonHook",
+        "ui-field-behaviour": {
+            "hidden-fields": ["port", "schema"],
+            "relabeling": {"host": "Warehouse", "login": "Access key", "password": "Secret key"},
+            "placeholders": {
+                "host": "s3://bucket/warehouse, or a directory",
+                "login": "S3 only; empty where the machine has a role",
+            },
+        },
+        "conn-fields": {
+            "endpoint": {
+                "label": "S3 endpoint",
+                "description": "Address of an S3 server other than Amazon's.",
+                "schema": {"type": ["string", "null"]},
+            },
+            "region": {
+                "label": "S3 region",
+                "schema": {"type": ["string", "null"]},
+            },
+            "token": {
+                "label": "S3 session token",
+                "schema": {"type": ["string", "null"], "format": "password"},
+            },
+            "storage_options": {
+                "label": "Storage options",
+                "description": "More options of the file system (fsspec), as a JSON object.",
+                "schema": {"type": ["object", "null"]},
+            },
+        },
+    }
