@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
@@ -198,6 +199,43 @@ def action_type(name: str) -> type:
 def name_of(action: Action) -> str:
     """Name of an action's spec."""
     return next(name for name, info in ACTIONS.items() if isinstance(action, info.spec))
+
+
+@contextmanager
+def open_executor(spark: str | None = None) -> Iterator[Executor]:
+    """Where tasks run, for the length of a `with` block: threads of this process, or Spark.
+
+    `spark` is `local[*]` or `local[N]` for an embedded session, `sc://host:port/;…` for Spark Connect; None is threads.
+
+    Raises: InvalidArgumentError for another address; UnsupportedError if Java or Spark is missing or does not fit.
+    """
+    if spark is None:
+        yield LocalExecutor()
+        return
+    # Spark takes a second to import; most jobs do without.
+    from paimon_engine.spark.executor import SparkExecutor
+    from paimon_engine.spark.session import connect_session, local_session
+
+    if spark.startswith("sc://"):
+        session = connect_session(spark)
+        try:
+            yield SparkExecutor(session)
+        finally:
+            session.stop()
+        return
+    with local_session(cores=_cores(spark), quick_start=True) as session:
+        yield SparkExecutor(session)
+
+
+def _cores(master: str) -> int | None:
+    """Cores of `local[4]`; None for `local[*]`.
+
+    Raises: InvalidArgumentError.
+    """
+    inside = master.removeprefix("local").strip("[]")
+    if not master.startswith("local") or not (inside in ("", "*") or inside.isdigit()):
+        raise InvalidArgumentError(f"Spark address {master!r}; use local[*], local[N], or sc://host:port for Connect")
+    return 1 if inside == "" else None if inside == "*" else int(inside)
 
 
 def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | None = None) -> JobResult:

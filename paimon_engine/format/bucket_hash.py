@@ -198,9 +198,8 @@ def _finish(state: Array, size: int | Array) -> Array:
 def _absorb(state: int, data: bytes) -> int:
     """`_mix` for the words of one row in plain integers."""
     for (word,) in struct.iter_unpack("<I", data):
-        word = word * _C1 & _MASK
-        word = (word << 15 | word >> 17) * _C2 & _MASK
-        state ^= word
+        mixed = word * _C1 & _MASK
+        state ^= (mixed << 15 | mixed >> 17) * _C2 & _MASK
         state = ((state << 13 | state >> 19) & _MASK) * 5 + _C3 & _MASK
     return state
 

@@ -155,7 +155,7 @@ def truncate_min(value: Any, length: int) -> Any:
 
 
 def truncate_max(value: Any, length: int) -> Any:
-    """An upper bound of `value` with at most `length` code points or bytes, None if there is none; other values stay."""
+    """An upper bound of `value` with at most `length` code points or bytes, None without one; others stay."""
     if not isinstance(value, str | bytes) or len(value) <= length:
         return value
     for end in range(length, 0, -1):
@@ -181,7 +181,7 @@ def _next_byte(byte: int) -> bytes | None:
 class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
-    `modes[k]` and `types[k]` say for each column what is kept and how it is read; a column of mode `none` costs nothing.
+    `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
     """
 
     def __init__(self, types: Sequence[DataType], modes: Sequence[StatsMode]) -> None:
@@ -252,7 +252,7 @@ def _has_nan(array: pa.Array) -> bool:
 def _widened(low: Any, high: Any, null_count: int | None) -> ColumnStats:
     """Bounds with −0.0 and 0.0 for a FLOAT or DOUBLE bound of zero."""
     if isinstance(low, float):
-        low, high = (low if low else -0.0), (high if high else 0.0)
+        low, high = (low or -0.0), (high or 0.0)
     return ColumnStats(low, high, null_count)
 
 
