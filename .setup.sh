@@ -21,7 +21,7 @@ find_python() {
 
 check_python() {
     if ! python=$(find_python); then
-        say "No Python 3.11, 3.12, 3.13 or 3.14 on the PATH ($(python3 --version 2>&1 || echo 'no python3')): install one, e.g. 'apt-get install python3.11-venv', and run this again."
+        say "No Python 3.11, 3.12, 3.13 or 3.14 on the PATH ($(python3 --version 2>/dev/null || echo 'no python3')): install one, e.g. 'apt-get install python3.11-venv', and run this again."
         exit 1
     fi
     if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
