@@ -12,7 +12,15 @@ from paimon_engine import inspect
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
-from paimon_engine.actions.tags import CreateTag, DeleteTag, DeleteTagResult, IfExists, TagResult, create_tag, delete_tag
+from paimon_engine.actions.tags import (
+    CreateTag,
+    DeleteTag,
+    DeleteTagResult,
+    IfExists,
+    TagResult,
+    create_tag,
+    delete_tag,
+)
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError

@@ -36,6 +36,7 @@ from paimon_engine.table.reachability import (
     all_roots,
     in_threads,
     protected,
+    refuse_long_lived_changelogs,
     try_root_files,
 )
 
@@ -68,13 +69,15 @@ class DataCandidate:
 class Candidates:
     """Files that roots to be removed reach, by path.
 
-    Raises: UnsupportedError if the table's options put files where we would not find them.
+    Raises: UnsupportedError if the table's options put files where we would not find them, or if there are changelogs
+    that outlive their snapshots.
     """
 
     def __init__(self, table: TableHandle) -> None:
         for key in _UNKNOWN_PLACES:
             if table.options.raw.get(key, "false").lower() != "false":
                 raise UnsupportedError(f"deleting files of a table with '{key}' is not supported yet")
+        refuse_long_lived_changelogs(table)
         self._table = table
         self._paths = DataPaths(table)
         self.data: dict[str, DataCandidate] = {}

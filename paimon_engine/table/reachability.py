@@ -76,8 +76,7 @@ def on_line(table: TableHandle, branch: str) -> TableHandle:
 def all_roots(table: TableHandle) -> list[Root]:
     """Every root of the table, main's first.
 
-    Raises: CorruptTableError if a snapshot or tag cannot be understood, since it may protect anything;
-    UnsupportedError if there are long-lived changelogs.
+    Raises: CorruptTableError if a snapshot or tag cannot be understood, since it may protect anything.
     """
     found = _roots_of(table, MAIN_BRANCH)
     for name in branches(table):
@@ -87,16 +86,21 @@ def all_roots(table: TableHandle) -> list[Root]:
 
 def _roots_of(table: TableHandle, branch: str) -> list[Root]:
     line = on_line(table, branch)
-    changelogs = f"{line.paths.branch_root}/changelog"
-    kept = numbered(line.env, changelogs, "changelog-")
-    if kept:
-        raise UnsupportedError(
-            f"{changelogs} holds long-lived changelogs {kept[0]} to {kept[-1]}; "
-            "deleting files of such a table is not supported yet"
-        )
     snapshots = in_threads(line, _snapshot_or_none, snapshot_ids(line))
     found = [Root(branch, snapshot) for snapshot in snapshots if snapshot is not None]
     return found + [Root(branch, tag.snapshot, tag.name) for tag in list_tags(line)]
+
+
+def refuse_long_lived_changelogs(table: TableHandle) -> None:
+    """Raises UnsupportedError if a branch has changelogs that outlive their snapshots: they reach files too."""
+    for branch in (MAIN_BRANCH, *branches(table)):
+        directory = f"{on_line(table, branch).paths.branch_root}/changelog"
+        kept = numbered(table.env, directory, "changelog-")
+        if kept:
+            raise UnsupportedError(
+                f"{directory} holds long-lived changelogs {kept[0]} to {kept[-1]}; "
+                "deleting files of such a table is not supported yet"
+            )
 
 
 def _snapshot_or_none(table: TableHandle, snapshot_id: int) -> Snapshot | None:

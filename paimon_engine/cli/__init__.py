@@ -1,0 +1,67 @@
+"""The command line: `paimon-engine COMMAND TABLE`.
+
+TABLE is a table's directory, or `database.table` together with `--warehouse`. Results go to standard output,
+progress and errors to standard error. Exit code 0: done; 1: failed; 2: called wrongly.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from paimon_engine.cli import change, look
+from paimon_engine.cli.terminal import complain
+from paimon_engine.errors import InvalidArgumentError, PaimonError
+
+app = typer.Typer(
+    name="paimon-engine",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+look.add_commands(app)
+change.add_commands(app)
+
+_engine_logger = logging.getLogger("paimon_engine")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"paimon-engine {version('airflow-provider-paimon')}")
+        raise typer.Exit
+
+
+@app.callback()
+def paimon_engine(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log each step; show where errors arise.")] = False,
+    version: Annotated[  # noqa: ARG001 - typer calls the callback
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Look at Apache Paimon tables, and keep them healthy: read, compact, tag, expire, roll back."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    if verbose:
+        _engine_logger.setLevel(logging.DEBUG)
+
+
+def main() -> None:
+    """Entry point: the engine's errors, and those of local files, become one line."""
+    try:
+        app(prog_name="paimon-engine")
+    except BrokenPipeError:
+        # The reader of a pipe, such as `head`, has seen enough; Python's own flush at exit must not fail on it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (PaimonError, OSError) as error:
+        if _engine_logger.isEnabledFor(logging.DEBUG):
+            logging.getLogger(__name__).exception("failed")
+        complain(str(error).splitlines()[0] if str(error) else repr(error))
+        sys.exit(2 if isinstance(error, InvalidArgumentError) else 1)

@@ -1,0 +1,104 @@
+"""Arguments that commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from paimon_engine.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from paimon_engine.api import Catalog, Table
+    from paimon_engine.jobs import Action, Job
+
+TableArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Directory of a table, or database.table together with --warehouse.")
+]
+WarehouseOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--warehouse", "-w", metavar="ADDRESS", envvar="PAIMON_WAREHOUSE", help="Warehouse of the table: path or URL."
+    ),
+]
+StorageOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--storage", "-s", metavar="KEY=VALUE", help="Option of the file system (fsspec); may be repeated."),
+]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
+DryRunOption: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+SparkOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--spark", metavar="MASTER", help=r"Run tasks on Spark: `local[*]`, or sc://host for Connect."),
+]
+
+
+def storage_options(storage: Sequence[str] | None) -> dict[str, str]:
+    """Options of `KEY=VALUE` texts.
+
+    Raises: InvalidArgumentError.
+    """
+    options = {}
+    for item in storage or ():
+        key, sign, value = item.partition("=")
+        if not sign or not key:
+            raise InvalidArgumentError(f"--storage {item!r}: write KEY=VALUE")
+        options[key] = value
+    return options
+
+
+def open_catalog(warehouse: str, storage: Sequence[str] | None) -> Catalog:
+    """The catalog of a warehouse."""
+    from paimon_engine.api import Catalog
+
+    return Catalog(warehouse, storage_options=storage_options(storage))
+
+
+def open_named(table: str, warehouse: str | None, storage: Sequence[str] | None) -> Table:
+    """The table that the arguments name.
+
+    Raises: InvalidArgumentError, NotFoundError.
+    """
+    from paimon_engine.api import open_table
+
+    if _is_path(table):
+        return open_table(table, storage_options=storage_options(storage))
+    return open_catalog(_needed(warehouse, table), storage).table(table)
+
+
+def job_on(table: str, warehouse: str | None, storage: Sequence[str] | None, action: Action) -> Job:
+    """A job of its own for an action on the table that the arguments name.
+
+    Raises: InvalidArgumentError.
+    """
+    from paimon_engine.jobs import Job, StorageRef, TableRef
+
+    ref = TableRef(path=table) if _is_path(table) else TableRef(warehouse=_needed(warehouse, table), name=table)
+    return Job(ref, action, f"cli-{uuid.uuid4()}", StorageRef(storage_options(storage)))
+
+
+def epoch_ms(text: str) -> int:
+    """Epoch milliseconds of a number or an ISO time, local unless it names a zone.
+
+    Raises: InvalidArgumentError.
+    """
+    if text.isdigit():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{text!r} is no time; write epoch milliseconds or 2013-01-01T12:00") from error
+
+
+def _is_path(table: str) -> bool:
+    return "/" in table or Path(table).is_dir()
+
+
+def _needed(warehouse: str | None, table: str) -> str:
+    if warehouse is None:
+        raise InvalidArgumentError(f"{table!r} is no directory here; add --warehouse, or give the table's directory")
+    return warehouse

@@ -1,0 +1,276 @@
+"""Commands that change: compact, tag, expire, rollback, run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from paimon_engine.cli.arguments import (
+    DryRunOption,
+    JsonOption,
+    SparkOption,
+    StorageOption,
+    TableArgument,
+    WarehouseOption,
+    epoch_ms,
+    job_on,
+)
+from paimon_engine.cli.running import run_job, run_quick
+from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn
+from paimon_engine.errors import InvalidArgumentError
+
+FILES_SHOWN: Final = 20
+ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")]
+
+
+class IfExists(StrEnum):
+    """What to do about a tag of that name."""
+
+    VERIFY = "verify"
+    IGNORE = "ignore"
+    REPLACE = "replace"
+    ERROR = "error"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Adds the commands of this module, with examples below their help."""
+    example = "Examples:\n\n"
+    app.command(
+        epilog=example
+        + "`paimon-engine compact db.t -w /lake --full --dry-run`\n\n"
+        + "`paimon-engine compact /lake/db.db/t --where \"day >= DATE '2013-01-01'\"`"
+    )(compact)
+    tag = typer.Typer(help="Create and delete tags.", no_args_is_help=True)
+    tag.command("create", epilog=example + "`paimon-engine tag create /lake/db.db/t 2013-01-01`")(tag_create)
+    tag.command("delete", epilog=example + "`paimon-engine tag delete /lake/db.db/t 2013-01-01`")(tag_delete)
+    app.add_typer(tag, name="tag")
+    app.command(
+        epilog=example
+        + "`paimon-engine expire db.t -w /lake --retain-max 10 --dry-run`\n\n"
+        + "`paimon-engine expire /lake/db.db/t --older-than 2013-01-31`"
+    )(expire)
+    app.command(epilog=example + "`paimon-engine rollback /lake/db.db/t --tag 2013-01-01`")(rollback)
+    app.command(epilog=example + "`paimon-engine run --job job.json --result result.json --progress json`")(run)
+
+
+def compact(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    full: Annotated[bool, typer.Option("--full", help="Merge everything into the highest level.")] = False,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    spark: SparkOption = None,
+    progress: ProgressOption = ProgressStyle.BAR,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge sorted runs and small files."""
+    from paimon_engine.actions.compact import Compact
+
+    job = job_on(table, warehouse, storage, Compact(full, where, dry_run))
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+        return
+    print_grid([_bucket_row(bucket) for bucket in details["buckets"]], empty="no data files to compact")
+    for reason in details["failed"]:
+        warn(f"failed: {reason}")
+    say(_compact_line(details))
+    if details["failed"]:
+        raise typer.Exit(1)
+
+
+def _compact_line(details: Mapping[str, Any]) -> str:
+    if details["status"] == "dry_run":
+        planned = [bucket for bucket in details["buckets"] if bucket["skipped"] is None]
+        rewritten = size(sum(bucket["rewritten_bytes"] for bucket in planned))
+        return f"dry run: would compact {count(len(planned), 'bucket')} and rewrite {rewritten}"
+    if details["status"] != "committed":
+        return f"{details['status']}: {count(details['files_before'], 'file')}, {size(details['bytes_before'])}"
+    return (
+        f"committed snapshot {details['snapshot_id']}: {details['files_before']:,} → "
+        f"{count(details['files_after'], 'file')}, {size(details['bytes_before'])} → {size(details['bytes_after'])}, "
+        f"{details['rows_before']:,} → {count(details['rows_after'], 'record')} in {details['seconds']:.1f} s"
+    )
+
+
+def _bucket_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
+    partition = {"partition": ", ".join(f"{name}={value}" for name, value in bucket["partition"].items())}
+    after = bucket["files_after"]
+    return {
+        **(partition if bucket["partition"] else {}),
+        "bucket": bucket["bucket"],
+        "files": str(bucket["files_before"]) if after is None else f"{bucket['files_before']} → {after}",
+        "size": size(bucket["bytes_before"]) + ("" if after is None else f" → {size(bucket['bytes_after'])}"),
+        "memory": size(bucket["memory_bytes"]) if bucket["memory_bytes"] else None,
+        "what": f"skipped: {bucket['skipped']}" if bucket["skipped"] else bucket["reason"],
+    }
+
+
+def tag_create(
+    table: TableArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Snapshot to name; else the latest.")] = None,
+    if_exists: Annotated[
+        IfExists, typer.Option(help="A tag of that name is fine on the same snapshot (verify), or anyway (ignore).")
+    ] = IfExists.VERIFY,
+    as_json: JsonOption = False,
+) -> None:
+    """Name a snapshot, so that expiry leaves it alone. Safe to repeat."""
+    from paimon_engine.actions.tags import CreateTag
+
+    job = job_on(table, warehouse, storage, CreateTag(name, snapshot, if_exists.value))
+    details = run_quick(job, "creating the tag")
+    _say(details, f"{_words(details)}: tag {name} on snapshot {details['snapshot_id']}", as_json=as_json)
+
+
+def tag_delete(
+    table: TableArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a tag, and the files that only it kept."""
+    from paimon_engine.actions.tags import DeleteTag
+
+    details = run_quick(job_on(table, warehouse, storage, DeleteTag(name)), "deleting the tag")
+    text = f"{_words(details)}: tag {name}, with {_gone(details)} that only it kept"
+    _say(details, text, as_json=as_json)
+
+
+def expire(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    retain_max: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at most so many snapshots.")] = None,
+    retain_min: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at least so many snapshots.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old snapshots and the files that nothing else reaches. Tags keep theirs.
+
+    What is not given comes from the table's options.
+    """
+    from paimon_engine.actions.expire_snapshots import ExpireSnapshots
+
+    limit = None if older_than is None else epoch_ms(older_than)
+    job = job_on(table, warehouse, storage, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
+    details = run_quick(job, "expiring snapshots")
+    if as_json:
+        print_json(details)
+        return
+    _print_deleted(details["deleted"])
+    for name, snapshot_id in details["kept_by_tags"].items():
+        hint(f"tag {name} keeps files of snapshot {snapshot_id}")
+    say(_expire_line(details))
+    for reason in details["stopped"]:
+        warn(f"left alone: {reason}")
+
+
+def _print_deleted(deleted: list[Mapping[str, Any]]) -> None:
+    if not deleted:
+        return
+    rows = [
+        {"file": _short(item["path"]), "size": size(item["size_bytes"]), "why": item["why"]}
+        for item in deleted[:FILES_SHOWN]
+    ]
+    print_grid(rows, empty="")
+    if len(deleted) > FILES_SHOWN:
+        hint(f"and {count(len(deleted) - FILES_SHOWN, 'more file')} (--json lists all)")
+
+
+def _expire_line(details: Mapping[str, Any]) -> str:
+    ids = details["expired_snapshots"]
+    if not ids:
+        return "nothing to expire"
+    verb = "dry run: would expire" if details["status"] == "dry_run" else "expired"
+    span = f"{ids[0]}" if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+    return f"{verb} {count(len(ids), 'snapshot')} ({span}): {_gone(details)}"
+
+
+def rollback(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Snapshot to go back to.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME", help="Tag to go back to.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make an earlier snapshot or tag the latest. What came after it is deleted."""
+    from paimon_engine.actions.rollback import Rollback
+
+    if (snapshot is None) == (tag is None):
+        raise InvalidArgumentError("name what to go back to: either --snapshot ID or --tag NAME")
+    job = job_on(table, warehouse, storage, Rollback(snapshot, tag))
+    if not yes:
+        target = f"snapshot {snapshot}" if tag is None else f"tag {tag}"
+        typer.confirm(f"Delete everything that came after {target}?", abort=True, err=True)
+    details = run_quick(job, "rolling back")
+    removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
+    text = f"{_words(details)}: snapshot {details['snapshot_id']} is the latest; removed {removed}, {_gone(details)}"
+    _say(details, text, as_json=as_json)
+
+
+def run(
+    job: Annotated[str, typer.Option(metavar="FILE", help="The job's JSON; - is standard input.")],
+    result: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the result's JSON goes; else standard output.")
+    ] = None,
+    spark: SparkOption = None,
+    guard: Annotated[bool, typer.Option("--guard", help="End when standard input closes: with its starter.")] = False,
+    progress: ProgressOption = ProgressStyle.BAR,
+) -> None:
+    """Carry out a job: an action on a table, as JSON. This is what a scheduler calls."""
+    from paimon_engine.jobs import Job
+
+    if guard and job == "-":
+        raise InvalidArgumentError("--guard watches standard input, so the job must come from a file")
+    if guard:
+        from paimon_engine.cli.guard import exit_when_stdin_closes
+
+        exit_when_stdin_closes()
+    parsed = Job.from_json(sys.stdin.read() if job == "-" else Path(job).read_text(encoding="utf-8"))
+    done = run_job(parsed, spark=spark, progress=progress)
+    if result is None:
+        print_json(done.to_dict())
+        return
+    # Whoever waits for the file must never read half of it.
+    partial = result.with_name(f".{result.name}.partial")
+    partial.write_text(done.to_json(), encoding="utf-8")
+    partial.replace(result)
+
+
+def _say(details: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(details)
+        return
+    say(text)
+    for reason in details.get("stopped", ()):
+        warn(f"left alone: {reason}")
+
+
+def _words(details: Mapping[str, Any]) -> str:
+    return str(details["status"]).replace("_", " ")
+
+
+def _gone(details: Mapping[str, Any]) -> str:
+    return f"{count(details['files_deleted'], 'file')}, {size(details['bytes_deleted'])}"
+
+
+def _short(path: str) -> str:
+    """The last two parts of a path."""
+    return "/".join(path.rsplit("/", 2)[-2:])

@@ -1,0 +1,210 @@
+"""Commands that look: read, tables, snapshots, tags, files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from paimon_engine.cli.arguments import (
+    JsonOption,
+    StorageOption,
+    TableArgument,
+    WarehouseOption,
+    epoch_ms,
+    open_catalog,
+    open_named,
+)
+from paimon_engine.cli.terminal import count, hint, print_grid, print_json, print_rows, size
+from paimon_engine.errors import InvalidArgumentError, PaimonError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCREEN_ROWS: Final = 20
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Adds the commands of this module, with examples below their help."""
+    example = "Examples:\n\n"
+    app.command(
+        epilog=example
+        + "`paimon-engine read db.t -w /lake --where \"day = DATE '2013-01-01'\" --columns carrier,delay`\n\n"
+        + "`paimon-engine read /lake/db.db/t --tag 2013-01-01 --output csv > t.csv`"
+    )(read)
+    app.command(epilog=example + "`paimon-engine tables /lake`")(tables)
+    app.command(epilog=example + "`paimon-engine snapshots db.t -w /lake`")(snapshots)
+    app.command(epilog=example + "`paimon-engine tags /lake/db.db/t --json`")(tags)
+    app.command(epilog=example + "`paimon-engine files /lake/db.db/t --tag 2013-01-01`")(files)
+
+
+def read(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    columns: Annotated[str | None, typer.Option("--columns", "-c", help="Columns, separated by commas.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="SQL condition: delay > 15 AND carrier IN ('UA', 'DL')")
+    ] = None,
+    snapshot: Annotated[int | None, typer.Option(metavar="ID", help="As of this snapshot.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME", help="As of this tag.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="As of this time: epoch milliseconds or 2013-01-01T12:00.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", metavar="N", min=0, help=f"So many rows; on screen {SCREEN_ROWS}.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FORMAT", help="table, json (one object a line), csv or parquet; else by --to."
+        ),
+    ] = None,
+    to: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file; needed for parquet.")] = None,
+) -> None:
+    """Read rows, merged: of now, or as of a snapshot, tag or time."""
+    from paimon_engine.cli.rows_out import Output, store_rows
+
+    form = Output(_output_name(output, to))
+    chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+    at = None if timestamp is None else epoch_ms(timestamp)
+    reader = open_named(table, warehouse, storage).to_batches(chosen, where, snapshot, tag, at)
+    if form is Output.TABLE:
+        _show_rows(reader, SCREEN_ROWS if limit is None else limit)
+        return
+    rows = store_rows(reader, limit, form, to)
+    if to is not None:
+        hint(f"{count(rows, 'row')} in {to}")
+
+
+def _output_name(output: str | None, to: Path | None) -> str:
+    """Format of the rows: as asked, else by the file's ending.
+
+    Raises: InvalidArgumentError.
+    """
+    formats = ("table", "json", "csv", "parquet")
+    if output is not None and output not in formats:
+        raise InvalidArgumentError(f"--output {output!r}; use {', '.join(formats)}")
+    if to is None:
+        if output == "parquet":
+            raise InvalidArgumentError("parquet needs a file to go to: add --to FILE")
+        return output or "table"
+    if output == "table":
+        raise InvalidArgumentError("--to needs --output json, csv or parquet")
+    ending = {".jsonl": "json", ".ndjson": "json"}.get(to.suffix, to.suffix.removeprefix("."))
+    if output is None and ending not in formats[1:]:
+        raise InvalidArgumentError(f"cannot tell the format of {to.name}; add --output json, csv or parquet")
+    return output or ending
+
+
+def _show_rows(reader: pa.RecordBatchReader, limit: int) -> None:
+    from paimon_engine.cli.rows_out import first_rows
+
+    rows = [row for batch in first_rows(reader, limit + 1) for row in batch.to_pylist()]
+    left_out = print_rows(reader.schema.names, rows[:limit])
+    if left_out:
+        hint(f"{count(len(left_out), 'more column')}: {', '.join(left_out)} (choose with --columns)")
+    if len(rows) > limit:
+        hint(f"the first {count(limit, 'row')}; more with --limit N, all with --output csv or json")
+    elif not rows:
+        hint("no rows")
+
+
+def tables(
+    address: Annotated[str | None, typer.Argument(metavar="[WAREHOUSE]", help="Warehouse: path or URL.")] = None,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the tables of a warehouse, with their newest snapshot."""
+    place = address or warehouse
+    if place is None:
+        raise InvalidArgumentError("name a warehouse: paimon-engine tables /lake")
+    catalog = open_catalog(place, storage)
+    rows: list[dict[str, Any]] = []
+    for database in catalog.list_databases():
+        for name in catalog.list_tables(database):
+            full = f"{database}.{name}"
+            try:
+                table = catalog.table(full)
+                keys, partition_keys = table.schema.primary_keys, table.schema.partition_keys
+                row = {"primary_key": list(keys), "partition_keys": list(partition_keys)}
+                rows.append({"table": full, **row, "snapshot": table.latest_snapshot_id(), "error": None})
+            except PaimonError as error:
+                # One broken table must not hide the others.
+                row = {"primary_key": [], "partition_keys": []}
+                rows.append({"table": full, **row, "snapshot": None, "error": str(error)})
+    if as_json:
+        print_json(rows)
+        return
+    shown = [
+        {
+            "table": row["table"],
+            "primary key": ", ".join(row["primary_key"]) or None,
+            "partitioned by": ", ".join(row["partition_keys"]) or None,
+            "snapshot": row["error"] or row["snapshot"],
+        }
+        for row in rows
+    ]
+    print_grid(shown, empty=f"no tables in {place}")
+
+
+def snapshots(
+    table: TableArgument, warehouse: WarehouseOption = None, storage: StorageOption = None, as_json: JsonOption = False
+) -> None:
+    """List the snapshots of a table."""
+    names = {
+        "snapshot_id": "id", "commit_kind": "kind", "commit_time": "time (UTC)",
+        "total_record_count": "records", "delta_record_count": "change", "commit_user": "user",
+    }  # fmt: skip
+    _print(open_named(table, warehouse, storage).snapshots(), names, as_json=as_json, empty="no snapshots yet")
+
+
+def tags(
+    table: TableArgument, warehouse: WarehouseOption = None, storage: StorageOption = None, as_json: JsonOption = False
+) -> None:
+    """List the tags of a table."""
+    names = {
+        "tag_name": "tag", "snapshot_id": "snapshot", "commit_time": "committed (UTC)", "record_count": "records",
+        "time_retained": "kept for",
+    }  # fmt: skip
+    _print(open_named(table, warehouse, storage).tags(), names, as_json=as_json, empty="no tags yet")
+
+
+def files(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Files of this snapshot.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME", help="Files of this tag.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the live data files of a table."""
+    names = {
+        "partition": "partition", "bucket": "bucket", "level": "level", "record_count": "records",
+        "file_size_in_bytes": "size", "min_key": "min key", "max_key": "max key",
+    }  # fmt: skip
+    found = open_named(table, warehouse, storage).files(snapshot, tag)
+    _print(found, names, as_json=as_json, empty="no data files")
+    if found.num_rows and not as_json:
+        records, total = sum(found["record_count"].to_pylist()), sum(found["file_size_in_bytes"].to_pylist())
+        hint(f"{count(found.num_rows, 'file')}, {size(total)}, {count(records, 'record')}")
+
+
+def _print(found: pa.Table, names: Mapping[str, str], *, as_json: bool, empty: str) -> None:
+    """Some columns as a grid, or all as JSON. Columns that say nothing are left out of the grid."""
+    if as_json:
+        print_json(found.to_pylist())
+        return
+    told = {name: title for name, title in names.items() if _tells(found[name].to_pylist())}
+    rows = [{title: row[name] for name, title in told.items()} for row in found.to_pylist()]
+    for row in rows:
+        if "size" in row:
+            row["size"] = size(row["size"])
+    print_grid(rows, empty=empty)
+
+
+def _tells(values: list[Any]) -> bool:
+    return any(value not in (None, "{}", "[]") for value in values)

@@ -1,0 +1,124 @@
+"""Rows to standard output or a file: CSV, JSON lines, Parquet; batch by batch, so any table fits."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+
+from paimon_engine.cli.terminal import as_json, row_counter
+
+
+class Output(StrEnum):
+    """What to make of rows."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The batches of the first `limit` rows; stops reading there."""
+    left = sys.maxsize if limit is None else limit
+    while left > 0:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+
+
+def store_rows(reader: pa.RecordBatchReader, limit: int | None, output: Output, to: Path | None) -> int:
+    """Writes the rows to a file, or to standard output; gives their number.
+
+    A file appears only when it is whole.
+    """
+    if to is None:
+        return _store(reader, limit, output, sys.stdout.buffer, "reading")
+    partial = to.with_name(f".{to.name}.partial")
+    try:
+        with partial.open("wb") as sink:
+            rows = _store(reader, limit, output, sink, f"writing {to.name}:")
+        partial.replace(to)
+    finally:
+        partial.unlink(missing_ok=True)
+    return rows
+
+
+def _store(reader: pa.RecordBatchReader, limit: int | None, output: Output, sink: BinaryIO, what: str) -> int:
+    total = 0
+    with ExitStack() as stack:
+        counter = stack.enter_context(row_counter(what))
+        write = _writer(reader.schema, output, sink, stack)
+        for batch in first_rows(reader, limit):
+            write(batch)
+            total += batch.num_rows
+            counter(batch.num_rows)
+    sink.flush()
+    return total
+
+
+def _writer(schema: pa.Schema, output: Output, sink: BinaryIO, stack: ExitStack) -> Callable[[pa.RecordBatch], object]:
+    if output is Output.PARQUET:
+        parquet = stack.enter_context(pq.ParquetWriter(sink, schema, compression="zstd"))
+        return lambda batch: parquet.write_batch(batch)
+    if output is Output.JSON:
+        return lambda batch: sink.write(_json_lines(batch))
+    flat = pa.schema([field.with_type(pa.string()) if _no_csv_form(field.type) else field for field in schema])
+    csv = stack.enter_context(pcsv.CSVWriter(sink, flat))
+    return lambda batch: csv.write_batch(_flatten(batch, flat))
+
+
+def _json_lines(batch: pa.RecordBatch) -> bytes:
+    lines = [json.dumps(_plain(row), default=_text, ensure_ascii=False, allow_nan=False) for row in batch.to_pylist()]
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def _no_csv_form(data_type: pa.DataType) -> bool:
+    return pa.types.is_nested(data_type) or pa.types.is_binary(data_type) or pa.types.is_fixed_size_binary(data_type)
+
+
+def _flatten(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Nested values as JSON text, bytes as Base64."""
+    columns = [
+        column
+        if column.type == field.type
+        else pa.array([_csv_text(value) for value in column.to_pylist()], pa.string())
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.record_batch(columns, schema=schema)
+
+
+def _csv_text(value: Any) -> str | None:
+    if value is None or isinstance(value, bytes):
+        return None if value is None else _text(value)
+    return json.dumps(_plain(value), default=_text, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become texts, as Spark writes them."""
+    match value:
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case _:
+            return value
+
+
+def _text(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else as_json(value)

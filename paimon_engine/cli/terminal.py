@@ -1,0 +1,217 @@
+"""What people see: grids of rows, sizes, progress bars, one-line errors.
+
+Text from tables is shown, never interpreted: neither as rich markup nor as control sequences of the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.table import Table as Grid
+from rich.text import Text
+
+from paimon_engine.progress import OnProgress, Progress
+
+_PIPE_WIDTH: Final = 10_000
+"""Columns of what is no terminal: programs want lines whole."""
+
+_CELL_WIDTH_MAX: Final = 40
+_CELL_WIDTH_MIN: Final = 6
+
+err = Console(stderr=True)
+
+
+def _out() -> Console:
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=_PIPE_WIDTH if piped else None)
+
+
+class ProgressStyle(StrEnum):
+    """How progress is told."""
+
+    BAR = "bar"
+    JSON = "json"
+    NONE = "none"
+
+
+def say(text: str) -> None:
+    """A line of result."""
+    _out().print(Text(text), soft_wrap=True)
+
+
+def hint(text: str) -> None:
+    """A line for people, beside the result."""
+    err.print(Text(text, style="dim"))
+
+
+def warn(text: str) -> None:
+    """A line on what did not go as asked."""
+    err.print(Text(text, style="yellow"), soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """The line that ends a failed command."""
+    err.print(Text("error: ", style="bold red").append(Text(shown(text), style="default")), soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """A value as JSON, coloured on a terminal."""
+    _out().print_json(json.dumps(value, default=as_json, ensure_ascii=False), ensure_ascii=False)
+
+
+def as_json(value: Any) -> str:
+    """Text of a value that JSON has no form for."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+# ── grids ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def print_grid(rows: Sequence[Mapping[str, Any]], *, empty: str) -> None:
+    """Rows with the keys of the first as header; long texts are cut where the terminal is too narrow."""
+    if not rows:
+        hint(empty)
+        return
+    grid = _grid()
+    for name in rows[0]:
+        grid.add_column(name, justify=_side([row[name] for row in rows]), no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        grid.add_row(*(Text(_cell(value)) for value in row.values()))
+    _out().print(grid)
+
+
+def print_rows(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows of a table, as many columns as fit side by side; gives the names of those that do not."""
+    console = _out()
+    texts = {name: [_value(row[name]) for row in rows] for name in names}
+    widths = {name: max(len(name), *(len(text) for text in column), 0) for name, column in texts.items()}
+    shown_names = _fitting(widths, console.width)
+    grid = _grid()
+    for name in shown_names:
+        side = _side([row[name] for row in rows])
+        grid.add_column(Text(shown(name)), justify=side, no_wrap=True, overflow="ellipsis", min_width=1)
+    for number in range(len(rows)):
+        grid.add_row(*(texts[name][number] for name in shown_names))
+    console.print(grid)
+    return [name for name in names if name not in shown_names]
+
+
+def _grid() -> Grid:
+    return Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def _fitting(widths: Mapping[str, int], width: int) -> list[str]:
+    """Names of the first columns that fit into `width`, long ones cut; at least one."""
+    if sum(widths.values()) + 2 * len(widths) <= width:
+        return list(widths)
+    chosen: list[str] = []
+    left = width
+    for name, wanted in widths.items():
+        left -= min(wanted, max(_CELL_WIDTH_MAX, _CELL_WIDTH_MIN)) + 2
+        if chosen and left < -2:
+            break
+        chosen.append(name)
+    return chosen
+
+
+def _side(values: Sequence[Any]) -> Any:
+    numbers = [value for value in values if value is not None]
+    return "right" if numbers and all(isinstance(value, int | float) for value in numbers) else "left"
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value:,}"
+        case datetime():
+            return value.isoformat(" ", "seconds")
+        case _:
+            return shown(str(value))
+
+
+def _value(value: Any) -> Text:
+    """A value as it is, unlike `_cell`; null is told from the text NULL."""
+    return Text("NULL", style="dim italic") if value is None else Text(shown(str(value)))
+
+
+def shown(text: str) -> str:
+    """The text with control characters spelled out, so that stored bytes cannot steer the terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def size(size_bytes: int) -> str:
+    """Bytes as people read them."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def count(number: int, thing: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+# ── progress ────────────────────────────────────────────────────────────────────────────────────
+
+
+def tell_json(progress: Progress) -> None:
+    """A line of JSON for whoever started this process."""
+    line = {"stage": progress.stage, "done": progress.done, "total": progress.total}
+    print(f"@paimon {json.dumps(line)}", file=sys.stderr, flush=True)  # noqa: T201 - the line is for a program
+
+
+@contextmanager
+def progress_listener(style: ProgressStyle) -> Iterator[OnProgress | None]:
+    """A listener that shows bars on a terminal, or prints a line of JSON for each step."""
+    if style is ProgressStyle.JSON:
+        yield tell_json
+        return
+    if style is ProgressStyle.NONE or not err.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=err, transient=True) as bars:
+        known: dict[str, TaskID] = {}
+
+        def show(progress: Progress) -> None:
+            if progress.stage not in known:
+                known[progress.stage] = bars.add_task(progress.stage, total=progress.total)
+            bars.update(known[progress.stage], completed=progress.done, total=progress.total)
+
+        yield show
+
+
+@contextmanager
+def working(what: str, style: ProgressStyle = ProgressStyle.BAR) -> Iterator[None]:
+    """A sign of life on a terminal, for work that has no steps to count."""
+    if style is not ProgressStyle.BAR or not err.is_terminal:
+        yield
+        return
+    with err.status(Text(what)):
+        yield
+
+
+@contextmanager
+def row_counter(what: str) -> Iterator[Any]:
+    """A function that is told how many rows more have passed, and shows the sum on a terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f} rows"), TimeElapsedColumn())
+    with Bars(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda rows: bars.advance(task, rows)

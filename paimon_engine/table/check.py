@@ -1,0 +1,161 @@
+"""Is a stored table whole? Every invariant of its files, checked for every snapshot and tag of every branch.
+
+1. Snapshots of a branch follow each other without a gap.
+2. Lists, manifests, index files and statistics files are there and can be read; no file is added twice, or removed
+   without having been added.
+3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
+4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
+5. Record counts of a snapshot are the sums over its files.
+
+For tests, and before and after repairs. It reads all metadata, and with `footers` the end of every data file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_engine.errors import NotFoundError, PaimonError
+from paimon_engine.meta.conflict import find_conflicts
+from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.storage.base import FileInfo
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import list_entries, read_manifest
+from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, root_files
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it must be: `where` is a snapshot, tag or path."""
+
+    where: str
+    what: str
+
+
+def check_table(table: TableHandle, *, footers: bool = True) -> list[Problem]:
+    """All problems found, [] for a sound table. `footers` opens every Parquet file to compare its row count.
+
+    Raises: CorruptTableError if a snapshot or tag file itself cannot be understood.
+    """
+    roots = all_roots(table)
+    check = _Check(table, footers=footers)
+    problems = list(_gaps(roots))
+    for root in roots:
+        try:
+            problems += check.problems_of(root)
+        except PaimonError as error:
+            problems.append(Problem(root.label, str(error)))
+    return list(dict.fromkeys(problems))
+
+
+def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
+    for branch in dict.fromkeys(root.branch for root in roots):
+        line = [root for root in roots if root.branch == branch and root.tag is None]
+        for one, following in pairwise(sorted(line, key=lambda root: root.snapshot.id)):
+            if following.snapshot.id != one.snapshot.id + 1:
+                yield Problem(following.label, f"follows snapshot {one.snapshot.id}: those between are missing")
+
+
+class _Check:
+    """Looks at each manifest, directory and data file once, whatever the number of roots."""
+
+    def __init__(self, table: TableHandle, *, footers: bool) -> None:
+        self._table = table
+        self._footers = footers
+        self._paths = DataPaths(table)
+        self._manifests: dict[str, list[ManifestEntry]] = {}
+        self._directories: dict[str, dict[str, FileInfo]] = {}
+        self._checked: set[str] = set()
+
+    def problems_of(self, root: Root) -> list[Problem]:
+        """Problems of what a root reaches, as far as no earlier root reached it.
+
+        Raises: PaimonError if its metadata cannot be read.
+        """
+        files = root_files(self._table, root.snapshot)
+        problems = [
+            Problem(root.label, f"{path} is missing") for path in files.metadata if self._size_bytes(path) is None
+        ]
+        live = live_files(entry for manifest in files.manifests for entry in self._entries(manifest.name))
+        problems += self._counts(root, live)
+        problems += self._buckets(root, live)
+        changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest.name)]
+        return problems + self._data(root, [*live, *changelog])
+
+    def _entries(self, manifest: str) -> list[ManifestEntry]:
+        if manifest not in self._manifests:
+            self._manifests[manifest] = read_manifest(self._table, manifest)
+        return self._manifests[manifest]
+
+    def _size_bytes(self, path: str) -> int | None:
+        directory = path.rpartition("/")[0]
+        if directory not in self._directories:
+            listed = self._table.env.storage.list(directory)
+            self._directories[directory] = {info.path: info for info in listed if not info.is_dir}
+        info = self._directories[directory].get(path)
+        return None if info is None else info.size_bytes
+
+    def _counts(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        snapshot = root.snapshot
+        total = sum(entry.file.row_count for entry in live)
+        if snapshot.total_record_count not in (None, total):
+            yield Problem(root.label, f"says {snapshot.total_record_count} records, its files have {total}")
+        if snapshot.delta_record_count is None:
+            return
+        delta = sum(
+            entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
+            for entry in list_entries(self._table, snapshot.delta_manifest_list)
+        )
+        if snapshot.delta_record_count != delta:
+            yield Problem(root.label, f"says {snapshot.delta_record_count} records more, its delta has {delta}")
+
+    def _buckets(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        schema = self._table.schema
+        key_type = schema.key_type if schema.primary_keys else None
+        # A live file applies to a bucket without files: what conflicts, conflicts with its neighbours.
+        for conflict in find_conflicts([], live, key_type=key_type, overwrite=False):
+            yield Problem(root.label, f"bucket {conflict.bucket}: {conflict.reason}")
+        totals: dict[bytes, set[int]] = {}
+        for entry in live:
+            if entry.total_buckets > 0:
+                totals.setdefault(entry.partition, set()).add(entry.total_buckets)
+        for numbers in totals.values():
+            if len(numbers) > 1:
+                yield Problem(root.label, f"a partition has {sorted(numbers)} buckets")
+
+    def _data(self, root: Root, entries: Sequence[ManifestEntry]) -> list[Problem]:
+        problems: list[Problem] = []
+        to_open: list[tuple[str, int]] = []
+        for entry in entries:
+            # Places outside the table are not ours to look at, and byte ranges of other files have no path.
+            if entry.file.external_path is not None or "$" in entry.file.name:
+                continue
+            for path, size_bytes in self._paths.of(entry):
+                if path in self._checked:
+                    continue
+                self._checked.add(path)
+                found = self._size_bytes(path)
+                if found is None:
+                    problems.append(Problem(root.label, f"{path} is missing"))
+                elif size_bytes not in (None, found):
+                    problems.append(Problem(root.label, f"{path} has {found} bytes, its manifest says {size_bytes}"))
+                elif self._footers and path.endswith(".parquet"):
+                    to_open.append((path, entry.file.row_count))
+        return problems + [item for item in in_threads(self._table, _footer, to_open) if item is not None]
+
+
+def _footer(table: TableHandle, task: tuple[str, int]) -> Problem | None:
+    path, expected = task
+    try:
+        with table.env.storage.open(path) as stream:
+            found = pq.read_metadata(stream).num_rows
+    except NotFoundError:
+        return Problem(path, "vanished while the table was checked")
+    except (pa.ArrowInvalid, OSError) as error:
+        return Problem(path, f"cannot be read as a Parquet file: {error}")
+    return None if found == expected else Problem(path, f"has {found} rows, its manifest says {expected}")
