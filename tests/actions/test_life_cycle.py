@@ -14,7 +14,7 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.paths import MAIN_BRANCH
 from tests.actions.history import History
 
-SEEDS = range(60)
+SEEDS = range(25)
 STEPS = 60
 BRANCHES = ("dev", "test")
 TAGS = "abcd"
