@@ -1,21 +1,30 @@
-"""Apache Paimon tables in Python: read, write, compact, tag, expire, roll back; no Paimon, Flink or Hadoop jar."""
+"""Apache Paimon tables in Python: read, write, compact, tag, expire, roll back; no Paimon, Flink or Hadoop jar.
 
-from paimon_engine.api import Catalog, Table, open_table
-from paimon_engine.env import EnvConfig
-from paimon_engine.errors import (
-    ConflictError,
-    CorruptTableError,
-    InvalidArgumentError,
-    NotFoundError,
-    OutcomeUnknownError,
-    PaimonError,
-    StorageError,
-    UnsupportedError,
-)
-from paimon_engine.executor import Executor, LocalExecutor
-from paimon_engine.progress import Progress
-from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.commit_message import CommitMessage
+Public names are imported when they are first used: a DAG file or `--help` should not wait for Arrow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from paimon_engine.api import Catalog, Table, open_table
+    from paimon_engine.env import EnvConfig
+    from paimon_engine.errors import (
+        ConflictError,
+        CorruptTableError,
+        InvalidArgumentError,
+        NotFoundError,
+        OutcomeUnknownError,
+        PaimonError,
+        StorageError,
+        UnsupportedError,
+    )
+    from paimon_engine.executor import Executor, LocalExecutor
+    from paimon_engine.progress import Progress
+    from paimon_engine.storage import MemoryStorage
+    from paimon_engine.table.commit_message import CommitMessage
 
 __all__ = [
     "Catalog",
@@ -36,3 +45,26 @@ __all__ = [
     "UnsupportedError",
     "open_table",
 ]
+
+_MODULES: Final = {
+    "api": ("Catalog", "Table", "open_table"),
+    "env": ("EnvConfig",),
+    "executor": ("Executor", "LocalExecutor"),
+    "progress": ("Progress",),
+    "storage": ("MemoryStorage",),
+    "table.commit_message": ("CommitMessage",),
+}
+_HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from its module."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

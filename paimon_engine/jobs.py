@@ -7,10 +7,13 @@ A job never holds a secret: it names the environment variables that hold them.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from datetime import date
+from decimal import Decimal
 from typing import Any, Final
 
 from paimon_engine.actions.compact import Compact, compact
@@ -84,7 +87,7 @@ class Job:
         """Versioned JSON text."""
         value = asdict(self)
         value["action"] = {"name": name_of(self.action), **value["action"]}
-        return json.dumps(value)
+        return json.dumps(value, default=_json_text)
 
     @classmethod
     def from_json(cls, text: str) -> Job:
@@ -186,6 +189,16 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
 """Everything that a job can do, by name."""
 
 
+def _json_text(value: object) -> str:
+    """Text of a date, time or decimal, such as a partition value to overwrite.
+
+    Raises: InvalidArgumentError.
+    """
+    if isinstance(value, date | Decimal):
+        return str(value)
+    raise InvalidArgumentError(f"a job cannot hold {value!r} of type {type(value).__name__}; it has no JSON form")
+
+
 def action_type(name: str) -> type:
     """Spec type of an action.
 
@@ -232,10 +245,12 @@ def _cores(master: str) -> int | None:
 
     Raises: InvalidArgumentError.
     """
-    inside = master.removeprefix("local").strip("[]")
-    if not master.startswith("local") or not (inside in ("", "*") or inside.isdigit()):
+    if master == "local":
+        return 1
+    match = re.fullmatch(r"local\[(\*|[1-9]\d*)\]", master)
+    if match is None:
         raise InvalidArgumentError(f"Spark address {master!r}; use local[*], local[N], or sc://host:port for Connect")
-    return 1 if inside == "" else None if inside == "*" else int(inside)
+    return None if match[1] == "*" else int(match[1])
 
 
 def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | None = None) -> JobResult:

@@ -104,6 +104,11 @@ class _Run:
     snapshot_id: int | None = None
     conflicts: int = 0
 
+    def skip(self, bucket: Bucket, reason: str) -> None:
+        """Notes why nothing happened to a bucket."""
+        self.tasks.pop(bucket, None)
+        self.skipped[bucket] = reason
+
 
 def compact(
     table: TableHandle,
@@ -144,6 +149,8 @@ def compact(
             raise ConflictError(
                 f"{table.paths.root}: others changed the same buckets in {ROUNDS_MAX} rounds; run it later"
             )
+        for bucket in only or ():
+            run.skip(bucket, f"others changed it in {ROUNDS_MAX} rounds")
     return _result(table, spec, run, time.monotonic() - begun)
 
 
@@ -163,7 +170,7 @@ def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None
         run.files[bucket] = files
         planned = plan_bucket(*bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full)
         if isinstance(planned, NothingToDo):
-            run.skipped[bucket] = planned.reason
+            run.skip(bucket, planned.reason)
         else:
             run.tasks[bucket] = planned
             tasks.append(planned)
@@ -191,8 +198,7 @@ def _rewrite(
     for task, outcome in failures:
         logger.warning("bucket %d was not compacted: %s", task.bucket, outcome.message)
         run.failed.append(f"bucket {task.bucket}: {outcome.message}")
-        run.skipped[task.partition, task.bucket] = f"failed: {outcome.message}"
-        run.tasks.pop((task.partition, task.bucket), None)
+        run.skip((task.partition, task.bucket), f"failed: {outcome.message}")
     return messages
 
 

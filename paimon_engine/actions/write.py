@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
-from paimon_engine.executor import Executor, values
+from paimon_engine.executor import Done, Executor, Failed, values
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.format.parquet import BATCH_ROWS
 from paimon_engine.meta.schema import TableSchema
@@ -123,7 +123,7 @@ def write_frame(
             run=_WriteGroup(state, kind_column),
             config=table.config,
         )
-        return [message for part in values(outcomes) for message in part]
+        return _all_messages(table, outcomes)
 
     return _write(table, produce, overwrite, name or CommitName())
 
@@ -145,7 +145,7 @@ def write(
         tasks = _plan(table, spec, state)
         listener = counting(on_progress, "write", len(tasks))
         outcomes = executor.map(write_files, tasks, config=table.config, on_done=listener)
-        return [message for part in values(outcomes) for message in part]
+        return _all_messages(table, outcomes)
 
     return _write(table, produce, spec.overwrite, name or CommitName())
 
@@ -153,7 +153,12 @@ def write(
 # ── writing and committing ──────────────────────────────────────────────────────────────────────
 
 
-def _write(table: TableHandle, produce: Any, overwrite: Mapping[str, Any] | None, name: CommitName) -> WriteResult:
+def _write(
+    table: TableHandle,
+    produce: Callable[[WriteState], list[CommitMessage]],
+    overwrite: Mapping[str, Any] | None,
+    name: CommitName,
+) -> WriteResult:
     begun = time.monotonic()
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
     checked_up_to = None
@@ -162,9 +167,9 @@ def _write(table: TableHandle, produce: Any, overwrite: Mapping[str, Any] | None
         if own.snapshot is not None:
             return WriteResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
-    state = write_state(table, replacing=overwrite is not None)
-    messages: list[CommitMessage] = produce(state)
-    scope = None if overwrite is None else _scope(table, overwrite, messages)
+    spec = None if overwrite is None else _overwrite_spec(table.schema, overwrite)
+    messages = produce(write_state(table, replacing=spec is not None))
+    scope = None if spec is None else _scope(table, spec, messages)
     if not messages and (scope is None or scope.partitions is not None):
         return WriteResult("noop", None, seconds=time.monotonic() - begun)
     user = name.user or str(uuid.uuid4())
@@ -180,6 +185,19 @@ def _write(table: TableHandle, produce: Any, overwrite: Mapping[str, Any] | None
         buckets=len({(message.partition, message.bucket) for message in messages}),
         seconds=time.monotonic() - begun,
     )
+
+
+def _all_messages(table: TableHandle, outcomes: Sequence[Done[list[CommitMessage]] | Failed]) -> list[CommitMessage]:
+    """Messages of all tasks, in their order.
+
+    Raises: the error of the first task that failed, once the files of the others are gone.
+    """
+    try:
+        return [message for part in values(outcomes) for message in part]
+    except Exception:
+        done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
+        delete_uncommitted(table, [message for part in done for message in part])
+        raise
 
 
 def _commit_or_clean(table: TableHandle, request: CommitRequest) -> Committed:
@@ -199,19 +217,25 @@ def _commit_or_clean(table: TableHandle, request: CommitRequest) -> Committed:
     return outcome
 
 
-def _scope(table: TableHandle, overwrite: Mapping[str, Any], messages: Sequence[CommitMessage]) -> OverwriteScope:
-    schema = table.schema
+def _overwrite_spec(schema: TableSchema, overwrite: Mapping[str, Any]) -> dict[str, Any]:
+    """The partition values to be replaced, as the format holds them.
+
+    Raises: InvalidArgumentError.
+    """
     unknown = [column for column in overwrite if column not in schema.partition_keys]
     if unknown:
         keys = ", ".join(schema.partition_keys) or "none"
         raise InvalidArgumentError(f"cannot overwrite by {', '.join(unknown)}: the partition columns are {keys}")
-    if schema.partition_keys and not overwrite and table.options.dynamic_partition_overwrite:
+    return {column: _internal(schema, column, value) for column, value in overwrite.items()}
+
+
+def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[CommitMessage]) -> OverwriteScope:
+    if table.schema.partition_keys and not spec and table.options.dynamic_partition_overwrite:
         return OverwriteScope(partitions=frozenset(message.partition for message in messages))
-    spec = {column: _internal(schema, column, value) for column, value in overwrite.items()}
-    scope = OverwriteScope(spec=spec)
+    scope = OverwriteScope(spec=dict(spec))
     if not all(scope.covers(table, message.partition) for message in messages):
         delete_uncommitted(table, messages)
-        raise InvalidArgumentError(f"some rows lie outside the partition to be overwritten, {dict(overwrite)}")
+        raise InvalidArgumentError(f"some rows lie outside the partition to be overwritten, {dict(spec)}")
     return scope
 
 

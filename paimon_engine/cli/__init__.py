@@ -63,5 +63,12 @@ def main() -> None:
     except (PaimonError, OSError) as error:
         if _engine_logger.isEnabledFor(logging.DEBUG):
             logging.getLogger(__name__).exception("failed")
-        complain(str(error).splitlines()[0] if str(error) else repr(error))
+        complain(_line(error))
         sys.exit(2 if isinstance(error, InvalidArgumentError) else 1)
+
+
+def _line(error: Exception) -> str:
+    """One line for people; a failed task's message goes on with its trace, which --verbose shows."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error).partition("\n")[0] or repr(error)

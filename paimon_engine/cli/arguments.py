@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -15,6 +16,16 @@ from paimon_engine.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from paimon_engine.api import Catalog, Table
     from paimon_engine.jobs import Action, Job
+
+
+class Output(StrEnum):
+    """What to make of rows; json is one object a line."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
 
 TableArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="TABLE", help="Directory of a table, or database.table together with --warehouse.")

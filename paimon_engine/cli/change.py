@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -24,7 +24,8 @@ from paimon_engine.cli.running import run_job, run_quick
 from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn
 from paimon_engine.errors import InvalidArgumentError
 
-FILES_SHOWN: Final = 20
+ROWS_SHOWN: Final = 20
+TAGS_SHOWN: Final = 4
 ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")]
 
 
@@ -79,12 +80,21 @@ def compact(
     if as_json:
         print_json(details)
         return
-    print_grid([_bucket_row(bucket) for bucket in details["buckets"]], empty="no data files to compact")
+    _print_buckets(details["buckets"])
     for reason in details["failed"]:
         warn(f"failed: {reason}")
     say(_compact_line(details))
     if details["failed"]:
         raise typer.Exit(1)
+
+
+def _print_buckets(buckets: Sequence[Mapping[str, Any]]) -> None:
+    """Those with work first."""
+    ordered = sorted(buckets, key=lambda bucket: bucket["skipped"] is not None)
+    rows = [_bucket_row(bucket) for bucket in ordered[:ROWS_SHOWN]]
+    print_grid(rows, empty="no data files to compact", flexible=("partition", "what"))
+    if len(ordered) > ROWS_SHOWN:
+        hint(f"and {count(len(ordered) - ROWS_SHOWN, 'more bucket')} (--json lists all)")
 
 
 def _compact_line(details: Mapping[str, Any]) -> str:
@@ -93,7 +103,7 @@ def _compact_line(details: Mapping[str, Any]) -> str:
         rewritten = size(sum(bucket["rewritten_bytes"] for bucket in planned))
         return f"dry run: would compact {count(len(planned), 'bucket')} and rewrite {rewritten}"
     if details["status"] != "committed":
-        return f"{details['status']}: {count(details['files_before'], 'file')}, {size(details['bytes_before'])}"
+        return f"nothing to compact: {count(details['files_before'], 'file')}, {size(details['bytes_before'])}"
     return (
         f"committed snapshot {details['snapshot_id']}: {details['files_before']:,} → "
         f"{count(details['files_after'], 'file')}, {size(details['bytes_before'])} → {size(details['bytes_after'])}, "
@@ -102,7 +112,8 @@ def _compact_line(details: Mapping[str, Any]) -> str:
 
 
 def _bucket_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
-    partition = {"partition": ", ".join(f"{name}={value}" for name, value in bucket["partition"].items())}
+    values = [f"{name}={'null' if value is None else value}" for name, value in bucket["partition"].items()]
+    partition = {"partition": ", ".join(values)}
     after = bucket["files_after"]
     return {
         **(partition if bucket["partition"] else {}),
@@ -173,23 +184,25 @@ def expire(
         print_json(details)
         return
     _print_deleted(details["deleted"])
-    for name, snapshot_id in details["kept_by_tags"].items():
-        hint(f"tag {name} keeps files of snapshot {snapshot_id}")
+    if kept := details["kept_by_tags"]:
+        names = list(kept)
+        some = ", ".join(names) if len(names) <= TAGS_SHOWN else f"{names[0]}, {names[1]} … {names[-1]}"
+        hint(f"files kept for {count(len(kept), 'tag')}: {some}")
     say(_expire_line(details))
     for reason in details["stopped"]:
         warn(f"left alone: {reason}")
 
 
-def _print_deleted(deleted: list[Mapping[str, Any]]) -> None:
+def _print_deleted(deleted: Sequence[Mapping[str, Any]]) -> None:
     if not deleted:
         return
     rows = [
         {"file": _short(item["path"]), "size": size(item["size_bytes"]), "why": item["why"]}
-        for item in deleted[:FILES_SHOWN]
+        for item in deleted[:ROWS_SHOWN]
     ]
-    print_grid(rows, empty="")
-    if len(deleted) > FILES_SHOWN:
-        hint(f"and {count(len(deleted) - FILES_SHOWN, 'more file')} (--json lists all)")
+    print_grid(rows, empty="", flexible=("file", "why"))
+    if len(deleted) > ROWS_SHOWN:
+        hint(f"and {count(len(deleted) - ROWS_SHOWN, 'more file')} (--json lists all)")
 
 
 def _expire_line(details: Mapping[str, Any]) -> str:

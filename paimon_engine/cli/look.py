@@ -10,6 +10,7 @@ import typer
 
 from paimon_engine.cli.arguments import (
     JsonOption,
+    Output,
     StorageOption,
     TableArgument,
     WarehouseOption,
@@ -57,17 +58,15 @@ def read(
         int | None, typer.Option("--limit", "-n", metavar="N", min=0, help=f"So many rows; on screen {SCREEN_ROWS}.")
     ] = None,
     output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FORMAT", help="table, json (one object a line), csv or parquet; else by --to."
-        ),
+        Output | None,
+        typer.Option("--output", "-o", help="On screen, or as text; json is one object a line. Else by --to."),
     ] = None,
     to: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file; needed for parquet.")] = None,
 ) -> None:
     """Read rows, merged: of now, or as of a snapshot, tag or time."""
-    from paimon_engine.cli.rows_out import Output, store_rows
+    from paimon_engine.cli.rows_out import store_rows
 
-    form = Output(_output_name(output, to))
+    form = _output(output, to)
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
     at = None if timestamp is None else epoch_ms(timestamp)
     reader = open_named(table, warehouse, storage).to_batches(chosen, where, snapshot, tag, at)
@@ -79,24 +78,22 @@ def read(
         hint(f"{count(rows, 'row')} in {to}")
 
 
-def _output_name(output: str | None, to: Path | None) -> str:
+def _output(asked: Output | None, to: Path | None) -> Output:
     """Format of the rows: as asked, else by the file's ending.
 
     Raises: InvalidArgumentError.
     """
-    formats = ("table", "json", "csv", "parquet")
-    if output is not None and output not in formats:
-        raise InvalidArgumentError(f"--output {output!r}; use {', '.join(formats)}")
     if to is None:
-        if output == "parquet":
+        if asked is Output.PARQUET:
             raise InvalidArgumentError("parquet needs a file to go to: add --to FILE")
-        return output or "table"
-    if output == "table":
+        return asked or Output.TABLE
+    if asked is Output.TABLE:
         raise InvalidArgumentError("--to needs --output json, csv or parquet")
-    ending = {".jsonl": "json", ".ndjson": "json"}.get(to.suffix, to.suffix.removeprefix("."))
-    if output is None and ending not in formats[1:]:
+    endings = {".jsonl": Output.JSON, ".json": Output.JSON, ".csv": Output.CSV, ".parquet": Output.PARQUET}
+    form = asked or endings.get(to.suffix)
+    if form is None:
         raise InvalidArgumentError(f"cannot tell the format of {to.name}; add --output json, csv or parquet")
-    return output or ending
+    return form
 
 
 def _show_rows(reader: pa.RecordBatchReader, limit: int) -> None:
@@ -148,7 +145,7 @@ def tables(
         }
         for row in rows
     ]
-    print_grid(shown, empty=f"no tables in {place}")
+    print_grid(shown, empty=f"no tables in {place}", flexible=("primary key", "partitioned by", "snapshot"))
 
 
 def snapshots(
@@ -203,7 +200,7 @@ def _print(found: pa.Table, names: Mapping[str, str], *, as_json: bool, empty: s
     for row in rows:
         if "size" in row:
             row["size"] = size(row["size"])
-    print_grid(rows, empty=empty)
+    print_grid(rows, empty=empty, flexible=("user", "partition", "min key", "max key"))
 
 
 def _tells(values: list[Any]) -> bool:

@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,16 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
+from paimon_engine.cli.arguments import Output
 from paimon_engine.cli.terminal import as_json, row_counter
-
-
-class Output(StrEnum):
-    """What to make of rows."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    PARQUET = "parquet"
 
 
 def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -73,7 +64,8 @@ def _store(reader: pa.RecordBatchReader, limit: int | None, output: Output, sink
 def _writer(schema: pa.Schema, output: Output, sink: BinaryIO, stack: ExitStack) -> Callable[[pa.RecordBatch], object]:
     if output is Output.PARQUET:
         parquet = stack.enter_context(pq.ParquetWriter(sink, schema, compression="zstd"))
-        return lambda batch: parquet.write_batch(batch)
+        write: Callable[[pa.RecordBatch], object] = parquet.write_batch
+        return write
     if output is Output.JSON:
         return lambda batch: sink.write(_json_lines(batch))
     flat = pa.schema([field.with_type(pa.string()) if _no_csv_form(field.type) else field for field in schema])
@@ -87,7 +79,8 @@ def _json_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def _no_csv_form(data_type: pa.DataType) -> bool:
-    return pa.types.is_nested(data_type) or pa.types.is_binary(data_type) or pa.types.is_fixed_size_binary(data_type)
+    tests = (pa.types.is_nested, pa.types.is_binary, pa.types.is_fixed_size_binary)
+    return any(is_type(data_type) for is_type in tests)
 
 
 def _flatten(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

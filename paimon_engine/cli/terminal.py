@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -26,7 +26,10 @@ _PIPE_WIDTH: Final = 10_000
 """Columns of what is no terminal: programs want lines whole."""
 
 _CELL_WIDTH_MAX: Final = 40
-_CELL_WIDTH_MIN: Final = 6
+"""Of a long text in a table that does not fit anyway."""
+
+_SIZES: Final = frozenset({"files", "size", "memory"})
+"""Titles of columns that hold numbers with a unit or an arrow."""
 
 err = Console(stderr=True)
 
@@ -77,14 +80,15 @@ def as_json(value: Any) -> str:
 # ── grids ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def print_grid(rows: Sequence[Mapping[str, Any]], *, empty: str) -> None:
-    """Rows with the keys of the first as header; long texts are cut where the terminal is too narrow."""
+def print_grid(rows: Sequence[Mapping[str, Any]], *, empty: str, flexible: Collection[str] = ()) -> None:
+    """Rows with the keys of the first as header; where the terminal is narrow, `flexible` columns wrap or are cut."""
     if not rows:
         hint(empty)
         return
     grid = _grid()
     for name in rows[0]:
-        grid.add_column(name, justify=_side([row[name] for row in rows]), no_wrap=True, overflow="ellipsis")
+        side = "right" if name in _SIZES else _side([row[name] for row in rows])
+        grid.add_column(name, justify=side, no_wrap=name not in flexible, overflow="ellipsis")
     for row in rows:
         grid.add_row(*(Text(_cell(value)) for value in row.values()))
     _out().print(grid)
@@ -117,14 +121,14 @@ def _fitting(widths: Mapping[str, int], width: int) -> list[str]:
     chosen: list[str] = []
     left = width
     for name, wanted in widths.items():
-        left -= min(wanted, max(_CELL_WIDTH_MAX, _CELL_WIDTH_MIN)) + 2
+        left -= min(wanted, _CELL_WIDTH_MAX) + 2
         if chosen and left < -2:
             break
         chosen.append(name)
     return chosen
 
 
-def _side(values: Sequence[Any]) -> Any:
+def _side(values: Sequence[Any]) -> Literal["left", "right"]:
     numbers = [value for value in values if value is not None]
     return "right" if numbers and all(isinstance(value, int | float) for value in numbers) else "left"
 
