@@ -1,0 +1,209 @@
+"""The hook: from an Airflow connection, or from a plain warehouse address, to tables.
+
+Secrets never become part of a job: `storage_ref` names environment variables, and `secrets` gives their values to
+whoever starts the process that needs them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from airflow.sdk import BaseHook
+from airflow.sdk.log import mask_secret
+
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, PaimonError, Table, open_table
+from paimon_engine.jobs import StorageRef, TableRef
+
+_S3_SCHEMES: Final = ("s3://", "s3a://")
+_S3_FIELDS: Final[Mapping[str, str]] = {
+    "endpoint": "s3.endpoint",
+    "region": "s3.region",
+}
+_SECRET_NAME: Final = re.compile(r"secret|passw|token|credential|signature|access.?key|account.?key|^key$|sas", re.I)
+
+
+class PaimonHook(BaseHook):
+    """A warehouse.
+
+    It is that of the connection, or `warehouse` itself without any connection; given both, the connection supplies
+    credentials only. `storage_options` are added to the connection's, and win over them.
+    """
+
+    conn_name_attr = "paimon_conn_id"
+    default_conn_name = "paimon_default"
+    conn_type = "paimon"
+    hook_name = "Apache Paimon"
+
+    def __init__(
+        self,
+        paimon_conn_id: str | None = None,
+        warehouse: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.paimon_conn_id = paimon_conn_id or None
+        self._warehouse = warehouse or None
+        self._given_options = _texts(storage_options or {})
+
+    # ── connection ──────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def _connection(self) -> Any | None:
+        if self.paimon_conn_id is None and self._warehouse is not None:
+            return None
+        return self.get_connection(self.paimon_conn_id or self.default_conn_name)
+
+    async def load_connection(self) -> None:
+        """Fetches the connection without blocking the event loop; for triggers, before anything else is called."""
+        if self.paimon_conn_id is not None or self._warehouse is None:
+            connection = await self.aget_connection(self.paimon_conn_id or self.default_conn_name)
+            self.__dict__["_connection"] = connection
+
+    @property
+    def warehouse(self) -> str:
+        """Address of the warehouse.
+
+        Raises: InvalidArgumentError if the connection has none.
+        """
+        if self._warehouse is not None:
+            return self._warehouse
+        address: str | None = self._connection.host if self._connection is not None else None
+        if not address:
+            conn_id = self.paimon_conn_id or self.default_conn_name
+            raise InvalidArgumentError(
+                f"The connection {conn_id} names no warehouse: put its address into the field Warehouse (host), "
+                "or give warehouse= beside the connection"
+            )
+        return address
+
+    @cached_property
+    def storage_options(self) -> dict[str, str]:
+        """All options of the store, with secrets in clear."""
+        return {**self._connection_options, **self._given_options}
+
+    @cached_property
+    def _connection_options(self) -> dict[str, str]:
+        connection = self._connection
+        if connection is None:
+            return {}
+        extra = connection.extra_dejson
+        options = {}
+        if self._is_s3:
+            pairs = {
+                "s3.access-key": connection.login,
+                "s3.secret-key": connection.password,
+                "s3.session-token": extra.get("token"),
+                **{option: extra.get(field) for field, option in _S3_FIELDS.items()},
+            }
+            options = {option: str(value) for option, value in pairs.items() if value}
+        return {**options, **_texts(_object(extra.get("storage_options")))}
+
+    @property
+    def _is_s3(self) -> bool:
+        address = self._warehouse or (self._connection.host if self._connection is not None else None)
+        # A connection without a warehouse is used for tables that are named by their path.
+        return address is None or address.startswith(_S3_SCHEMES)
+
+    # ── jobs ────────────────────────────────────────────────────────────────────────────────────
+
+    def table_ref(self, table: str) -> TableRef:
+        """A table for a job: `database.table` of the warehouse, or the path of a table's directory."""
+        if "/" in table:
+            return TableRef(path=table)
+        return TableRef(warehouse=self.warehouse, name=table)
+
+    def storage_ref(self) -> StorageRef:
+        """The store for a job: plain options, and the names of environment variables for all that may be secret."""
+        plain = {name: value for name, value in self.storage_options.items() if not self._is_secret(name, value)}
+        return StorageRef(plain, {name: self._variable(name) for name in self.storage_options if name not in plain})
+
+    def secrets(self) -> dict[str, str]:
+        """Environment variables, with their values, that a process needs to run a job with `storage_ref`."""
+        values = {variable: self.storage_options[name] for name, variable in self.storage_ref().secrets.items()}
+        for value in values.values():
+            mask_secret(value)
+        return values
+
+    def _is_secret(self, name: str, value: str) -> bool:
+        if _SECRET_NAME.search(name) or (value[:1] in ("{", "[") and _SECRET_NAME.search(value)):
+            return True
+        # What else somebody put into a connection's free form, they may have put there to keep it from view.
+        return name not in self._given_options and name not in _S3_FIELDS.values()
+
+    def _variable(self, option: str) -> str:
+        name = f"PAIMON_{self.paimon_conn_id or ''}_{option}"
+        return re.sub(r"[^A-Z0-9]+", "_", name.upper())
+
+    def has_given_secrets(self) -> bool:
+        """Whether the options given beside the connection hold a secret."""
+        return any(self._is_secret(name, value) for name, value in self._given_options.items())
+
+    # ── looking ─────────────────────────────────────────────────────────────────────────────────
+
+    def get_conn(self) -> Catalog:
+        """The catalog; the name that Airflow's hooks use."""
+        return self.catalog()
+
+    def catalog(self) -> Catalog:
+        """The warehouse as a catalog, whose work runs in threads of this process."""
+        return Catalog(self.warehouse, storage_options=self.storage_options)
+
+    def table(self, table: str) -> Table:
+        """The table `database.table`, or the one in a directory. Raises: NotFoundError."""
+        if "/" in table:
+            return open_table(table, storage_options=self.storage_options)
+        return self.catalog().table(table)
+
+    def latest_snapshot(self, table: str) -> dict[str, Any] | None:
+        """The newest snapshot, with the columns of the system table `$snapshots`; None before the first commit."""
+        snapshots = self.table(table).snapshots()
+        if not snapshots.num_rows:
+            return None
+        row: dict[str, Any] = snapshots.slice(snapshots.num_rows - 1).to_pylist()[0]
+        return row
+
+    def tags(self, table: str) -> dict[str, int]:
+        """Tags and the snapshots that they name."""
+        tags = self.table(table).tags().select(["tag_name", "snapshot_id"]).to_pylist()
+        return {row["tag_name"]: row["snapshot_id"] for row in tags}
+
+    def snapshot_of_tag(self, table: str, tag: str) -> int | None:
+        """The snapshot that a tag names; None if there is no such tag, or no such table yet."""
+        try:
+            return self.tags(table).get(tag)
+        except NotFoundError:
+            return None
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the warehouse can be listed; for the button in Airflow's connection form."""
+        try:
+            databases = self.catalog().list_databases()
+        except (PaimonError, OSError) as error:
+            return False, str(error)
+        names = ", ".join(databases[:5]) + (", …" if len(databases) > 5 else "")
+        return True, f"{self.warehouse}: databases {names}" if databases else f"{self.warehouse}: no database yet"
+
+
+def _texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as texts, nested values as JSON, the form that the engine takes."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()}
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """The connection form gives an object, an address (URI) its text.
+
+    Raises: InvalidArgumentError.
+    """
+    if not value:
+        return {}
+    try:
+        value = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        value = None
+    if not isinstance(value, Mapping):
+        raise InvalidArgumentError('storage_options of the connection must be a JSON object such as {"anon": true}')
+    return value

@@ -1,0 +1,277 @@
+"""Where a job runs: launchers take a job and give its result.
+
+    in_process      threads of the task's own process; no Spark, no Java: for work on metadata
+    subprocess      a process of its own with an embedded Spark: the default for writes and compaction
+    spark_connect   the same process, whose tasks run on a Spark Connect server
+
+A process of its own survives nothing: it ends with the task however the task ends, see `Subprocess`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from paimon_engine import InvalidArgumentError, NotFoundError, PaimonError, Progress, UnsupportedError
+from paimon_engine.jobs import ACTIONS, Job, JobResult, name_of, run
+
+Where = Literal["auto", "in_process", "subprocess", "spark_connect"]
+PLACES: Final = ("auto", "in_process", "subprocess", "spark_connect")
+
+EMBEDDED: Final = "local[*]"
+GRACE_S: Final = 20.0
+"""Time for a process to delete the files that it has not committed, before it is killed."""
+
+_POLL_S: Final = 0.5
+_TAIL_LINES: Final = 20
+_PROGRESS: Final = "@paimon "
+_ERROR: Final = "error: "
+_CALLED_WRONGLY: Final = 2
+_HOPELESS: Final = (InvalidArgumentError, NotFoundError, UnsupportedError)
+"""A second attempt meets the same error, so it is not worth one."""
+
+logger = logging.getLogger(__name__)
+
+
+class Launcher(Protocol):
+    """Runs jobs. `secrets` are the environment variables that the job's `StorageRef` names."""
+
+    def launch(self, job: Job, secrets: Mapping[str, str]) -> JobResult:
+        """Carries out the job.
+
+        Raises: AirflowFailException if trying again is useless; AirflowException for all other failures.
+        """
+
+    def kill(self) -> None:
+        """Stops the running job, if any; called from a signal handler in the midst of `launch`."""
+
+
+def choose_launcher(action: str, where: str = "auto", spark_conn_id: str | None = None) -> Launcher:
+    """The launcher of that name.
+
+    `auto` takes the task's process for work on metadata; for work on rows the Spark of the connection, or an
+    embedded one if there is no connection.
+    Raises: AirflowFailException if the choice does not fit; AirflowException for connections of other types.
+    """
+    if where not in PLACES:
+        raise AirflowFailException(f"launcher={where!r}; choose one of {', '.join(PLACES)}")
+    if where == "auto":
+        if not ACTIONS[action].on_tasks:
+            where = "in_process"
+        else:
+            where = "spark_connect" if spark_conn_id else "subprocess"
+    if where == "in_process":
+        return InProcess()
+    if where == "subprocess":
+        return Subprocess(EMBEDDED)
+    if not spark_conn_id:
+        raise AirflowFailException("launcher='spark_connect' needs spark_conn_id, a connection of type spark_connect")
+    return _spark_connect(spark_conn_id)
+
+
+def _spark_connect(conn_id: str) -> Subprocess:
+    """A launcher for a Spark Connect server; its token goes by environment, because arguments are seen by all."""
+    connection = BaseHook.get_connection(conn_id)
+    if connection.conn_type != "spark_connect":
+        raise AirflowException(
+            f"The connection {conn_id} is of type {connection.conn_type}; only spark_connect is supported yet. "
+            "Start a Spark Connect server on that cluster, or leave spark_conn_id away to run an embedded Spark"
+        )
+    if not connection.host:
+        raise AirflowFailException(f"The connection {conn_id} names no host")
+    host = connection.host.removeprefix("sc://").rstrip("/")
+    parameters = [f"user_id={connection.login}"] if connection.login else []
+    if str(connection.extra_dejson.get("use_ssl", "")).lower() == "true":
+        parameters.append("use_ssl=true")
+    url = f"sc://{host}:{connection.port or 15002}/" + "".join(f";{item}" for item in parameters)
+    token = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": connection.password} if connection.password else {}
+    return Subprocess(url, environment=token)
+
+
+class InProcess:
+    """Runs jobs in threads of this process."""
+
+    def launch(self, job: Job, secrets: Mapping[str, str]) -> JobResult:
+        """Carries out the job."""
+        with _environment(secrets):
+            try:
+                return run(job, on_progress=_log_progress)
+            except _HOPELESS as error:
+                raise AirflowFailException(str(error)) from error
+            except PaimonError as error:
+                raise AirflowException(str(error)) from error
+
+    def kill(self) -> None:
+        """Nothing: the job ends with this process."""
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@dataclass
+class Subprocess:
+    """Runs jobs in a process with a Spark session: an embedded one, or one on the server `spark`.
+
+    1. It ends with us. It reads its standard input, which we hold open and never write; when we die, even by
+       SIGKILL, it sees the end of it and stops itself with its JVM.
+    2. It keeps nothing of ours open: Airflow waits for everybody who holds a task's output, so a process that
+       inherited it would hide the death of the task.
+    3. It deletes what it has not committed when it is told to stop, for which `kill` leaves it some time.
+    """
+
+    spark: str
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+
+    def launch(self, job: Job, secrets: Mapping[str, str]) -> JobResult:
+        """Carries out the job."""
+        with tempfile.TemporaryDirectory(prefix="paimon-job-") as directory:
+            job_file, result_file = Path(directory, "job.json"), Path(directory, "result.json")
+            job_file.write_text(job.to_json(), encoding="utf-8")
+            process = self._start(job_file, result_file, {**self.environment, **secrets})
+            logger.info("Running %s in process %s with Spark %s", name_of(job.action), process.pid, self.spark)
+            try:
+                tail = _follow(process)
+            finally:
+                self.kill()
+                _close(process)
+            if process.returncode == 0:
+                return JobResult.from_json(result_file.read_text(encoding="utf-8"))
+            raise _failure(process.returncode, tail)
+
+    def _start(self, job: Path, result: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "paimon_engine", "run", "--job", str(job), "--result", str(result)]
+        command += ["--spark", self.spark, "--guard", "--progress", "json"]
+        # An error is one line only if the terminal, as rich sees it, is wide enough.
+        own = {"PYTHONUNBUFFERED": "1", "COLUMNS": "100000"}
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **own, **environment},
+            start_new_session=True,
+        )
+        return self._process
+
+    def kill(self) -> None:
+        """Ends the process and its group: asks first, waits, then kills."""
+        process = self._process
+        if process is None:
+            return
+        self._process = None
+        if not _has_ended(process):
+            logger.warning("Stopping process %s", process.pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+            deadline = time.monotonic() + GRACE_S
+            while not _has_ended(process) and time.monotonic() < deadline:
+                time.sleep(0.1)
+        # What the process started, such as its JVM, is in its group.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process has ended, without reaping it.
+
+    `Popen.poll` takes a lock that the code below a signal handler may hold; and a process that is not reaped keeps
+    its group's number from being given to others.
+    """
+    if process.returncode is not None:
+        return True
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def _follow(process: subprocess.Popen[bytes]) -> list[str]:
+    """Logs what the process says until it ends; gives the last lines.
+
+    Does not wait for the end of the pipe: the JVM holds it too, and may be the one who hangs.
+    """
+    assert process.stdout is not None
+    descriptor = process.stdout.fileno()
+    tail: list[str] = []
+    rest = b""
+    while True:
+        ended = _has_ended(process)
+        ready, _, _ = select.select([descriptor], [], [], 0 if ended else _POLL_S)
+        chunk = os.read(descriptor, 1 << 16) if ready else b""
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            _tell(line.decode(errors="replace").rstrip(), tail)
+        if ended and not chunk:
+            _tell(rest.decode(errors="replace").rstrip(), tail)
+            return tail
+        if ready and not chunk:
+            # The pipe is closed but the process still ends.
+            time.sleep(_POLL_S)
+
+
+def _tell(line: str, tail: list[str]) -> None:
+    """Logs one line; progress as a sentence."""
+    if not line:
+        return
+    if line.startswith(_PROGRESS):
+        try:
+            value = json.loads(line.removeprefix(_PROGRESS))
+            _log_progress(Progress(value["stage"], value["done"], value["total"]))
+            return
+        except (ValueError, KeyError, TypeError):
+            pass
+    logger.info("%s", line)
+    tail.append(line)
+    del tail[:-_TAIL_LINES]
+
+
+def _log_progress(progress: Progress) -> None:
+    logger.info("%s: %s of %s", progress.stage, progress.done, progress.total)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Reaps the process and closes its pipes."""
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _failure(code: int, tail: list[str]) -> AirflowException:
+    """The exception for a process that failed, with what it said last."""
+    said = next((line.removeprefix(_ERROR) for line in reversed(tail) if line.startswith(_ERROR)), None)
+    if code == _CALLED_WRONGLY:
+        return AirflowFailException(said or "\n".join(tail))
+    if said is not None:
+        return AirflowException(said)
+    ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+    hint = "; the machine may have run out of memory" if code == -signal.SIGKILL else ""
+    return AirflowException("\n".join([f"The engine's process {ended}{hint}", *tail]))

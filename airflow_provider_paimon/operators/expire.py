@@ -1,0 +1,55 @@
+"""Expiring snapshots, as an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow_provider_paimon.operators.job import PaimonJobOperator
+from airflow_provider_paimon.rendered import flag, moment_ms, number
+
+
+class PaimonExpireSnapshotsOperator(PaimonJobOperator):
+    """Deletes old snapshots, and the files that nothing else reaches: tags, branches and consumers keep theirs.
+
+    What is not given comes from the table's options.
+
+    Args:
+        retain_max: keep at most this many snapshots.
+        retain_min: keep at least this many.
+        older_than: expire only what is older: a datetime, an ISO time, an age (timedelta, or a text such as `7 d`).
+        dry_run: say what would be deleted, and delete nothing.
+    """
+
+    template_fields: Sequence[str] = (
+        *PaimonJobOperator.template_fields,
+        "retain_max",
+        "retain_min",
+        "older_than",
+        "dry_run",
+    )
+
+    def __init__(
+        self,
+        *,
+        retain_max: int | str | None = None,
+        retain_min: int | str | None = None,
+        older_than: datetime | timedelta | int | str | None = None,
+        dry_run: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(action="expire_snapshots", **kwargs)
+        self.retain_max = retain_max
+        self.retain_min = retain_min
+        self.older_than = older_than
+        self.dry_run = dry_run
+
+    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
+        """Fields of the action."""
+        return {
+            "retain_max": number("retain_max", self.retain_max),
+            "retain_min": number("retain_min", self.retain_min),
+            "older_than_ms": moment_ms("older_than", self.older_than),
+            "dry_run": flag("dry_run", self.dry_run),
+        }

@@ -1,0 +1,158 @@
+"""The operator that runs any action on a table; the others only name the action's arguments."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.launchers import Launcher, choose_launcher
+from paimon_engine import InvalidArgumentError
+from paimon_engine.jobs import CreateTable, Job, JobResult, action_type
+
+_NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "airflow-provider-paimon")
+_XCOM_ITEMS_MAX: Final = 100
+
+
+def commit_user_of(context: Mapping[str, Any]) -> str:
+    """The name under which a task commits: the same in every attempt, so that a repeated one commits once."""
+    instance = context["ti"]
+    parts = [instance.dag_id, instance.task_id, instance.run_id, getattr(instance, "map_index", -1)]
+    return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
+
+
+class PaimonJobOperator(BaseOperator):
+    """Runs an action of the engine on a table and returns what it did, as plain JSON values.
+
+    A retry, or clearing the task, finds what an earlier attempt in the same DAG run committed, and then returns
+    the status `already_done` without doing it again.
+
+    Args:
+        table: `database.table`, or the path of a table's directory.
+        action: name of the action, as in `paimon_engine.jobs.ACTIONS`.
+        arguments: fields of the action's spec.
+        paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
+        warehouse: address of the warehouse, instead of the connection's.
+        storage_options: options of the file system, over those of the connection.
+        table_options: Paimon options for this run, over those stored with the table.
+        spark_conn_id: connection of type `spark_connect`; without it, Spark is embedded.
+        launcher: where to run: `auto`, `in_process`, `subprocess` or `spark_connect`.
+    """
+
+    template_fields: Sequence[str] = (
+        "table",
+        "action",
+        "arguments",
+        "paimon_conn_id",
+        "warehouse",
+        "storage_options",
+        "table_options",
+        "spark_conn_id",
+        "launcher",
+    )
+    template_fields_renderers: Mapping[str, str] = {"arguments": "json", "table_options": "json"}
+    ui_color = "#d6ecff"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        action: str = "",
+        arguments: Mapping[str, Any] | None = None,
+        paimon_conn_id: str | None = None,
+        warehouse: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        table_options: Mapping[str, str] | None = None,
+        spark_conn_id: str | None = None,
+        launcher: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.action = action
+        self.arguments = arguments
+        self.paimon_conn_id = paimon_conn_id
+        self.warehouse = warehouse
+        self.storage_options = storage_options
+        self.table_options = table_options
+        self.spark_conn_id = spark_conn_id
+        self.launcher = launcher
+        self._running: Launcher | None = None
+
+    # ── for subclasses ──────────────────────────────────────────────────────────────────────────
+
+    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
+        """Fields of the action's spec, after templates were rendered.
+
+        Raises: InvalidArgumentError.
+        """
+        return self.arguments or {}
+
+    def create_table(self) -> CreateTable | None:
+        """How to create the table if it is not there; only writes do."""
+        return None
+
+    # ── Airflow ─────────────────────────────────────────────────────────────────────────────────
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Runs the job."""
+        hook = PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
+        try:
+            job = self.job(hook, context)
+            secrets = hook.secrets()
+        except (InvalidArgumentError, TypeError) as error:
+            raise AirflowFailException(f"{self.task_id}: {error}") from error
+        self._running = choose_launcher(self.action, self.launcher, self.spark_conn_id)
+        result = self._running.launch(job, secrets)
+        self.log.info("%s %s: %s, snapshot %s", result.action, result.table, result.status, result.snapshot_id)
+        self._describe_outlets(context, result)
+        return xcom_of(result)
+
+    def on_kill(self) -> None:
+        """Stops the job."""
+        if self._running is not None:
+            self._running.kill()
+
+    def job(self, hook: PaimonHook, context: Mapping[str, Any]) -> Job:
+        """The job of this task; holds no secret.
+
+        Raises: InvalidArgumentError, TypeError.
+        """
+        return Job(
+            table=hook.table_ref(self.table),
+            action=action_type(self.action)(**self.action_arguments(context)),
+            commit_user=commit_user_of(context),
+            storage=hook.storage_ref(),
+            table_options={name: str(value) for name, value in (self.table_options or {}).items()},
+            create=self.create_table(),
+        )
+
+    def _describe_outlets(self, context: Mapping[str, Any], result: JobResult) -> None:
+        """Tells consumers of the assets which snapshot and tag to read."""
+        events = context.get("outlet_events")
+        if events is None:
+            return
+        extra = {"table": result.table, "action": result.action, "status": result.status}
+        extra |= {"snapshot_id": result.snapshot_id, "tag": result.details.get("tag")}
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                events[outlet].extra.update({name: value for name, value in extra.items() if value is not None})
+
+
+def xcom_of(result: JobResult) -> dict[str, Any]:
+    """The result for XCom, which lives in Airflow's database: long lists are cut, `omitted` says by how much."""
+    value: dict[str, Any] = json.loads(result.to_json())
+    details = value["details"]
+    omitted = {}
+    for name, items in list(details.items()):
+        if isinstance(items, list) and len(items) > _XCOM_ITEMS_MAX:
+            details[name] = items[:_XCOM_ITEMS_MAX]
+            omitted[name] = len(items) - _XCOM_ITEMS_MAX
+    if omitted:
+        details["omitted"] = omitted
+    return value
