@@ -45,14 +45,15 @@ class History:
     options: Mapping[str, str] = field(default_factory=dict)
     storage: Storage = field(default_factory=MemoryStorage)
     now_ms: int = 0
+    root: str = ROOT
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count()
         options = {"bucket": "1", "manifest.merge-min-count": "3", **self.options}
         schema = new_schema(KEY, primary_keys=["k"], partition_keys=[], options=options, comment=None, time_ms=0)
-        self.storage.overwrite(TablePaths(ROOT).schema(0), schema_to_json(schema).encode())
+        self.storage.overwrite(TablePaths(self.root).schema(0), schema_to_json(schema).encode())
         env = Env(self.storage, clock=lambda: self.now_ms, new_id=lambda: f"id{next(self._numbers)}")
-        self.handle: TableHandle = load_table(ROOT, EnvConfig(ROOT), env=env)
+        self.handle: TableHandle = load_table(self.root, EnvConfig(self.root), env=env)
         self.executor = LocalExecutor(2, env=env)
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
@@ -104,7 +105,7 @@ class History:
 
     def branch(self, name: str, tag: str) -> History:
         """A branch made from a tag of main, as Java makes it."""
-        main, paths = self.handle.paths, TablePaths(ROOT, name)
+        main, paths = self.handle.paths, TablePaths(self.root, name)
         snapshot = parse_snapshot(self.storage.read(main.tag(tag)), tag)
         self.storage.overwrite(paths.tag(tag), self.storage.read(main.tag(tag)))
         self.storage.overwrite(paths.snapshot(snapshot.id), self.storage.read(main.tag(tag)))
@@ -139,7 +140,7 @@ class History:
 
     def stored(self) -> set[str]:
         """Data and metadata files in the store."""
-        walked = (info.path for info in self.storage.walk(ROOT))
+        walked = (info.path for info in self.storage.walk(self.root))
         return {path for path in walked if "/bucket-" in path or "/manifest/" in path}
 
     def names(self) -> set[str]:
@@ -149,7 +150,7 @@ class History:
     def reachable(self) -> set[str]:
         """Data and metadata files that some snapshot or tag of some branch needs."""
         needed: set[str] = set()
-        for info in self.storage.walk(ROOT):
+        for info in self.storage.walk(self.root):
             if _VERSION_FILE.fullmatch(info.path):
                 needed |= self._needed(parse_snapshot(self.storage.read(info.path), info.path))
         return needed

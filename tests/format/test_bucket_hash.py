@@ -137,7 +137,7 @@ def test_rows_of_several_chunks(text: str) -> None:
 
 
 def _example(text: str) -> Any:
-    head = text.split("(")[0]
+    head = text.split("(", maxsplit=1)[0]
     special = {"BOOLEAN": True, "FLOAT": -0.5, "DOUBLE": 2.5, "STRING": "a longer text", "BYTES": b"\xff" * 9}
     if head in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return -77_000_000_000

@@ -53,7 +53,8 @@ def start(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def acknowledged(process: subprocess.Popen[str]) -> list[int]:
-    out, err = process.communicate(timeout=120)
+    with process:
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err[-2000:]
     return list(json.loads(out))
 

@@ -1,0 +1,347 @@
+"""Expiry: which snapshots go, which files go with them, and what happens when others act or things break."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paimon_engine.actions.expire_snapshots import Choice, ExpireSnapshots, Retention, choose_expired, expire_snapshots
+from paimon_engine.actions.tags import DeleteTag, delete_tag
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, StorageError, UnsupportedError
+from paimon_engine.executor import LocalExecutor
+from paimon_engine.storage import storage_for
+from paimon_engine.table.check import check_table
+from paimon_engine.table.handle import load_table
+from paimon_engine.table.snapshots import read_snapshot, snapshot_ids, tag_names
+from tests.actions.history import HOUR_MS, ROOT, History
+from tests.actions.storage_events import EventStorage
+from tests.support.corpus import Case, corpus_cases
+
+# Snapshot n is committed at hour n. `older` is an hour; a dash leaves a limit out.
+CHOICES = """
+name                                  ids           max min older limit consumers  expired
+no snapshots                          -             -   1   99    50    -          -
+one snapshot stays                    1             -   1   99    50    -          -
+old ones go, the latest stays         1,2,3         -   1   99    50    -          1,2
+young ones stay                       1,2,3         -   1   0     50    -          -
+a snapshot is as old as its successor 1,2,3,4,5     -   1   3     50    -          1
+replaced exactly then stays           1,2,3,4,5     -   1   4     50    -          1,2
+the least number stays                1,2,3,4,5     -   3   99    50    -          1,2
+more than the most go, however young  1,2,3,4,5     2   1   0     50    -          1,2,3
+between most and least by age         1,2,3,4,5     4   2   3     50    -          1
+between most and least by age 2       1,2,3,4,5     4   2   4     50    -          1,2
+a consumer keeps what it will read    1,2,3,4,5     1   1   99    50    3          1,2
+the slowest consumer counts           1,2,3,4,5     1   1   99    50    4,2        1
+a consumer far behind keeps all       4,5,6         1   1   99    50    2          -
+a consumer ahead keeps nothing        1,2,3         1   1   99    50    9          1,2
+one run has a limit                   1,2,3,4,5     1   1   99    2     -          1,2
+a gap left by a crash                 1,2,5,6       1   1   99    50    -          1,2,5
+"""
+
+
+def _numbers(text: str) -> list[int]:
+    return [] if text == "-" else [int(part) for part in text.split(",")]
+
+
+def _choices() -> list[Any]:
+    return [pytest.param(line[38:].split(), id=line[:38].strip()) for line in CHOICES.strip().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("cells", _choices())
+def test_which_snapshots_go(cells: list[str]) -> None:
+    ids, most, least, older, limit, consumers, expired = cells
+    retention = Retention(None if most == "-" else int(most), int(least), int(older) * HOUR_MS, int(limit))
+    readers = {f"reader-{number}": next_id for number, next_id in enumerate(_numbers(consumers))}
+
+    choice = choose_expired({number: number * HOUR_MS for number in _numbers(ids)}, retention, consumers=readers)
+
+    assert choice.expired == tuple(_numbers(expired))
+
+
+def test_reasons_name_consumers_and_the_limit() -> None:
+    times = dict.fromkeys(range(1, 10), 0)
+
+    choice = choose_expired(times, Retention(1, 1, 1, 2), consumers={"slow": 5})
+
+    assert choice == Choice(
+        (1, 2),
+        (
+            "consumer 'slow' reads on from snapshot 5",
+            "'snapshot.expire.limit' = 2 is reached; run again for the rest",
+        ),
+    )
+
+
+def test_options_say_what_the_spec_leaves_open() -> None:
+    history = History({"snapshot.num-retained.min": "2", "snapshot.time-retained": "150 min"})
+    for _ in range(6):
+        history.write()
+
+    result = history.expire()
+
+    # It is hour 6: snapshots replaced before 3:30 go.
+    assert result.expired_snapshots == (1, 2)
+    assert (result.earliest_snapshot_id, result.latest_snapshot_id) == (3, 6)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"retain_max": 0}, {"retain_min": 0}, {"retain_max": 1, "retain_min": 2}], ids=lambda item: str(item)
+)
+def test_contradictions_are_refused(fields: dict[str, int]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        History().write().expire(**fields)
+
+
+def test_an_empty_table_has_nothing_to_expire() -> None:
+    assert History().expire(retain_max=1).status == "noop"
+
+
+def test_removed_files_go_and_live_ones_stay() -> None:
+    history = History().write("a").write("b").compact("c").write("d")
+
+    result = history.expire(retain_max=1)
+
+    assert result.status == "expired"
+    assert result.expired_snapshots == (1, 2, 3)
+    assert history.names() == {"c", "d"}
+    assert result.files_deleted == len(result.deleted)
+    assert result.bytes_deleted == sum(file.size_bytes for file in result.deleted) > 0
+    history.assert_exact()
+
+
+def test_a_file_that_only_moved_up_stays() -> None:
+    history = History().write("a").compact().write("b")
+
+    history.expire(retain_max=1)
+
+    assert history.names() == {"a", "b"}
+    history.assert_exact()
+
+
+def test_a_dry_run_changes_nothing_and_tells_the_same() -> None:
+    history = History().write("a").write("b").compact("c").write("d")
+    before = {info.path: history.storage.read(info.path) for info in history.storage.walk(ROOT)}
+
+    planned = history.expire(retain_max=1, dry_run=True)
+
+    assert {info.path: history.storage.read(info.path) for info in history.storage.walk(ROOT)} == before
+    done = history.expire(retain_max=1)
+    assert planned.status == "dry_run"
+    assert (planned.expired_snapshots, planned.deleted) == (done.expired_snapshots, done.deleted)
+
+
+def test_a_tag_keeps_its_files_and_is_named() -> None:
+    history = History().write("a").write("b")
+    history.tag("keep")
+    history.compact("c").write("d")
+
+    result = history.expire(retain_max=1)
+
+    assert result.kept_by_tags == {"keep": 2}
+    assert history.names() == {"a", "b", "c", "d"}
+    history.delete_tag("keep")
+    assert history.names() == {"c", "d"}
+    history.assert_exact()
+
+
+def test_a_branch_keeps_its_files() -> None:
+    history = History().write("a")
+    history.tag("base")
+    history.branch("dev", "base").write("b", branch="dev")
+    # Other tools may delete the tag that the branch was made from, on both sides.
+    history.storage.delete([history.handle.paths.tag("base"), history.on("dev").paths.tag("base")])
+    history.compact("c").write("d")
+
+    history.expire(retain_max=1)
+
+    assert history.names() == {"a", "b", "c", "d"}
+    history.assert_exact()
+
+
+def test_the_earliest_hint_follows() -> None:
+    history = History().write().write().write()
+
+    history.expire(retain_max=1)
+
+    assert history.storage.read(history.handle.paths.earliest_hint) == b"3"
+
+
+def test_what_cannot_be_read_stops_everything() -> None:
+    history = History().write("a")
+    history.tag("broken")
+    history.compact("b").write("c").write("d")
+    tagged = [path for path in history.reachable() if "manifest-list" in path and "id1-" in path]
+    for path in tagged:
+        history.storage.overwrite(path, b"no Avro")
+
+    result = history.expire(retain_max=1)
+
+    assert result.status == "noop"
+    assert "tag 'broken'" in " ".join(result.stopped)
+    assert history.ids() == [1, 2, 3, 4]
+    assert history.names() == {"a", "b", "c", "d"}
+
+
+def test_a_broken_tag_file_stops_everything() -> None:
+    history = History().write().write()
+    history.storage.overwrite(history.handle.paths.tag("broken"), b"{")
+
+    with pytest.raises(CorruptTableError):
+        history.expire(retain_max=1)
+
+    assert history.ids() == [1, 2]
+
+
+def test_an_unreadable_expired_snapshot_leaves_only_its_own_files() -> None:
+    history = History().write("a").compact("b").compact("c").compact("d").write("e")
+    delta = history.handle.paths.manifest(read_snapshot(history.handle, 3).delta_manifest_list)
+    history.storage.overwrite(delta, b"no Avro")
+
+    result = history.expire(retain_max=1)
+
+    assert result.status == "expired"
+    assert "snapshot 3" in " ".join(result.stopped)
+    # Snapshot 3 removed b, which nobody can tell any more; a went in snapshot 2, c in snapshot 4.
+    assert history.names() == {"b", "d", "e"}
+    assert check_table(history.handle, footers=False) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"changelog.num-retained.max": "20", "snapshot.num-retained.max": "10"}, {"changelog.time-retained": "2 h"}],
+    ids=lambda item: next(iter(item)),
+)
+def test_longer_lived_changelogs_are_refused(options: dict[str, str]) -> None:
+    with pytest.raises(UnsupportedError, match=next(iter(options))):
+        History(options).write().expire()
+
+
+def test_changelogs_left_behind_are_refused() -> None:
+    history = History().write().write()
+    history.storage.overwrite(f"{ROOT}/changelog/changelog-1", b"{}")
+
+    with pytest.raises(UnsupportedError, match="long-lived changelogs"):
+        history.expire(retain_max=1)
+
+
+def test_consumers_keep_snapshots() -> None:
+    history = History().write().write().write()
+    history.storage.overwrite(f"{ROOT}/consumer/consumer-job", b'{"nextSnapshot": 2}')
+
+    assert history.expire(retain_max=1).expired_snapshots == (1,)
+
+
+# ── others act meanwhile ────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tag_made_before_its_snapshot_is_hidden_keeps_its_files() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").write("b").compact("c").write("d")
+    storage.once("delete", "snapshot/snapshot-2", lambda: history.tag("late", 2))
+
+    result = history.expire(retain_max=1)
+
+    assert history.tags() == ["late"]
+    assert history.names() == {"a", "b", "c", "d"}
+    assert result.expired_snapshots == (1, 2, 3)
+    history.assert_exact()
+
+
+def test_a_commit_meanwhile_is_kept() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").compact("b").write("c")
+    storage.once("delete", "snapshot/snapshot-1", lambda: history.write("d"))
+
+    history.expire(retain_max=1)
+
+    assert history.ids() == [3, 4]
+    assert history.names() == {"b", "c", "d"}
+    history.assert_exact()
+
+
+def test_a_tag_deleted_meanwhile_costs_files_but_breaks_nothing() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a")
+    history.tag("short")
+    history.compact("b").write("c")
+    executor = LocalExecutor(1, env=history.handle.env)
+    storage.once("delete", "snapshot/snapshot-1", lambda: delete_tag(history.handle, DeleteTag("short"), executor))
+
+    history.expire(retain_max=1)
+
+    assert check_table(history.handle, footers=False) == []
+    assert history.reachable() <= history.stored()
+
+
+def _busy_history(storage: EventStorage) -> History:
+    history = History(storage=storage).write("a").write("b")
+    history.tag("t")
+    return history.compact("c").write("d").compact("e").write("f")
+
+
+def test_a_crash_anywhere_leaves_whole_snapshots() -> None:
+    number = 0
+    while True:
+        storage = EventStorage()
+        history = _busy_history(storage)
+        storage.crash_at(number)
+        try:
+            result = history.expire(retain_max=2)
+        except StorageError:
+            result = None
+        finally:
+            storage.before = None
+
+        assert check_table(history.handle, footers=False) == []
+        assert history.reachable() <= history.stored()
+        again = history.expire(retain_max=2)
+        assert again.stopped == ()
+        assert history.ids() == [5, 6]
+        assert check_table(history.handle, footers=False) == []
+        if result is not None and result.stopped == ():
+            break
+        number += 1
+    assert number > 5
+
+
+# ── tables written by Java ──────────────────────────────────────────────────────────────────────
+
+
+def _rows(oracle: Any, path: Any, **at: Any) -> list[str]:
+    return sorted(map(str, oracle.read(path, **at)))
+
+
+WITH_HISTORY = ("expire_with_tags", "tags_basic", "branches", "changelog_lookup", "statistics", "dv_parquet")
+
+
+@pytest.mark.parametrize("case", [item for item in corpus_cases() if item.id in WITH_HISTORY])
+def test_java_deletes_the_same_files_and_reads_the_same_rows(case: Case, oracle: Any, tmp_path: Any) -> None:
+    ours, theirs = case.copy_to(tmp_path / "ours"), case.copy_to(tmp_path / "theirs")
+    table = load_table(str(ours), EnvConfig(str(ours)))
+
+    expire_snapshots(table, ExpireSnapshots(retain_max=2, retain_min=1), LocalExecutor())
+
+    oracle.call("expire", table=str(theirs), retain_max=2, retain_min=1, older_ms=0)
+    assert _files(ours) == _files(theirs)
+    oracle.assert_sound(ours)
+    assert check_table(table) == []
+    for at in [{}, *({"snapshot": number} for number in snapshot_ids(table)), *({"tag": t} for t in tag_names(table))]:
+        assert _rows(oracle, ours, **at) == _rows(oracle, case.table, **at)
+
+
+def _files(folder: Any) -> set[str]:
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return {str(path) for path in found if not path.name.startswith(".")}
+
+
+def test_empty_bucket_directories_go_where_asked_for(tmp_path: Any) -> None:
+    path = f"{tmp_path}/t"
+    history = History({"snapshot.clean-empty-directories": "true"}, storage=storage_for(path, {}), root=path)
+    history.write("a").overwrite().write().overwrite()
+
+    history.expire(retain_max=1)
+
+    assert not history.storage.exists(f"{path}/bucket-0")
+    assert history.storage.exists(f"{path}/manifest")

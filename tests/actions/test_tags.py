@@ -1,0 +1,345 @@
+"""Tags: created once and for good, moved, deleted with what only they kept; also while others act."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import (
+    ConflictError,
+    CorruptTableError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StorageError,
+)
+from paimon_engine.executor import LocalExecutor
+from paimon_engine.table.check import check_table
+from paimon_engine.table.handle import load_table
+from paimon_engine.table.snapshots import list_tags, read_tag
+from tests.actions.history import HOUR_MS, History
+from tests.actions.storage_events import EventStorage
+from tests.support.corpus import case
+
+
+def test_a_tag_names_the_latest_snapshot() -> None:
+    history = History().write().write()
+
+    result = history.tag("2013-01-01")
+
+    assert (result.status, result.tag, result.snapshot_id) == ("created", "2013-01-01", 2)
+    assert result.commit_time_ms == 2 * HOUR_MS
+    assert history.tags() == ["2013-01-01"]
+
+
+def test_a_tag_names_the_snapshot_asked_for() -> None:
+    history = History().write().write()
+
+    assert history.tag("first", 1).snapshot_id == 1
+
+
+def test_a_repeated_tag_is_done_already_though_the_table_went_on() -> None:
+    history = History().write()
+    history.tag("t")
+    history.write()
+
+    again = history.tag("t")
+
+    assert (again.status, again.snapshot_id) == ("already_done", 1)
+
+
+# What becomes of an existing tag on snapshot 1 of 2.
+EXISTING = """
+mode     asked  outcome
+verify   -      already_done 1
+verify   1      already_done 1
+verify   2      ConflictError
+ignore   2      already_done 1
+replace  2      replaced 2
+replace  1      already_done 1
+error    1      ConflictError
+"""
+
+
+@pytest.mark.parametrize("line", EXISTING.strip().splitlines()[1:])
+def test_an_existing_tag(line: str) -> None:
+    mode, asked, *outcome = line.split()
+    history = History().write().write()
+    history.tag("t", 1)
+    snapshot = None if asked == "-" else int(asked)
+
+    if outcome == ["ConflictError"]:
+        with pytest.raises(ConflictError, match="'t'"):
+            history.tag("t", snapshot, if_exists=mode)
+    else:
+        result = history.tag("t", snapshot, if_exists=mode)
+        assert [result.status, str(result.snapshot_id)] == outcome
+        assert read_tag(history.handle, "t").snapshot.id == result.snapshot_id
+
+
+def test_verify_finds_a_tag_whose_snapshot_is_broken() -> None:
+    history = History().write()
+    history.tag("t")
+    history.storage.delete([path for path in history.stored() if "manifest-list" in path])
+
+    with pytest.raises(CorruptTableError):
+        history.tag("t")
+    assert history.tag("t", if_exists="ignore").status == "already_done"
+
+
+@pytest.mark.parametrize("name", ["", "  ", "7", "a/b", "..", "x" * 201])
+def test_bad_names_are_refused(name: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        History().write().tag(name)
+
+
+def test_there_must_be_a_snapshot() -> None:
+    with pytest.raises(NotFoundError, match="no snapshot"):
+        History().tag("t")
+    with pytest.raises(NotFoundError, match="no snapshot 9"):
+        History().write().tag("t", 9)
+
+
+@pytest.mark.parametrize("way", ["spec", "option"])
+def test_a_retention_is_kept_in_the_tag(way: str) -> None:
+    history = History({"tag.default-time-retained": "1 d"} if way == "option" else {}).write()
+
+    history.tag("t", time_retained_ms=86_400_000 if way == "spec" else None)
+
+    stored = json.loads(history.storage.read(history.handle.paths.tag("t")))
+    assert stored["tagTimeRetained"] == 86400.0
+    assert len(stored["tagCreateTime"]) == 7
+
+
+def test_without_a_retention_the_tag_is_the_snapshot() -> None:
+    history = History().write()
+
+    history.tag("t")
+
+    paths = history.handle.paths
+    assert history.storage.read(paths.tag("t")) == history.storage.read(paths.snapshot(1))
+
+
+def test_an_expired_snapshot_can_be_tagged_through_its_tag() -> None:
+    history = History().write("a")
+    history.tag("one")
+    history.compact("b").write("c")
+    history.expire(retain_max=1)
+
+    assert history.tag("two", 1).status == "created"
+
+    history.delete_tag("one")
+    assert history.names() == {"a", "b", "c"}
+    history.assert_exact()
+
+
+# ── delete ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_deleting_a_tag_of_a_living_snapshot_deletes_no_file() -> None:
+    history = History().write("a")
+    history.tag("t")
+
+    result = history.delete_tag("t")
+
+    assert (result.status, result.files_deleted) == ("deleted", 0)
+    history.assert_exact()
+
+
+def test_deleting_a_tag_spares_what_its_neighbours_hold() -> None:
+    history = History().write("a")
+    history.tag("old")
+    history.write("b").write("x")
+    history.tag("middle")
+    history.compact("c").write("d")
+    history.tag("new")
+    history.compact("e").write("f")
+    history.expire(retain_max=1)
+
+    result = history.delete_tag("middle")
+
+    # a lives in the older tag, c only in the newer one; b and x were the middle one's alone.
+    assert {file.path.rpartition("/")[2] for file in result.deleted if ".orc" in file.path} == {
+        "b.orc",
+        "b.orc.index",
+        "x.orc",
+        "x.orc.index",
+    }
+    assert history.names() == {"a", "c", "d", "e", "f"}
+    history.assert_exact()
+
+
+def test_a_missing_tag_is_deleted_already() -> None:
+    assert History().write().delete_tag("t").status == "already_done"
+
+
+def test_a_broken_tag_can_be_deleted() -> None:
+    history = History().write("a")
+    history.storage.overwrite(history.handle.paths.tag("t"), b"{")
+
+    result = history.delete_tag("t")
+
+    assert (result.status, result.files_deleted) == ("deleted", 0)
+    assert "are left" in result.stopped[0]
+    assert history.tags() == []
+    assert history.names() == {"a"}
+
+
+def test_a_name_never_leads_out_of_the_tag_directory() -> None:
+    history = History().write()
+
+    with pytest.raises(InvalidArgumentError):
+        history.delete_tag("x/../../snapshot/snapshot-1")
+
+    assert history.ids() == [1]
+
+
+def test_a_tag_that_a_branch_was_made_from_stays() -> None:
+    history = History().write("a")
+    history.tag("base")
+    history.branch("dev", "base")
+
+    with pytest.raises(InvalidArgumentError, match="branch 'dev' was made from tag 'base'"):
+        history.delete_tag("base")
+    with pytest.raises(InvalidArgumentError, match="branch 'dev'"):
+        history.write("b").tag("base", if_exists="replace")
+
+    assert read_tag(history.handle, "base").snapshot.id == 1
+
+
+def test_moving_a_tag_deletes_what_only_it_kept() -> None:
+    history = History().write("a")
+    history.tag("t")
+    history.compact("b").write("c")
+    history.expire(retain_max=1)
+
+    assert history.tag("t", if_exists="replace").status == "replaced"
+
+    assert history.names() == {"b", "c"}
+    history.assert_exact()
+
+
+def test_what_cannot_be_read_keeps_the_files_of_a_deleted_tag() -> None:
+    history = History().write("a")
+    history.tag("t")
+    history.compact("b").write("c")
+    history.expire(retain_max=1)
+    latest = read_list_paths(history)
+    history.storage.overwrite(latest, b"no Avro")
+
+    result = history.delete_tag("t")
+
+    assert history.tags() == []
+    assert result.files_deleted == 0
+    assert "snapshot 3" in " ".join(result.stopped)
+    assert history.names() == {"a", "b", "c"}
+
+
+def read_list_paths(history: History) -> str:
+    """The newest snapshot's base list."""
+    paths = history.handle.paths
+    return paths.manifest(json.loads(history.storage.read(paths.snapshot(3)))["baseManifestList"])
+
+
+# ── others act meanwhile ────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tag_made_after_its_snapshot_expired_is_taken_back() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").compact("b").write("c")
+    storage.once("create", "tag/tag-late", lambda: history.expire(retain_max=1))
+
+    with pytest.raises(ConflictError, match="expired"):
+        history.tag("late", 1)
+
+    assert history.tags() == []
+    assert history.names() == {"b", "c"}
+    history.assert_exact()
+
+
+def test_a_tag_moved_after_its_snapshot_expired_stays_where_it_was() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").compact("b").compact("c").write("d")
+    history.tag("t", 4)
+    storage.once("overwrite", "tag/tag-t", lambda: history.expire(retain_max=1))
+
+    with pytest.raises(ConflictError):
+        history.tag("t", 2, if_exists="replace")
+
+    assert read_tag(history.handle, "t").snapshot.id == 4
+    assert check_table(history.handle, footers=False) == []
+
+
+def test_of_two_creators_the_second_finds_the_first() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write().write()
+    storage.once("create", "tag/tag-t", lambda: history.tag("t", 1))
+
+    assert history.tag("t", 2, if_exists="ignore").snapshot_id == 1
+
+
+class LosesReplies(EventStorage):
+    """Creates tags, but the answer is lost."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        created = super().create(path, data)
+        if "/tag/" in path:
+            raise OutcomeUnknownError(f"{path}: no reply")
+        return created
+
+
+def test_a_lost_reply_is_looked_up() -> None:
+    history = History(storage=LosesReplies()).write()
+
+    assert history.tag("t").status == "created"
+    assert history.tags() == ["t"]
+
+
+def test_a_crash_anywhere_while_deleting_a_tag_leaves_whole_snapshots() -> None:
+    for number in range(100):
+        storage = EventStorage()
+        history = History(storage=storage).write("a")
+        history.tag("t")
+        history.compact("b").write("c")
+        history.expire(retain_max=1)
+        storage.crash_at(number)
+        try:
+            result = history.delete_tag("t")
+        except StorageError:
+            result = None
+        storage.before = None
+
+        assert check_table(history.handle, footers=False) == []
+        assert history.reachable() <= history.stored()
+        if result is not None and result.stopped == ():
+            assert number > 0
+            return
+    raise AssertionError("never ended")
+
+
+# ── tables written by Java ──────────────────────────────────────────────────────────────────────
+
+
+def test_java_reads_our_tags_and_deletes_the_same_files(oracle: Any, tmp_path: Any) -> None:
+    ours, theirs = (case("expire_with_tags").copy_to(tmp_path / name) for name in ("ours", "theirs"))
+    table, executor = load_table(str(ours), EnvConfig(str(ours))), LocalExecutor()
+    rows = oracle.read(ours)
+
+    create_tag(table, CreateTag("kept", time_retained_ms=86_400_000), executor)
+    create_tag(table, CreateTag("plain 2013-01-01 ü"), executor)
+    delete_tag(table, DeleteTag("t-mid"), executor)
+    oracle.call("delete_tag", table=str(theirs), tag="t-mid")
+
+    assert oracle.read(ours, tag="kept") == rows
+    assert oracle.read(ours, tag="plain 2013-01-01 ü") == rows
+    oracle.assert_sound(ours)
+    assert [tag.name for tag in list_tags(table)] == ["kept", "plain 2013-01-01 ü"]
+    assert _data_and_metadata(ours) == _data_and_metadata(theirs)
+
+
+def _data_and_metadata(folder: Any) -> set[str]:
+    return {path.name for part in ("bucket-0", "manifest") for path in (folder / part).iterdir() if path.name[0] != "."}
