@@ -71,10 +71,7 @@ def choose_launcher(action: str, where: str = "auto", spark_conn_id: str | None 
     if where not in PLACES:
         raise AirflowFailException(f"launcher={where!r}; choose one of {', '.join(PLACES)}")
     if where == "auto":
-        if not ACTIONS[action].on_tasks:
-            where = "in_process"
-        else:
-            where = "spark_connect" if spark_conn_id else "subprocess"
+        where = _best_place(action, spark_conn_id)
     if where == "in_process":
         return InProcess()
     if where == "subprocess":
@@ -82,6 +79,12 @@ def choose_launcher(action: str, where: str = "auto", spark_conn_id: str | None 
     if not spark_conn_id:
         raise AirflowFailException("launcher='spark_connect' needs spark_conn_id, a connection of type spark_connect")
     return _spark_connect(spark_conn_id)
+
+
+def _best_place(action: str, spark_conn_id: str | None) -> str:
+    if not ACTIONS[action].on_tasks:
+        return "in_process"
+    return "spark_connect" if spark_conn_id else "subprocess"
 
 
 def _spark_connect(conn_id: str) -> Subprocess:

@@ -1,4 +1,4 @@
-"""Values of operator fields after templates were rendered: Jinja gives texts, so numbers and times come as texts too."""
+"""Values of operator fields after templates were rendered: Jinja gives texts for numbers and times too."""
 
 from __future__ import annotations
 

@@ -51,13 +51,9 @@ def tag_for(partition_key: str | None, logical_date: datetime | None, data_inter
         moment = data_interval_start or logical_date
         day = moment.date() if moment is not None else None
     if day is None:
-        because = (
-            f"its partition key {partition_key!r} is no date"
-            if partition_key
-            else "it has neither key nor logical date"
-        )
+        key = f"its partition key {partition_key!r} is no date" if partition_key else "it has no partition key"
         raise InvalidArgumentError(
-            f"This run stands for no day: {because}. Give tag=..., start the run with a logical date, or schedule "
+            f"This run stands for no day: {key}, and it has no logical date. Give tag=..., start the run with a logical date, or schedule "
             'the DAG by CronPartitionTimetable(..., key_format="%Y-%m-%d")'
         )
     return day.isoformat()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_engine import inspect
+from paimon_engine.actions.commit import CommitResult, commit_messages
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
@@ -30,6 +31,7 @@ from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
+from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.read import read_schema, read_snapshot_rows
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
@@ -188,6 +190,15 @@ class Table:
             kind_column = VALUE_KIND
             batches = _with_kinds(batches, row_kinds)
         return write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
+
+    def commit(self, messages: Sequence[CommitMessage], *, commit_user: str, kind: str = "APPEND") -> CommitResult:
+        """Makes one snapshot of changes that were prepared elsewhere; once for this user and `kind`.
+
+        `kind` is `APPEND` or `COMPACT`. Files of the messages stay whatever happens: they are the caller's.
+
+        Raises: InvalidArgumentError; ConflictError if files that the messages remove are gone; StorageError.
+        """
+        return commit_messages(self._handle, messages, commit_user=commit_user, kind=kind)
 
     def to_arrow(
         self,

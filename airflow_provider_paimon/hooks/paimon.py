@@ -23,7 +23,9 @@ _S3_FIELDS: Final[Mapping[str, str]] = {
     "endpoint": "s3.endpoint",
     "region": "s3.region",
 }
-_SECRET_NAME: Final = re.compile(r"secret|passw|token|credential|signature|access.?key|account.?key|^key$|sas", re.I)
+_SECRET_NAME: Final = re.compile(
+    r"secret|passw|token|credential|signature|access.?key|account.?key|^key$|sas", re.IGNORECASE
+)
 
 
 class PaimonHook(BaseHook):

@@ -137,7 +137,7 @@ class PaimonJobOperator(BaseOperator):
         events = context.get("outlet_events")
         if events is None:
             return
-        extra = {"table": result.table, "action": result.action, "status": result.status}
+        extra: dict[str, Any] = {"table": result.table, "action": result.action, "status": result.status}
         extra |= {"snapshot_id": result.snapshot_id, "tag": result.details.get("tag")}
         for outlet in self.outlets:
             if isinstance(outlet, Asset):

@@ -22,6 +22,7 @@ class PaimonTagTrigger(BaseTrigger):
 
     def __init__(
         self,
+        *,
         table: str,
         tag: str,
         paimon_conn_id: str | None = None,

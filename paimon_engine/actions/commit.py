@@ -1,0 +1,51 @@
+"""Commit messages that were prepared elsewhere, for callers that write their data files on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table import commit as commits
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.own_commits import find_own_commit
+
+_KINDS = (CommitKind.APPEND, CommitKind.COMPACT)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What a commit did; `status` is `committed`, `already_done` (by an earlier attempt) or `noop`."""
+
+    status: str
+    snapshot_id: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def commit_messages(
+    table: TableHandle, messages: Sequence[CommitMessage], *, commit_user: str, kind: str
+) -> CommitResult:
+    """Makes one snapshot of all messages; once for this user and kind, however often it is called.
+
+    The messages' files are never deleted, whatever happens: they are the caller's.
+    Raises: InvalidArgumentError for another kind; ConflictError if files that the messages remove are gone.
+    """
+    if kind not in _KINDS:
+        raise InvalidArgumentError(f"cannot commit messages as {kind!r}; choose one of {', '.join(_KINDS)}")
+    chosen = CommitKind(kind)
+    own = find_own_commit(table, commit_user, (chosen,))
+    if own.snapshot is not None:
+        return CommitResult("already_done", own.snapshot.id)
+    if all(message.is_empty for message in messages):
+        return CommitResult("noop", None)
+    request = commits.CommitRequest(messages, chosen, commit_user, checked_up_to=own.checked_up_to)
+    outcome = commits.commit(table, request)
+    if isinstance(outcome, commits.Conflict):
+        raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; prepare the changes again")
+    return CommitResult("already_done" if outcome.by_other_attempt else "committed", outcome.snapshot.id)
