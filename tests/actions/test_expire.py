@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import storage_for
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
+from paimon_engine.table.reachability import LOCAL_MANIFESTS_MAX
 from paimon_engine.table.snapshots import read_snapshot, snapshot_ids, tag_names
 from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.storage_events import EventStorage
@@ -304,6 +306,34 @@ def test_a_crash_anywhere_leaves_whole_snapshots() -> None:
             break
         number += 1
     assert number > 5
+
+
+class PicklingExecutor(LocalExecutor):
+    """Sends functions, tasks and outcomes the way that a cluster does."""
+
+    sent = 0
+
+    def map(self, run: Any, tasks: Any, *, config: EnvConfig, on_done: Any = None) -> list[Any]:
+        run, tasks = pickle.loads(pickle.dumps((run, list(tasks))))
+        self.sent += len(tasks)
+        return pickle.loads(pickle.dumps(super().map(run, tasks, config=config, on_done=on_done)))
+
+
+def test_many_manifests_are_read_as_tasks() -> None:
+    history = History({"manifest.merge-min-count": "1000", "snapshot.expire.limit": "1000"})
+    for _ in range(LOCAL_MANIFESTS_MAX + 10):
+        history.write()
+    history.tag("all")
+    history.compact("c").write("d")
+    executor = PicklingExecutor(2, env=history.handle.env)
+
+    expire_snapshots(history.handle, ExpireSnapshots(retain_max=1), executor)
+
+    assert executor.sent > 1
+    history.assert_exact()
+    delete_tag(history.handle, DeleteTag("all"), executor)
+    assert history.names() == {"c", "d"}
+    history.assert_exact()
 
 
 # ── tables written by Java ──────────────────────────────────────────────────────────────────────
