@@ -7,7 +7,6 @@ progress and errors to standard error. Exit code 0: done; 1: failed; 2: called w
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from typing import Annotated
 
@@ -56,10 +55,6 @@ def main() -> None:
     """Entry point: the engine's errors, and those of local files, become one line."""
     try:
         app(prog_name="paimon-engine")
-    except BrokenPipeError:
-        # The reader of a pipe, such as `head`, has seen enough; Python's own flush at exit must not fail on it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except (PaimonError, OSError) as error:
         if _engine_logger.isEnabledFor(logging.DEBUG):
             logging.getLogger(__name__).exception("failed")

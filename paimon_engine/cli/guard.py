@@ -3,7 +3,8 @@
 The starter keeps the write end of our standard input open and never writes. When it dies, in whatever way, the
 operating system closes that end, and reading here gives end of file.
 
-1. The main thread is interrupted, so that sessions stop and temporary files go.
+1. The main thread is interrupted, as by Ctrl-C, so that files that were not committed go and sessions stop.
+   SIGTERM does the same: by itself it would end Python at once.
 2. What is left after `GRACE_S` is killed, together with the process group where this process leads one: the JVM and
    the workers of an embedded Spark are in it.
 """
@@ -16,15 +17,23 @@ import signal
 import sys
 import threading
 import time
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 GRACE_S: Final = 10.0
-_EXIT_CODE: Final = 70
+EXIT_CODE: Final = 70
 
 
 def exit_when_stdin_closes() -> None:
-    """Watches standard input from a thread; returns at once."""
+    """Watches standard input from a thread, and takes SIGTERM for Ctrl-C; returns at once. For the main thread."""
+    signal.signal(signal.SIGTERM, _interrupt)
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="stdin-guard", daemon=True).start()
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    # A second signal must not break off the cleaning up that the first one began.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _watch(descriptor: int) -> None:
@@ -35,8 +44,9 @@ def _watch(descriptor: int) -> None:
         os.write(2, b"error: the process that started this one is gone; stopping\n")
     main = threading.main_thread().ident
     assert main is not None
-    signal.pthread_kill(main, signal.SIGINT)
+    # To the main thread itself, so that it also wakes from a blocking read.
+    signal.pthread_kill(main, signal.SIGTERM)
     time.sleep(GRACE_S)
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
-    os._exit(_EXIT_CODE)
+    os._exit(EXIT_CODE)

@@ -1,0 +1,262 @@
+"""Jobs: their JSON, and what they do when they run, once and again."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Progress
+from paimon_engine.actions.compact import Compact
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots
+from paimon_engine.actions.rollback import Rollback
+from paimon_engine.actions.tags import CreateTag, DeleteTag
+from paimon_engine.actions.write import Write
+from paimon_engine.env import EnvConfig
+from paimon_engine.jobs import ACTIONS, CreateTable, Job, JobResult, StorageRef, TableRef, name_of, open_executor, run
+from paimon_engine.table.check import check_table
+from paimon_engine.table.handle import load_table
+
+TEXTS = st.text(max_size=8)
+NUMBERS = st.none() | st.integers(1, 1 << 40)
+SPECS = st.one_of(
+    st.builds(Write, TEXTS | st.lists(TEXTS, min_size=1), row_kind_column=st.none() | TEXTS),
+    st.builds(Write, TEXTS, overwrite=st.dictionaries(TEXTS, TEXTS | st.integers() | st.none())),
+    st.builds(Compact, st.booleans(), st.none() | TEXTS, st.booleans()),
+    st.builds(CreateTag, TEXTS, NUMBERS, st.sampled_from(["verify", "ignore", "replace", "error"]), NUMBERS),
+    st.builds(DeleteTag, TEXTS),
+    st.builds(ExpireSnapshots, NUMBERS, NUMBERS, NUMBERS, st.booleans()),
+    st.builds(Rollback, NUMBERS, st.none() | TEXTS),
+)
+
+
+class Lake:
+    """A warehouse on disk with one table, run by jobs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.ref = TableRef(warehouse=str(root / "lake"), name="db.t")
+        self.progress: list[Progress] = []
+
+    def source(self, name: str, **columns: list[Any]) -> str:
+        path = self.root / name
+        pq.write_table(pa.table(columns), path)
+        return str(path)
+
+    def run(self, action: Any, user: str = "run-1", **more: Any) -> JobResult:
+        """Through JSON, as a scheduler does."""
+        job = Job.from_json(Job(self.ref, action, user, **more).to_json())
+        return JobResult.from_json(run(job, on_progress=self.progress.append).to_json())
+
+    @property
+    def table(self):
+        return Catalog(str(self.root / "lake")).table("db.t")
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row.values()) for row in self.table.to_arrow().to_pylist())
+
+
+KEYED = CreateTable(primary_keys=("k",), options={"bucket": "2"})
+
+
+@pytest.fixture
+def lake(tmp_path: Path):
+    lake = Lake(tmp_path)
+    yield lake
+    path = lake.ref.location()
+    assert check_table(load_table(path, EnvConfig(path))) == []
+
+
+# ── JSON ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(SPECS, TEXTS, st.dictionaries(TEXTS, TEXTS))
+def test_a_job_survives_its_json(spec: Any, user: str, options: dict[str, str]):
+    job = Job(TableRef(path="/t"), spec, user, StorageRef(options, options), options)
+
+    assert Job.from_json(job.to_json()) == job
+
+
+def test_a_job_with_a_table_to_create_survives_its_json():
+    job = Job(TableRef("/lake", "db.t"), Write("x.parquet"), "me", create=KEYED)
+
+    assert Job.from_json(job.to_json()).to_json() == job.to_json()
+
+
+def test_partition_values_to_overwrite_travel_as_text():
+    job = Job(TableRef(path="/t"), Write("x", overwrite={"day": date(2013, 1, 1), "amount": Decimal("1.5")}), "me")
+
+    assert json.loads(job.to_json())["action"]["overwrite"] == {"day": "2013-01-01", "amount": "1.5"}
+    with pytest.raises(InvalidArgumentError, match="no JSON form"):
+        Job(TableRef(path="/t"), Write("x", overwrite={"day": object()}), "me").to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no valid job"),
+        ("[]", "no valid job"),
+        ('{"version": 2}', "version 2"),
+        ('{"version": 1, "table": {}, "commit_user": "u", "action": {"name": "fly"}}', "no action 'fly'"),
+        ('{"version": 1, "table": {}, "commit_user": "u", "action": {"name": "compact", "speed": 1}}', "speed"),
+        ('{"version": 1, "table": {}, "action": {"name": "compact"}}', "commit_user"),
+    ],
+)
+def test_what_is_no_job_is_refused_by_name(text: str, said: str):
+    with pytest.raises(InvalidArgumentError, match=said):
+        Job.from_json(text)
+
+
+def test_every_action_has_a_name_a_spec_and_a_summary():
+    assert list(ACTIONS) == ["write", "compact", "create_tag", "delete_tag", "expire_snapshots", "rollback"]
+    for info in ACTIONS.values():
+        assert info.spec.__doc__
+        assert info.summary
+    assert name_of(Compact()) == "compact"
+
+
+@pytest.mark.parametrize("ref", [TableRef(), TableRef(name="db.t"), TableRef("/lake", "db.t", "/lake/db.db/t")])
+def test_a_table_is_named_in_one_way(ref: TableRef):
+    with pytest.raises(InvalidArgumentError, match="either by warehouse"):
+        ref.location()
+
+
+# ── running ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_write_creates_the_table_from_its_source(lake: Lake):
+    source = lake.source("a.parquet", k=[1, 2], v=["a", "b"])
+
+    result = lake.run(Write(source), create=KEYED)
+
+    assert (result.status, result.action, result.table, result.snapshot_id) == ("committed", "write", "db.t", 1)
+    assert result.details["rows"] == 2
+    assert lake.rows() == [(1, "a"), (2, "b")]
+    assert lake.table.schema.primary_keys == ("k",)
+
+
+def test_a_repeated_job_commits_once(lake: Lake):
+    source = lake.source("a.parquet", k=[1], v=["a"])
+    first = lake.run(Write(source), create=KEYED)
+    lake.run(Write(lake.source("b.parquet", k=[1], v=["b"])), "run-2")
+
+    again = lake.run(Write(source), create=KEYED)
+
+    assert (again.status, again.snapshot_id) == ("already_done", first.snapshot_id)
+    assert lake.rows() == [(1, "b")]
+
+
+def test_a_repeated_job_is_found_by_its_tag_after_expiry(lake: Lake):
+    source = lake.source("a.parquet", k=[1], v=["a"])
+    lake.run(Write(source), create=KEYED)
+    lake.run(CreateTag("day-1"))
+    lake.run(Write(lake.source("b.parquet", k=[1], v=["b"])), "run-2")
+    lake.run(ExpireSnapshots(retain_max=1, retain_min=1))
+
+    again = lake.run(Write(source), create=KEYED)
+
+    assert (again.status, again.snapshot_id) == ("already_done", 1)
+    assert lake.rows() == [(1, "b")]
+
+
+def test_a_write_and_a_compaction_of_one_run_are_two_commits(lake: Lake):
+    lake.run(Write(lake.source("a.parquet", k=[1, 2], v=["a", "b"])), create=KEYED)
+    lake.run(Write(lake.source("b.parquet", k=[1], v=["c"])), "run-2")
+
+    result = lake.run(Compact(full=True), "run-2")
+
+    assert (result.status, result.snapshot_id) == ("committed", 3)
+    assert lake.run(Compact(full=True), "run-2").status == "already_done"
+    assert lake.rows() == [(1, "c"), (2, "b")]
+
+
+def test_later_files_win(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    # Each file becomes a task of its own, so that only their sequence numbers put them in order.
+    monkeypatch.setattr("paimon_engine.actions.write._TASK_BYTES", 1)
+    sources = [lake.source(f"{name}.parquet", k=[1, number + 10], v=[name, name]) for number, name in enumerate("abc")]
+
+    result = lake.run(Write(sources), create=KEYED)
+
+    assert lake.progress == [Progress("write", done, 3) for done in range(4)]
+    assert result.details["rows"] == 6
+    assert lake.rows() == [(1, "c"), (10, "a"), (11, "b"), (12, "c")]
+
+
+def test_a_failed_task_takes_the_files_of_the_others_with_it(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("paimon_engine.actions.write._TASK_BYTES", 1)
+    good = lake.source("a.parquet", k=[1], v=["a"])
+    bad = lake.source("b.parquet", k=[1], unknown=["a"])
+
+    with pytest.raises(InvalidArgumentError, match="unknown"):
+        lake.run(Write([good, bad]), create=KEYED)
+
+    assert list(Path(lake.ref.location()).rglob("*.parquet")) == []
+    assert lake.table.latest_snapshot_id() is None
+
+
+def test_wildcards_and_directories_name_files_in_order(lake: Lake):
+    for name in "ba":
+        lake.source(f"part-{name}.parquet", k=[1], v=[name])
+
+    lake.run(Write(str(lake.root / "part-*.parquet")), create=KEYED)
+    assert lake.rows() == [(1, "b")]
+    with pytest.raises(NotFoundError, match="no source file"):
+        lake.run(Write(str(lake.root / "nothing-*.parquet")), "run-2")
+
+
+def test_csv_is_read_in_the_types_of_the_table(lake: Lake):
+    lake.run(Write(lake.source("a.parquet", k=[1], v=["1"])), create=KEYED)
+    path = lake.root / "b.csv"
+    pcsv.write_csv(pa.table({"k": [2, 3], "v": ["02", None]}), path)
+
+    lake.run(Write(str(path), format="csv"), "run-2")
+
+    assert lake.rows()[:2] == [(1, "1"), (2, "02")]
+    with pytest.raises(InvalidArgumentError, match="'parquet' or 'csv'"):
+        lake.run(Write(str(path), format="xls"), "run-3")
+
+
+def test_row_kinds_come_from_a_column(lake: Lake):
+    lake.run(Write(lake.source("a.parquet", k=[1, 2], v=["a", "b"])), create=KEYED)
+
+    deleted = lake.source("b.parquet", k=[1], v=["a"], kind=["-D"])
+    lake.run(Write(deleted, row_kind_column="kind"), "run-2")
+
+    assert lake.rows() == [(2, "b")]
+
+
+def test_tags_expiry_and_rollback_run_as_jobs(lake: Lake):
+    for number in range(3):
+        lake.run(Write(lake.source("a.parquet", k=[number], v=["a"])), f"run-{number}", create=KEYED)
+
+    assert lake.run(CreateTag("two", snapshot=2)).status == "created"
+    assert lake.run(CreateTag("two", snapshot=2)).status == "already_done"
+    assert lake.run(ExpireSnapshots(retain_max=2, retain_min=1, dry_run=True)).details["expired_snapshots"] == [1]
+    assert lake.run(Rollback(tag="two")).snapshot_id == 2
+    assert lake.run(DeleteTag("two")).status == "deleted"
+    assert lake.rows() == [(0, "a"), (1, "a")]
+
+
+def test_secrets_come_from_the_environment(lake: Lake, monkeypatch: pytest.MonkeyPatch):
+    lake.run(Write(lake.source("a.parquet", k=[1], v=["a"])), create=KEYED)
+    storage = StorageRef({}, {"secret": "LAKE_SECRET"})
+
+    with pytest.raises(InvalidArgumentError, match="LAKE_SECRET"):
+        lake.run(CreateTag("t"), storage=storage)
+    monkeypatch.setenv("LAKE_SECRET", "hush")
+    assert "hush" not in lake.run(CreateTag("t"), storage=storage).to_json()
+
+
+@pytest.mark.parametrize("address", ["", "local[0]", "local[x]", "locally", "local[1", "yarn", "spark://host:7077"])
+def test_a_spark_address_that_nobody_knows_is_refused(address: str):
+    with pytest.raises(InvalidArgumentError, match="sc://"), open_executor(address):
+        pass
