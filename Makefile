@@ -38,7 +38,7 @@ lint: setup
 	@$(CLEAN) $(PYTHON) -m ruff check .
 	@$(CLEAN) $(PYTHON) -m ruff format --check .
 	@$(CLEAN) $(PYTHON) -m mypy
-	@$(CLEAN) .venv/bin/lint-imports --no-logo
+	@$(CLEAN) .venv/bin/lint-imports --no-logo --no-cache
 
 test: lint
 	@mkdir -p .cache/tests

@@ -53,8 +53,8 @@ def tag_for(partition_key: str | None, logical_date: datetime | None, data_inter
     if day is None:
         key = f"its partition key {partition_key!r} is no date" if partition_key else "it has no partition key"
         raise InvalidArgumentError(
-            f"This run stands for no day: {key}, and it has no logical date. Give tag=..., start the run with a logical date, or schedule "
-            'the DAG by CronPartitionTimetable(..., key_format="%Y-%m-%d")'
+            f"This run stands for no day: {key}, and it has no logical date. Give tag=..., start the run with a "
+            'logical date, or schedule the DAG by CronPartitionTimetable(..., key_format="%Y-%m-%d")'
         )
     return day.isoformat()
 

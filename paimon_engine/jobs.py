@@ -115,7 +115,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a job did. `details` is the action's own result, as plain JSON values."""
+    """What a job did.
+
+    `details` is the action's own result, as plain JSON values. `seconds` is the time of the action itself,
+    `startup_seconds` the time before it until Spark was ready.
+    """
 
     status: str
     action: str
@@ -123,6 +127,7 @@ class JobResult:
     snapshot_id: int | None
     seconds: float
     details: Mapping[str, Any]
+    startup_seconds: float = 0.0
     version: int = JOB_VERSION
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,7 +146,7 @@ class JobResult:
         """
         try:
             value = json.loads(text)
-            return cls(**{item.name: value[item.name] for item in fields(cls)})
+            return cls(**{item.name: value[item.name] for item in fields(cls) if item.name in value})
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgumentError(f"no valid job result: {error!r}") from error
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, PaimonError, Table, open_table
@@ -55,14 +56,25 @@ class PaimonHook(BaseHook):
 
     @cached_property
     def _connection(self) -> Any | None:
-        if self.paimon_conn_id is None and self._warehouse is not None:
+        if self.paimon_conn_id is not None:
+            return self.get_connection(self.paimon_conn_id)
+        if self._warehouse is not None:
             return None
-        return self.get_connection(self.paimon_conn_id or self.default_conn_name)
+        try:
+            return self.get_connection(self.default_conn_name)
+        except AirflowNotFoundException:
+            # Tables that are named by their path on a local disk need no connection.
+            return None
 
     async def load_connection(self) -> None:
         """Fetches the connection without blocking the event loop; for triggers, before anything else is called."""
         if self.paimon_conn_id is not None or self._warehouse is None:
-            connection = await self.aget_connection(self.paimon_conn_id or self.default_conn_name)
+            try:
+                connection = await self.aget_connection(self.paimon_conn_id or self.default_conn_name)
+            except AirflowNotFoundException:
+                if self.paimon_conn_id is not None:
+                    raise
+                connection = None
             self.__dict__["_connection"] = connection
 
     @property
@@ -73,7 +85,12 @@ class PaimonHook(BaseHook):
         """
         if self._warehouse is not None:
             return self._warehouse
-        address: str | None = self._connection.host if self._connection is not None else None
+        if self._connection is None:
+            raise InvalidArgumentError(
+                f"No warehouse is given: define the connection {self.default_conn_name}, or name another by "
+                "paimon_conn_id=, or give warehouse="
+            )
+        address: str | None = self._connection.host
         if not address:
             conn_id = self.paimon_conn_id or self.default_conn_name
             raise InvalidArgumentError(

@@ -6,13 +6,15 @@ operating system closes that end, and reading here gives end of file.
 1. The main thread is interrupted, as by Ctrl-C, so that files that were not committed go and sessions stop.
    SIGTERM does the same: by itself it would end Python at once.
 2. What is left after `GRACE_S` is killed, together with the process group where this process leads one: the JVM and
-   the workers of an embedded Spark are in it.
+   the workers of an embedded Spark are in it. A main thread that is stuck in a library's call hears of no signal, so
+   a thread counts these seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -26,8 +28,13 @@ EXIT_CODE: Final = 70
 
 def exit_when_stdin_closes() -> None:
     """Watches standard input from a thread, and takes SIGTERM for Ctrl-C; returns at once. For the main thread."""
+    signals, wake = os.pipe()
+    os.set_blocking(wake, False)
+    # The interpreter writes the number of each signal here at once, even where the handler itself has to wait.
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _interrupt)
-    threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="stdin-guard", daemon=True).start()
+    watched = (sys.stdin.fileno(), signals)
+    threading.Thread(target=_watch, args=watched, name="stdin-guard", daemon=True).start()
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -36,17 +43,32 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _watch(descriptor: int) -> None:
-    with contextlib.suppress(OSError):
-        while os.read(descriptor, 4096):
-            pass
-    with contextlib.suppress(OSError):
-        os.write(2, b"error: the process that started this one is gone; stopping\n")
-    main = threading.main_thread().ident
-    assert main is not None
-    # To the main thread itself, so that it also wakes from a blocking read.
-    signal.pthread_kill(main, signal.SIGTERM)
+def _watch(stdin: int, signals: int) -> None:
+    if _closed_before_sigterm(stdin, signals):
+        with contextlib.suppress(OSError):
+            os.write(2, b"error: the process that started this one is gone; stopping\n")
+        main = threading.main_thread().ident
+        assert main is not None
+        # To the main thread itself, so that it also wakes from a blocking read.
+        signal.pthread_kill(main, signal.SIGTERM)
     time.sleep(GRACE_S)
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(EXIT_CODE)
+
+
+def _closed_before_sigterm(stdin: int, signals: int) -> bool:
+    """Waits until standard input ends (True) or SIGTERM comes (False)."""
+    while True:
+        ready, _, _ = select.select([stdin, signals], [], [])
+        if signals in ready and signal.SIGTERM in os.read(signals, 4096):
+            return False
+        if stdin in ready and not _read(stdin):
+            return True
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""

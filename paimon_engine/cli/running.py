@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_engine.cli.terminal import ProgressStyle, progress_listener, tell_json, working
@@ -20,6 +22,7 @@ def run_job(job: Job, *, spark: str | None, progress: ProgressStyle) -> JobResul
     """
     from paimon_engine.jobs import open_executor, run
 
+    begun = time.monotonic()
     with ExitStack() as stack:
         with working("starting Spark" if spark else "opening", progress):
             if spark and progress is ProgressStyle.JSON:
@@ -27,7 +30,9 @@ def run_job(job: Job, *, spark: str | None, progress: ProgressStyle) -> JobResul
             executor = stack.enter_context(open_executor(spark))
             if spark and progress is ProgressStyle.JSON:
                 tell_json(Progress("start Spark", 1, 1))
-        return run(job, executor, stack.enter_context(progress_listener(progress)))
+        startup_seconds = time.monotonic() - begun
+        result = run(job, executor, stack.enter_context(progress_listener(progress)))
+        return replace(result, startup_seconds=startup_seconds)
 
 
 def run_quick(job: Job, what: str) -> Mapping[str, Any]:

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from airflow_provider_paimon.hooks.commit import PaimonCommitHook
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from paimon_engine import Catalog, EnvConfig, InvalidArgumentError
+from paimon_engine.jobs import StorageRef, TableRef
+from paimon_engine.table.handle import load_table
+from paimon_engine.table.write import write_batches, write_state
+from tests.provider.conftest import TABLE, rows
+
+S3 = {
+    "conn_type": "paimon",
+    "host": "s3://bucket/lake",
+    "login": "AKIA",
+    "password": "very secret",
+    "extra": {"endpoint": "http://127.0.0.1:9000", "region": "eu-west-1", "storage_options": {"anon": False}},
+}
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch, warehouse: str):
+    def define(name: str = "paimon_default", **fields):
+        fields = {"conn_type": "paimon", "host": warehouse, **fields}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(fields))
+
+    return define
+
+
+def test_a_warehouse_needs_no_connection(catalog: Catalog, warehouse: str):
+    hook = PaimonHook(warehouse=warehouse)
+
+    assert hook.catalog().list_tables("air") == ["flights"]
+    assert hook.latest_snapshot(TABLE)["snapshot_id"] == 3
+    assert hook.table_ref(TABLE) == TableRef(warehouse=warehouse, name=TABLE)
+    assert hook.storage_ref() == StorageRef()
+
+
+def test_a_connection_names_the_warehouse(catalog: Catalog, warehouse: str, connection):
+    connection()
+
+    assert PaimonHook().table(TABLE).latest_snapshot_id() == 3
+    assert PaimonHook("paimon_default").warehouse == warehouse
+
+
+def test_a_table_may_be_named_by_its_directory(catalog: Catalog, warehouse: str):
+    path = f"{warehouse}/air.db/flights"
+    hook = PaimonHook(warehouse="/somewhere/else")
+
+    assert hook.table_ref(path) == TableRef(path=path)
+    assert hook.table(path).latest_snapshot_id() == 3
+
+
+def test_tags_by_name(catalog: Catalog, warehouse: str):
+    catalog.table(TABLE).create_tag("2013-01-05", snapshot=2)
+    hook = PaimonHook(warehouse=warehouse)
+
+    assert hook.tags(TABLE) == {"2013-01-05": 2}
+    assert hook.snapshot_of_tag(TABLE, "2013-01-05") == 2
+    assert hook.snapshot_of_tag(TABLE, "2013-01-06") is None
+    assert hook.snapshot_of_tag("air.nothing", "2013-01-05") is None
+
+
+def test_secrets_are_named_and_never_told(connection):
+    connection("lake", **S3)
+    hook = PaimonHook("lake", storage_options={"s3.path.style.access": "true", "token": "also secret"})
+
+    ref = hook.storage_ref()
+
+    assert ref.options == {
+        "s3.endpoint": "http://127.0.0.1:9000",
+        "s3.region": "eu-west-1",
+        "s3.path.style.access": "true",
+    }
+    assert ref.secrets == {
+        "s3.access-key": "PAIMON_LAKE_S3_ACCESS_KEY",
+        "s3.secret-key": "PAIMON_LAKE_S3_SECRET_KEY",
+        "anon": "PAIMON_LAKE_ANON",
+        "token": "PAIMON_LAKE_TOKEN",
+    }
+    assert hook.secrets()["PAIMON_LAKE_S3_SECRET_KEY"] == "very secret"
+    assert hook.storage_options["s3.secret-key"] == "very secret"
+    assert hook.has_given_secrets()
+    assert not PaimonHook("lake").has_given_secrets()
+
+
+def test_nested_options_with_a_secret_inside_are_secret():
+    hook = PaimonHook(warehouse="s3://b/l", storage_options={"client_kwargs": {"aws_secret_access_key": "x"}})
+
+    assert hook.storage_ref().options == {}
+    assert hook.has_given_secrets()
+
+
+def test_storage_options_of_a_connection_may_be_text(connection):
+    connection("lake", extra={"storage_options": '{"anon": true}'})
+
+    assert PaimonHook("lake").storage_options == {"anon": "true"}
+
+
+def test_storage_options_that_are_no_object_are_refused(connection):
+    connection("lake", extra={"storage_options": "anon"})
+
+    with pytest.raises(InvalidArgumentError, match="JSON object"):
+        PaimonHook("lake").storage_ref()
+
+
+def test_a_connection_without_a_warehouse_says_where_to_put_it(connection):
+    connection("lake", host="")
+
+    with pytest.raises(InvalidArgumentError, match="field Warehouse"):
+        _ = PaimonHook("lake").warehouse
+
+
+def test_no_connection_and_no_warehouse_says_what_to_give():
+    with pytest.raises(InvalidArgumentError, match="define the connection paimon_default"):
+        _ = PaimonHook().warehouse
+
+
+def test_test_connection(catalog: Catalog, connection, caplog: pytest.LogCaptureFixture):
+    connection()
+    caplog.set_level(logging.INFO)
+
+    good, message = PaimonHook("paimon_default").test_connection()
+
+    assert good
+    assert "air" in message
+
+
+def test_test_connection_of_a_broken_one(connection):
+    connection(host="nonsense://x")
+
+    good, message = PaimonHook("paimon_default").test_connection()
+
+    assert not good
+    assert "nonsense" in message
+
+
+# ── commits ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_committing_nothing(catalog: Catalog, warehouse: str):
+    hook = PaimonCommitHook(warehouse=warehouse)
+
+    assert hook.commit(TABLE, [], "me") == {"status": "noop", "snapshot_id": None}
+    assert hook.latest_snapshot_id(TABLE) == 3
+
+
+def test_prepared_messages_are_committed_once(catalog: Catalog, warehouse: str):
+    hook = PaimonCommitHook(warehouse=warehouse)
+    messages = _prepared(warehouse)
+
+    first = hook.commit(TABLE, messages, "me")
+    again = hook.commit(TABLE, messages, "me")
+
+    assert first == {"status": "committed", "snapshot_id": 4}
+    assert again == {"status": "already_done", "snapshot_id": 4}
+    assert hook.snapshot_of_user(TABLE, "me") == 4
+    assert hook.snapshot_of_user(TABLE, "you") is None
+    assert hook.table(TABLE).to_arrow().sort_by("id")["id"].to_pylist() == [1, 2, 3, 20]
+
+
+@pytest.mark.parametrize("messages", [["{}"], ["nonsense"]])
+def test_messages_that_are_none_are_refused(catalog: Catalog, warehouse: str, messages):
+    with pytest.raises(InvalidArgumentError, match="commit message"):
+        PaimonCommitHook(warehouse=warehouse).commit(TABLE, messages, "me")
+
+
+def test_an_unknown_kind_is_refused(catalog: Catalog, warehouse: str):
+    with pytest.raises(InvalidArgumentError, match="APPEND, COMPACT"):
+        PaimonCommitHook(warehouse=warehouse).commit(TABLE, [], "me", kind="OVERWRITE")
+
+
+def _prepared(warehouse: str) -> list[str]:
+    """Commit messages of a row that is written but not committed."""
+    table = load_table(f"{warehouse}/air.db/flights", EnvConfig(warehouse))
+    messages = write_batches(table, write_state(table), rows(20).to_batches())
+    return [message.to_json() for message in messages]

@@ -1,0 +1,330 @@
+"""A real process for each job: the engine's own where Spark is at hand, else a small program in its place."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_provider_paimon import launchers
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.launchers import InProcess, Subprocess, choose_launcher
+from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from paimon_engine import Catalog
+from paimon_engine.jobs import Job, StorageRef, TableRef, action_type
+from tests.provider.conftest import TABLE
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def job_on(warehouse: str, action: str = "create_tag", **fields) -> Job:
+    fields = fields or {"tag": "t"}
+    return Job(TableRef(warehouse, TABLE), action_type(action)(**fields), "user")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that is dead but not yet reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, seconds: float = 15) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+# ── choosing ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("action", "where", "kind"),
+    [
+        ("create_tag", "auto", InProcess),
+        ("rollback", "auto", InProcess),
+        ("expire_snapshots", "auto", InProcess),
+        ("compact", "auto", Subprocess),
+        ("write", "auto", Subprocess),
+        ("compact", "in_process", InProcess),
+        ("create_tag", "subprocess", Subprocess),
+    ],
+)
+def test_the_place_fits_the_work(action, where, kind):
+    assert isinstance(choose_launcher(action, where), kind)
+
+
+def _connection(monkeypatch, name: str, **fields) -> None:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(fields))
+
+
+def test_a_spark_connect_server(monkeypatch):
+    extra = {"use_ssl": True}
+    fields = {"host": "spark.example", "port": 15009, "login": "me", "password": "the token", "extra": extra}
+    _connection(monkeypatch, "cluster", conn_type="spark_connect", **fields)
+
+    launcher = choose_launcher("compact", "auto", "cluster")
+
+    assert isinstance(launcher, Subprocess)
+    assert launcher.spark == "sc://spark.example:15009/;user_id=me;use_ssl=true"
+    assert launcher.environment == {"SPARK_CONNECT_AUTHENTICATE_TOKEN": "the token"}
+    assert "the token" not in repr(launcher)
+
+
+def test_work_on_metadata_needs_no_cluster(monkeypatch):
+    _connection(monkeypatch, "cluster", conn_type="spark", host="yarn")
+
+    assert isinstance(choose_launcher("create_tag", "auto", "cluster"), InProcess)
+
+
+def test_other_types_of_clusters_are_refused_with_the_way_out(monkeypatch):
+    _connection(monkeypatch, "cluster", conn_type="spark", host="yarn")
+
+    with pytest.raises(AirflowException, match="only spark_connect is supported yet") as refused:
+        choose_launcher("compact", "auto", "cluster")
+
+    assert "leave spark_conn_id away" in str(refused.value)
+
+
+def test_spark_connect_needs_a_connection():
+    with pytest.raises(AirflowFailException, match="needs spark_conn_id"):
+        choose_launcher("compact", "spark_connect")
+
+
+# ── in this process ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_secrets_are_in_the_environment_only_while_the_job_runs(catalog: Catalog, warehouse: str):
+    storage = StorageRef(secrets={"token": "PAIMON_TEST_TOKEN"})
+    job = Job(TableRef(warehouse, TABLE), action_type("create_tag")(tag="t"), "user", storage)
+
+    assert InProcess().launch(job, {"PAIMON_TEST_TOKEN": "x"}).status == "created"
+    assert "PAIMON_TEST_TOKEN" not in os.environ
+    with pytest.raises(AirflowFailException, match="PAIMON_TEST_TOKEN"):
+        InProcess().launch(job, {})
+
+
+# ── a process of its own ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Puts a small program in the engine's place; it sees the same arguments, environment and pipes."""
+
+    def replace(code: str) -> None:
+        path = tmp_path / "program.py"
+        path.write_text("import json, os, signal, sys, time\n" + textwrap.dedent(code))
+        real = subprocess.Popen
+
+        def start(command, **options):
+            assert command[1:4] == ["-m", "paimon_engine", "run"]
+            return real([command[0], str(path), *command[4:]], **options)
+
+        monkeypatch.setattr(launchers.subprocess, "Popen", start)
+
+    return replace
+
+
+def test_progress_and_output_reach_the_log(program, warehouse: str, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    program("""
+        print('@paimon {"stage": "compact", "done": 2, "total": 8}', file=sys.stderr)
+        print("a word on standard output")
+        print("@paimon nonsense")
+        result = sys.argv[sys.argv.index("--result") + 1]
+        value = dict(status="noop", action="compact", table="t", snapshot_id=None, seconds=0.0, details={}, version=1)
+        open(result, "w").write(json.dumps(value))
+        sys.stdout.write("no end of line")
+    """)
+
+    result = Subprocess("local[*]").launch(job_on(warehouse), {})
+
+    said = [record.getMessage() for record in caplog.records]
+    assert result.status == "noop"
+    assert said[1:] == ["compact: 2 of 8", "a word on standard output", "@paimon nonsense", "no end of line"]
+
+
+def test_the_child_gets_secrets_by_its_environment_only(program, warehouse: str):
+    program("""
+        job = open(sys.argv[sys.argv.index("--job") + 1]).read()
+        assert "very secret" not in job + " ".join(sys.argv)
+        print("error:", os.environ["PAIMON_SECRET"], os.getsid(0) == os.getpid(), os.fstat(0).st_mode & 0o170000)
+        sys.exit(1)
+    """)
+
+    with pytest.raises(AirflowException) as failed:
+        Subprocess("local[*]").launch(job_on(warehouse), {"PAIMON_SECRET": "very secret"})
+
+    # In a session of its own, and its standard input is a pipe.
+    assert str(failed.value) == f"very secret True {0o010000}"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        ("print('error: disk full', file=sys.stderr); sys.exit(1)", AirflowException, "^disk full$"),
+        ("print('error: no such column'); sys.exit(2)", AirflowFailException, "^no such column$"),
+        ("print('what happened'); sys.exit(3)", AirflowException, "exit code 3\nwhat happened"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", AirflowException, "SIGKILL; the machine may have run out of memory"),
+    ],
+)
+def test_failures_say_what_the_process_said(program, warehouse: str, code, kind, message):
+    program(code)
+
+    with pytest.raises(AirflowException, match=message) as failed:
+        Subprocess("local[*]").launch(job_on(warehouse), {})
+
+    assert type(failed.value) is kind
+
+
+def test_a_process_that_stays_behind_holds_nothing_up(program, warehouse: str, tmp_path: Path):
+    """Such as a JVM that hangs: it holds the pipe of the output."""
+    program(f"""
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+        open({str(tmp_path / "pid")!r}, "w").write(str(child))
+        print("error: done")
+        os._exit(1)
+    """)
+    begun = time.monotonic()
+
+    with pytest.raises(AirflowException):
+        Subprocess("local[*]").launch(job_on(warehouse), {})
+
+    assert time.monotonic() - begun < 10
+    assert wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+
+
+def _launch_in_thread(launcher: Subprocess, job: Job) -> tuple[threading.Thread, list[BaseException]]:
+    errors: list[BaseException] = []
+
+    def launch() -> None:
+        try:
+            launcher.launch(job, {})
+        except AirflowException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=launch)
+    thread.start()
+    return thread, errors
+
+
+def test_kill_asks_first(program, warehouse: str, tmp_path: Path):
+    ready, cleaned = tmp_path / "ready", tmp_path / "cleaned"
+    program(f"""
+        def stop(*_):
+            open({str(cleaned)!r}, "w").close()
+            sys.exit(1)
+        signal.signal(signal.SIGTERM, stop)
+        open({str(ready)!r}, "w").close()
+        time.sleep(60)
+    """)
+    launcher = Subprocess("local[*]")
+    thread, errors = _launch_in_thread(launcher, job_on(warehouse))
+    assert wait_until(ready.exists)
+
+    launcher.kill()
+
+    thread.join(timeout=10)
+    assert cleaned.exists()
+    assert len(errors) == 1
+
+
+def test_kill_does_not_take_no_for_an_answer(program, warehouse: str, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(launchers, "GRACE_S", 0.5)
+    ready = tmp_path / "ready"
+    program(f"""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open({str(ready)!r}, "w").close()
+        time.sleep(60)
+    """)
+    launcher = Subprocess("local[*]")
+    thread, errors = _launch_in_thread(launcher, job_on(warehouse))
+    assert wait_until(ready.exists)
+
+    launcher.kill()
+
+    thread.join(timeout=10)
+    assert "SIGKILL" in str(errors[0])
+
+
+# ── the engine itself ───────────────────────────────────────────────────────────────────────────
+
+LAUNCH = """
+import sys
+from airflow_provider_paimon.launchers import Subprocess
+from paimon_engine.jobs import Job
+real = Subprocess._start
+def start(self, *args):
+    process = real(self, *args)
+    print("CHILD", process.pid, flush=True)
+    return process
+Subprocess._start = start
+Subprocess("local[1]").launch(Job.from_json(sys.argv[1]), {})
+"""
+
+
+@pytest.mark.spark
+def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse: str):
+    job = job_on(warehouse, "compact", full=True).to_json()
+    command = [sys.executable, "-c", LAUNCH, job]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as starter:
+        try:
+            line = next(line for line in starter.stdout if line.startswith("CHILD"))
+            child = int(line.split()[1])
+            # Until the JVM is there, which is the one that would live on.
+            assert wait_until(lambda: _java_below(child), seconds=60)
+            java = _java_below(child)
+        finally:
+            starter.kill()
+
+    assert wait_until(lambda: not is_alive(child), seconds=10)
+    assert wait_until(lambda: not is_alive(java), seconds=5)
+
+
+def _java_below(parent: int) -> int | None:
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    if not children.exists():
+        return None
+    for child in map(int, children.read_text().split()):
+        command = Path(f"/proc/{child}/cmdline")
+        if command.exists() and b"java" in command.read_bytes().split(b"\0")[0]:
+            return child
+    return None
+
+
+@pytest.mark.spark
+def test_operators_on_an_embedded_spark(catalog: Catalog, warehouse: str, source: str, context, caplog):
+    caplog.set_level(logging.INFO)
+    fields = {"task_id": "t", "table": TABLE, "warehouse": warehouse}
+
+    written = PaimonWriteOperator(source=source, **fields).execute(context)
+    compacted = PaimonCompactOperator(full=True, **fields).execute(context)
+
+    assert (written["status"], written["snapshot_id"]) == ("committed", 4)
+    assert (compacted["status"], compacted["snapshot_id"]) == ("committed", 5)
+    assert sorted(PaimonHook(warehouse=warehouse).table(TABLE).to_arrow()["id"].to_pylist()) == [1, 2, 3, 10, 11]
+    assert "compact: 1 of 1" in [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.spark
+def test_a_wrong_call_on_an_embedded_spark_fails_at_once(catalog: Catalog, warehouse: str, context):
+    operator = PaimonCompactOperator(task_id="t", table=TABLE, warehouse=warehouse, where="id > 1")
+
+    with pytest.raises(AirflowFailException, match="partition columns"):
+        operator.execute(context)

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import DAG, Asset
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
+from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator
+from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator, PaimonDeleteTagOperator
+from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from paimon_engine import Catalog
+from paimon_engine.jobs import Job, JobResult
+from tests.provider.conftest import TABLE, make_context
+
+
+@pytest.fixture
+def operator(warehouse: str):
+    def make(kind: type[PaimonJobOperator], **fields):
+        return kind(**{"task_id": "task", "table": TABLE, "warehouse": warehouse, "launcher": "in_process", **fields})
+
+    return make
+
+
+def ids(catalog: Catalog, **when) -> list[int]:
+    return sorted(catalog.table(TABLE).to_arrow(**when)["id"].to_pylist())
+
+
+# ── what operators do ───────────────────────────────────────────────────────────────────────────
+
+
+def test_write(catalog: Catalog, operator, source: str, context):
+    result = operator(PaimonWriteOperator, source=source).execute(context)
+
+    assert (result["status"], result["snapshot_id"], result["details"]["rows"]) == ("committed", 4, 2)
+    assert ids(catalog) == [1, 2, 3, 10, 11]
+
+
+def test_write_creates_the_table(warehouse: str, operator, source: str, context):
+    create = {"primary_keys": ["id"], "options": {"bucket": 2}}
+
+    result = operator(PaimonWriteOperator, source=[source], create=create).execute(context)
+
+    table = Catalog(warehouse).table(TABLE)
+    assert result["status"] == "committed"
+    assert list(table.schema.primary_keys) == ["id"]
+    assert table.schema.options["bucket"] == "2"
+
+
+def test_overwrite(catalog: Catalog, operator, source: str, context):
+    operator(PaimonWriteOperator, source=source, overwrite={}).execute(context)
+
+    assert ids(catalog) == [10, 11]
+
+
+def test_a_repeated_write_finds_its_own_commit(catalog: Catalog, operator, source: str):
+    first = operator(PaimonWriteOperator, source=source).execute(make_context())
+    again = operator(PaimonWriteOperator, source=source).execute(make_context())
+    other = operator(PaimonWriteOperator, source=source).execute(make_context(run_id="manual__2"))
+
+    assert [item["status"] for item in (first, again, other)] == ["committed", "already_done", "committed"]
+    assert again["snapshot_id"] == first["snapshot_id"] == 4
+    assert other["snapshot_id"] == 5
+
+
+def test_compact(catalog: Catalog, operator, context):
+    planned = operator(PaimonCompactOperator, full="True", dry_run=True).execute(context)
+    result = operator(PaimonCompactOperator, full=True).execute(context)
+
+    assert planned["status"] == "dry_run"
+    assert result["status"] == "committed"
+    assert result["details"]["files_before"] > result["details"]["files_after"] == 1
+    assert ids(catalog) == [1, 2, 3]
+
+
+def test_a_tag_is_named_for_the_day_of_the_run(catalog: Catalog, operator, context):
+    result = operator(PaimonCreateTagOperator, time_retained="365 d").execute(context)
+    again = operator(PaimonCreateTagOperator).execute(context)
+
+    assert (result["status"], result["details"]["tag"], result["snapshot_id"]) == ("created", "2013-01-05", 3)
+    assert again["status"] == "already_done"
+    assert PaimonHook(warehouse=catalog.warehouse).tags(TABLE) == {"2013-01-05": 3}
+
+
+def test_a_tag_of_a_snapshot_given_as_text(catalog: Catalog, operator, context):
+    result = operator(PaimonCreateTagOperator, tag="old", snapshot="2").execute(context)
+
+    assert result["snapshot_id"] == 2
+    assert ids(catalog, tag="old") == [1, 2]
+
+
+def test_a_tag_on_another_snapshot_fails(catalog: Catalog, operator, context):
+    catalog.table(TABLE).create_tag("2013-01-05", snapshot=1)
+
+    with pytest.raises(AirflowException, match="2013-01-05"):
+        operator(PaimonCreateTagOperator, snapshot=2).execute(context)
+
+
+def test_delete_tag(catalog: Catalog, operator, context):
+    catalog.table(TABLE).create_tag("old", snapshot=1)
+
+    assert operator(PaimonDeleteTagOperator, tag="old").execute(context)["status"] == "deleted"
+    assert operator(PaimonDeleteTagOperator, tag="old").execute(context)["status"] == "already_done"
+
+
+def test_expire(catalog: Catalog, operator, context):
+    catalog.table(TABLE).create_tag("kept", snapshot=1)
+    fields = {"retain_max": "1", "retain_min": 1, "older_than": timedelta(0)}
+
+    planned = operator(PaimonExpireSnapshotsOperator, dry_run="true", **fields).execute(context)
+    result = operator(PaimonExpireSnapshotsOperator, **fields).execute(context)
+
+    assert planned["status"] == "dry_run"
+    assert result["details"]["expired_snapshots"] == planned["details"]["expired_snapshots"] == [1, 2]
+    assert ids(catalog, tag="kept") == [1]
+
+
+def test_rollback(catalog: Catalog, operator, context):
+    operator(PaimonRollbackOperator, snapshot="2").execute(context)
+
+    assert ids(catalog) == [1, 2]
+
+
+def test_any_action_by_name(catalog: Catalog, operator, context):
+    result = operator(PaimonJobOperator, action="create_tag", arguments={"tag": "t"}).execute(context)
+
+    assert result["status"] == "created"
+
+
+def test_a_table_in_a_directory(catalog: Catalog, operator, context):
+    path = f"{catalog.warehouse}/air.db/flights"
+
+    assert operator(PaimonCreateTagOperator, table=path, warehouse=None).execute(context)["status"] == "created"
+
+
+# ── errors ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        (PaimonCreateTagOperator, {"table": "air.nothing"}, "air.nothing|nothing"),
+        (PaimonCreateTagOperator, {"snapshot": "three"}, "snapshot='three'"),
+        (PaimonCreateTagOperator, {"snapshot": 77}, "77"),
+        (PaimonExpireSnapshotsOperator, {"older_than": "yesterday"}, "an age such as"),
+        (PaimonCompactOperator, {"where": "id > 1"}, "partition columns"),
+        (PaimonWriteOperator, {"source": "/nowhere/*.parquet"}, "nowhere"),
+        (PaimonWriteOperator, {"source": "x", "create": {"primary_key": ["id"]}}, "primary_keys"),
+        (PaimonWriteOperator, {"source": "x", "create": {"primary_keys": "id"}}, "list of columns"),
+        (PaimonJobOperator, {"action": "sing"}, "no action 'sing'"),
+        (PaimonJobOperator, {"action": "compact", "arguments": {"loudly": True}}, "loudly"),
+        (PaimonCompactOperator, {"launcher": "rocket"}, "in_process"),
+    ],
+)
+def test_what_another_attempt_cannot_mend_fails_at_once(catalog, operator, context, kind, fields, message):
+    with pytest.raises(AirflowFailException, match=message):
+        operator(kind, **fields).execute(context)
+
+
+def test_a_run_without_a_day_fails_at_once(catalog: Catalog, operator):
+    with pytest.raises(AirflowFailException, match="Give tag="):
+        operator(PaimonCreateTagOperator).execute(make_context(partition_key=None))
+
+
+# ── what Airflow sees ───────────────────────────────────────────────────────────────────────────
+
+
+def test_commit_users_are_those_of_the_task_instance():
+    context = make_context()
+    context["ti"].try_number = 2
+    mapped = make_context()
+    mapped["ti"].map_index = 3
+
+    users = [commit_user_of(make_context()), commit_user_of(context), commit_user_of(mapped)]
+
+    assert users[0] == users[1] != users[2]
+    # A change of this value would make retries that span an upgrade commit twice.
+    assert users[0] == "eeede4df-c4d7-575e-8053-680817efb79a"
+
+
+def test_no_secret_is_part_of_a_job(monkeypatch, context):
+    fields = {"conn_type": "paimon", "host": "s3://b/l", "login": "AKIA", "password": "very secret"}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(fields))
+    options = {"s3.session-token": "also secret"}
+    operator = PaimonCompactOperator(task_id="t", table=TABLE, paimon_conn_id="lake", storage_options=options)
+    hook = PaimonHook("lake", storage_options=options)
+
+    job = operator.job(hook, context).to_json()
+
+    assert Job.from_json(job).storage.secrets.keys() == {"s3.access-key", "s3.secret-key", "s3.session-token"}
+    for secret in ("AKIA", "very secret", "also secret"):
+        assert secret not in job
+
+
+def test_results_are_plain_json_and_of_bounded_size():
+    details = {"deleted": [{"path": str(number)} for number in range(1000)], "expired_snapshots": (1, 2)}
+
+    value = xcom_of(JobResult("expired", "expire_snapshots", TABLE, None, 1.0, details))
+
+    assert json.loads(json.dumps(value)) == value
+    assert len(value["details"]["deleted"]) == 100
+    assert value["details"]["omitted"] == {"deleted": 900}
+    assert value["details"]["expired_snapshots"] == [1, 2]
+
+
+def test_consumers_of_the_asset_are_told_the_tag(catalog: Catalog, operator):
+    asset = Asset("paimon://lake/air/flights")
+    event = SimpleNamespace(extra={})
+
+    operator(PaimonCreateTagOperator, outlets=[asset]).execute(make_context(outlet_events={asset: event}))
+
+    assert event.extra == {
+        "table": TABLE,
+        "action": "create_tag",
+        "status": "created",
+        "snapshot_id": 3,
+        "tag": "2013-01-05",
+    }
+
+
+def test_all_fields_can_be_templates():
+    for kind in (PaimonJobOperator, *PaimonJobOperator.__subclasses__()):
+        named = set(kind.__init__.__kwdefaults__ or {}) | {
+            name for name in kind.__init__.__annotations__ if name not in ("kwargs", "return")
+        }
+
+        assert named <= set(kind.template_fields), kind
+
+
+def test_templates_are_rendered(catalog: Catalog, warehouse: str, context):
+    with DAG("d", schedule=None):
+        operator = PaimonCreateTagOperator(
+            task_id="t", table="air.{{ name }}", warehouse=warehouse, tag="{{ day }}", snapshot="{{ id }}"
+        )
+    operator.render_template_fields({"name": "flights", "day": "2013-01-07", "id": 2})
+
+    result = operator.execute(context)
+
+    assert (result["details"]["tag"], result["snapshot_id"]) == ("2013-01-07", 2)
