@@ -4,7 +4,8 @@ In this order:
 
 1. The partition key of the run, if it is a date. Schedules such as `CronPartitionTimetable(run_offset=-1,
    key_format="%Y-%m-%d")` name the day of the data themselves; backfills of such DAGs use the same dates.
-2. The start of the run's data interval, else its logical date, as a date in the DAG's time zone.
+2. Its partition date, where the key is written in another way.
+3. The start of the run's data interval, else its logical date, as a date in the DAG's time zone.
    With `CronDataIntervalTimetable` that is the day of the data. With Airflow 3's plain cron schedules (`@daily`)
    the interval is empty: that is the day on which the run fires, so a run at midnight, meant for the day before,
    carries the next day's date. Use 1. to name the day before.
@@ -38,17 +39,16 @@ def tag_of(context: Mapping[str, Any]) -> str:
         return moment.astimezone(zone) if isinstance(moment, datetime) and zone is not None else moment
 
     key = getattr(run, "partition_key", None) or context.get("partition_key")
-    return tag_for(key, at_home("logical_date"), at_home("data_interval_start"))
+    return tag_for(key, at_home("partition_date") or at_home("data_interval_start") or at_home("logical_date"))
 
 
-def tag_for(partition_key: str | None, logical_date: datetime | None, data_interval_start: datetime | None) -> str:
-    """Name of the tag for a run with these properties; times are in the DAG's time zone.
+def tag_for(partition_key: str | None, moment: datetime | None) -> str:
+    """Name of the tag for a run with this key, or else with this date in the DAG's time zone.
 
     Raises: InvalidArgumentError if they tell no day.
     """
     day = _day_of_key(partition_key)
     if day is None:
-        moment = data_interval_start or logical_date
         day = moment.date() if moment is not None else None
     if day is None:
         key = f"its partition key {partition_key!r} is no date" if partition_key else "it has no partition key"

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import Launcher, choose_launcher
+from airflow_provider_paimon.rendered import text
 from paimon_engine import InvalidArgumentError
 from paimon_engine.jobs import CreateTable, Job, JobResult, action_type
 
@@ -19,10 +20,12 @@ _NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "airflow-provider-paimon")
 _XCOM_ITEMS_MAX: Final = 100
 
 
-def commit_user_of(context: Mapping[str, Any]) -> str:
+def commit_user_of(context: Mapping[str, Any], idempotency_key: str | None = None) -> str:
     """The name under which a task commits: the same in every attempt, so that a repeated one commits once."""
     instance = context["ti"]
     parts = [instance.dag_id, instance.task_id, instance.run_id, getattr(instance, "map_index", -1)]
+    if idempotency_key is not None:
+        parts[2] = {"idempotency_key": idempotency_key}
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
 
 
@@ -30,7 +33,7 @@ class PaimonJobOperator(BaseOperator):
     """Runs an action of the engine on a table and returns what it did, as plain JSON values.
 
     A retry, or clearing the task, finds what an earlier attempt in the same DAG run committed, and then returns
-    the status `already_done` without doing it again.
+    the status `already_done` without doing it again. `idempotency_key` draws that line elsewhere.
 
     Args:
         table: `database.table`, or the path of a table's directory.
@@ -41,6 +44,9 @@ class PaimonJobOperator(BaseOperator):
         storage_options: options of the file system, over those of the connection.
         table_options: Paimon options for this run, over those stored with the table.
         spark_conn_id: connection of type `spark_connect`; without it, Spark is embedded.
+        idempotency_key: attempts of this task with the same key commit once; the run's id by default.
+            `{{ partition_key }}` makes another run for the same partition, such as a backfill, find the work done;
+            `{{ run_id }} {{ ti.try_number }}` makes each attempt do it again.
         launcher: where to run: `auto`, `in_process`, `subprocess` or `spark_connect`.
     """
 
@@ -53,6 +59,7 @@ class PaimonJobOperator(BaseOperator):
         "storage_options",
         "table_options",
         "spark_conn_id",
+        "idempotency_key",
         "launcher",
     )
     template_fields_renderers: Mapping[str, str] = {"arguments": "json", "table_options": "json"}
@@ -69,6 +76,7 @@ class PaimonJobOperator(BaseOperator):
         storage_options: Mapping[str, str] | None = None,
         table_options: Mapping[str, str] | None = None,
         spark_conn_id: str | None = None,
+        idempotency_key: str | None = None,
         launcher: str = "auto",
         **kwargs: Any,
     ) -> None:
@@ -81,6 +89,7 @@ class PaimonJobOperator(BaseOperator):
         self.storage_options = storage_options
         self.table_options = table_options
         self.spark_conn_id = spark_conn_id
+        self.idempotency_key = idempotency_key
         self.launcher = launcher
         self._running: Launcher | None = None
 
@@ -126,7 +135,7 @@ class PaimonJobOperator(BaseOperator):
         return Job(
             table=hook.table_ref(self.table),
             action=action_type(self.action)(**self.action_arguments(context)),
-            commit_user=commit_user_of(context),
+            commit_user=commit_user_of(context, text(self.idempotency_key)),
             storage=hook.storage_ref(),
             table_options={name: str(value) for name, value in (self.table_options or {}).items()},
             create=self.create_table(),

@@ -184,6 +184,17 @@ def test_commit_users_are_those_of_the_task_instance():
     assert users[0] == "eeede4df-c4d7-575e-8053-680817efb79a"
 
 
+def test_an_idempotency_key_stands_for_all_runs_that_share_it(catalog: Catalog, operator):
+    def tagged(run_id: str, key: str | None, tag: str) -> str:
+        create = operator(PaimonCreateTagOperator, tag=tag, idempotency_key=key)
+        return create.job(PaimonHook(warehouse=catalog.warehouse), make_context(run_id=run_id)).commit_user
+
+    assert tagged("one", "2013-01-05", "a") == tagged("two", "2013-01-05", "b")
+    assert tagged("one", "2013-01-05", "a") != tagged("one", "2013-01-06", "a")
+    # What a template gives where a run has no partition key.
+    assert tagged("one", "None", "a") == tagged("one", None, "a") != tagged("two", None, "a")
+
+
 def test_no_secret_is_part_of_a_job(monkeypatch, context):
     fields = {"conn_type": "paimon", "host": "s3://b/l", "login": "AKIA", "password": "very secret"}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(fields))

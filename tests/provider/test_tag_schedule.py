@@ -13,31 +13,33 @@ MIDNIGHT = datetime(2013, 1, 6, tzinfo=UTC)
 EVENING = datetime(2013, 1, 5, 23, 0, tzinfo=UTC)
 
 CASES = [
-    # partition key, logical date, start of the data interval, tag
-    ("2013-01-05", None, None, "2013-01-05"),
-    ("20130105", None, None, "2013-01-05"),
-    ("2013-01-05T00:00:00", None, None, "2013-01-05"),
-    ("2013-01-05T00:00:00+00:00", None, None, "2013-01-05"),
-    ("2013-01-05", MIDNIGHT, MIDNIGHT, "2013-01-05"),
-    ("europe", MIDNIGHT, None, "2013-01-06"),
-    ("2013-01-05T07:00:00", MIDNIGHT, None, "2013-01-06"),
-    (None, MIDNIGHT, None, "2013-01-06"),
+    # the run's properties, tag
+    ({"partition_key": "2013-01-05"}, "2013-01-05"),
+    ({"partition_key": "20130105"}, "2013-01-05"),
+    ({"partition_key": "2013-01-05T00:00:00"}, "2013-01-05"),
+    ({"partition_key": "2013-01-05T00:00:00+00:00"}, "2013-01-05"),
+    ({"partition_key": "2013-01-05", "logical_date": MIDNIGHT, "data_interval_start": MIDNIGHT}, "2013-01-05"),
+    ({"partition_key": "5.1.2013", "partition_date": MIDNIGHT, "logical_date": EVENING}, "2013-01-06"),
+    ({"partition_key": "europe", "logical_date": MIDNIGHT}, "2013-01-06"),
+    ({"partition_key": "2013-01-05T07:00:00", "logical_date": MIDNIGHT}, "2013-01-06"),
+    ({"partition_key": "", "logical_date": MIDNIGHT}, "2013-01-06"),
+    ({"logical_date": MIDNIGHT}, "2013-01-06"),
     # A manual run: the logical date is now, the data interval the last whole one.
-    (None, MIDNIGHT, EVENING, "2013-01-05"),
-    (None, None, EVENING, "2013-01-05"),
-    ("", MIDNIGHT, None, "2013-01-06"),
+    ({"logical_date": MIDNIGHT, "data_interval_start": EVENING}, "2013-01-05"),
+    ({"data_interval_start": EVENING}, "2013-01-05"),
 ]
 
 
-@pytest.mark.parametrize(("key", "logical_date", "start", "tag"), CASES)
-def test_the_tag_is_the_day_of_the_run(key, logical_date, start, tag):
-    assert tag_for(key, logical_date, start) == tag
+@pytest.mark.parametrize(("run", "tag"), CASES)
+def test_the_tag_is_the_day_of_the_run(run, tag):
+    assert tag_of({"dag_run": SimpleNamespace(**run)}) == tag
+    assert tag_of(run) == tag
 
 
 @pytest.mark.parametrize("key", [None, "", "europe", "2013-13-45", "2013-01", "2013-01-05T07:00:00", "x2013-01-05"])
 def test_a_run_without_a_day_is_refused_with_the_way_out(key):
     with pytest.raises(InvalidArgumentError, match=r"Give tag=.*CronPartitionTimetable"):
-        tag_for(key, None, None)
+        tag_for(key, None)
 
 
 def test_the_day_is_that_of_the_dags_time_zone():

@@ -1,0 +1,180 @@
+"""An Airflow of the demo's own: SQLite, all components in one process group, ports that are free."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Self
+
+import httpx
+
+START_S = 180
+STOP_S = 20
+TAIL_LINES = 25
+
+
+class AirflowFailedError(Exception):
+    """Airflow did not start, or ended by itself."""
+
+
+class LocalAirflow:
+    """`airflow standalone` in a folder, ended with everything that it started when the `with` block ends."""
+
+    def __init__(self, home: Path, project: Path, *, port: int | None = None) -> None:
+        self._home = home
+        self._project = project
+        self._port = port if port is not None and _is_free(port) else _free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self._log = home / "standalone.log"
+
+    def __enter__(self) -> Self:
+        self._home.mkdir(parents=True, exist_ok=True)
+        with self._log.open("wb") as log:
+            self._process = self._start(log)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+        process = self._process
+        if process is None:
+            return
+        # A second Ctrl-C must not leave half of it running.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _signal_group(process, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_S
+        while _group_lives(process) and time.monotonic() < deadline:
+            process.poll()
+            time.sleep(0.1)
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+        signal.signal(signal.SIGINT, before)
+
+    def _start(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "airflow", "standalone"]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=self._project,
+            env={**os.environ, **self._environment()},
+            start_new_session=True,
+        )
+
+    def _environment(self) -> Mapping[str, str]:
+        return {
+            "AIRFLOW_HOME": str(self._home),
+            # The components of `standalone` are started by name.
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+            "PYTHONPATH": str(self._project),
+            "NO_PROXY": "127.0.0.1,localhost",
+            "no_proxy": "127.0.0.1,localhost",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self._project / "dags_examples"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self._port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(_free_port()),
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+
+    def wait_until_healthy(self) -> None:
+        """Returns once all components answer.
+
+        Raises: AirflowFailedError.
+        """
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            self.check_alive()
+            with contextlib.suppress(httpx.HTTPError):
+                parts = self._client.get("/api/v2/monitor/health").raise_for_status().json()
+                if all(part is None or part["status"] == "healthy" for part in parts.values()):
+                    self._log_in()
+                    return
+            time.sleep(0.5)
+        raise AirflowFailedError(f"Airflow did not start within {START_S} s; it said:\n{self._tail()}")
+
+    def _log_in(self) -> None:
+        token = self._client.get("/auth/token").raise_for_status().json()["access_token"]
+        self._client.headers["Authorization"] = f"Bearer {token}"
+
+    def check_alive(self) -> None:
+        """Raises: AirflowFailedError if Airflow has ended."""
+        if self._process is not None and self._process.poll() is not None:
+            raise AirflowFailedError(f"Airflow ended by itself; it said:\n{self._tail()}")
+
+    def wait(self) -> None:
+        """Returns never, but by Ctrl-C. Raises: AirflowFailedError if Airflow ends."""
+        while True:
+            self.check_alive()
+            time.sleep(0.5)
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        """Answer of the REST API to a GET of a path below `/api/v2`.
+
+        Raises: AirflowFailedError.
+        """
+        self.check_alive()
+        try:
+            return self._client.get(f"/api/v2/{path}", params=parameters).raise_for_status().json()
+        except httpx.HTTPError as error:
+            raise AirflowFailedError(f"Airflow's API: {error}; it said:\n{self._tail()}") from error
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Answer of the REST API to a POST of a JSON body to a path below `/api/v2`.
+
+        Raises: AirflowFailedError.
+        """
+        self.check_alive()
+        try:
+            return self._client.post(f"/api/v2/{path}", json=body).raise_for_status().json()
+        except httpx.HTTPError as error:
+            raise AirflowFailedError(f"Airflow's API: {error}; it said:\n{self._tail()}") from error
+
+    def _tail(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        return "\n".join(lines[-TAIL_LINES:])
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _group_lives(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        os.killpg(process.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

@@ -1,0 +1,53 @@
+"""Every night: load the day, compact, tag the day, expire what no tag needs.
+
+Each run stands for one day, the partition date of its schedule. Runs may be repeated, cleared or made up for in any
+order and end in the same table: every task commits under its run's name once, `sequence.field` keeps newer knowledge
+on top, and the tag is put on the snapshot that this run made.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, CronPartitionTimetable, task
+
+from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator
+from airflow_provider_paimon.operators.write import PaimonWriteOperator
+from airflow_provider_paimon.tag_schedule import tag_of
+from dags_examples.flights import KEY, stage_day
+from dags_examples.settings import FIRST_RUN, LAKE, LAST_RUN, STAGING
+
+with DAG(
+    "tag_per_day",
+    schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", run_offset=-1, key_format="%Y-%m-%d"),
+    start_date=FIRST_RUN,
+    end_date=LAST_RUN,
+    catchup=True,
+    max_active_runs=1,
+    default_args={"retries": 1},
+    doc_md=__doc__,
+    tags=["paimon"],
+):
+
+    @task
+    def stage(**context: object) -> list[str]:
+        """Puts the day's files into the staging folder."""
+        from datetime import date
+
+        return stage_day(date.fromisoformat(tag_of(context)), STAGING)
+
+    write = PaimonWriteOperator(
+        task_id="write",
+        source=stage(),
+        create={"primary_keys": KEY, "options": {"bucket": "2", "sequence.field": "known_on"}},
+        **LAKE,
+    )
+    compact = PaimonCompactOperator(task_id="compact", full=True, **LAKE)
+    tag = PaimonCreateTagOperator(
+        task_id="tag",
+        snapshot="{{ ti.xcom_pull('compact')['snapshot_id'] or ti.xcom_pull('write')['snapshot_id'] }}",
+        **LAKE,
+    )
+    expire = PaimonExpireSnapshotsOperator(task_id="expire", retain_max=1, **LAKE)
+
+    write >> compact >> tag >> expire
