@@ -1,8 +1,9 @@
 """Every night: load the day, compact, tag the day, expire what no tag needs.
 
-Each run stands for one day, the partition date of its schedule. Runs may be repeated, cleared or made up for in any
-order and end in the same table: every task commits under its run's name once, `sequence.field` keeps newer knowledge
-on top, and the tag is put on the snapshot that this run made.
+Each run stands for one day, the partition date of its schedule. Days may be repeated, cleared or made up for in any
+order and end in the same table: every task commits once for its day, `sequence.field` keeps newer knowledge on top,
+and the tag is put on the snapshot that the day made. To load corrected files of a day, take `idempotency_key` away
+and let the tag move by `if_exists="replace"`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ with DAG(
     end_date=LAST_RUN,
     catchup=True,
     max_active_runs=1,
-    default_args={"retries": 1},
+    default_args={"retries": 1, "idempotency_key": "{{ partition_key }}"},
     doc_md=__doc__,
     tags=["paimon"],
 ):

@@ -27,9 +27,12 @@ class AirflowFailedError(Exception):
 class LocalAirflow:
     """`airflow standalone` in a folder, ended with everything that it started when the `with` block ends."""
 
-    def __init__(self, home: Path, project: Path, *, port: int | None = None) -> None:
+    def __init__(
+        self, home: Path, project: Path, *, port: int | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._home = home
         self._project = project
+        self._more = dict(environment or {})
         self._port = port if port is not None and _is_free(port) else _free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,6 +93,7 @@ class LocalAirflow:
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(_free_port()),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            **self._more,
         }
 
     def wait_until_healthy(self) -> None:

@@ -138,8 +138,7 @@ def _sentence(day: Day) -> str:
     write, compact = day.tasks["write"].returned, day.tasks["compact"].returned
     tag, report = day.tasks["tag"].returned["details"], day.tasks["report"].returned
     details = compact["details"]
-    files = f"{details['files_before']} files to {details['files_after']}"
     return (
-        f"{day.key}  wrote {write['details']['rows']:,} rows, compacted {files}, tagged snapshot {tag['snapshot_id']}; "
-        f"{report['landed']:,} of {report['flights']:,} flights had landed"
+        f"{day.key}  {write['details']['rows']:,} rows written, {details['files_before']} files to "
+        f"{details['files_after']}, snapshot {tag['snapshot_id']}; {report['landed']:,} of {report['flights']:,} landed"
     )

@@ -59,7 +59,7 @@ def _days(days: Sequence[Day]) -> Table:
 
 
 def _tags(lake: LakeTable) -> Table:
-    grid = _grid("\nTags", "tag", "snapshot", "rows", "flights not landed")
+    grid = _grid("\nTags", "tag", "snapshot", "rows", "landing not known")
     for tag in lake.tags().to_pylist():
         rows = lake.to_arrow(columns=["arr_delay"], tag=tag["tag_name"])
         open_flights = rows["arr_delay"].null_count
@@ -112,10 +112,10 @@ def _expiry(lake: LakeTable, days: Sequence[Day]) -> list[str]:
                 held[row["file_path"]] = row["file_size_in_bytes"]
     removed = f"{len(expired)} snapshots and deleted {files} files, {_size(freed)}"
     kept_ids = ", ".join(map(str, kept.values()))
+    alone = f"{len(held)} data files, {_size(sum(held.values()))}, are there for them alone"
     return [
         f"\nExpiry removed {removed}; left is snapshot {', '.join(map(str, snapshots))}.",
-        f"Tags keep {len(kept)} of the removed ones readable, snapshots {kept_ids}; "
-        f"{len(held)} data files, {_size(sum(held.values()))}, are there for them alone.",
+        f"Tags keep {len(kept)} of the removed ones readable, snapshots {kept_ids}; {alone}.",
     ]
 
 

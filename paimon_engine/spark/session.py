@@ -16,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.spark.class_archive import make_archive, options_to_use_it
 
 _JAVA_MIN = 17
 _JAVA_OPTIONS = (
@@ -40,6 +41,8 @@ _START: Mapping[str, str | None] = {
     "PYSPARK_PYTHON": sys.executable,
     "PYSPARK_DRIVER_PYTHON": sys.executable,
     "SPARK_LOCAL_IP": "127.0.0.1",
+    # For the short-lived JVM that prints the command of the other one.
+    "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData -XX:TieredStopAtLevel=1",
 }
 """Read by Spark only while it starts."""
 
@@ -76,6 +79,20 @@ def local_session(
     Raises: UnsupportedError if Java or Spark is missing or does not fit; InvalidArgumentError if this process already
     runs Spark.
     """
+    java_options = [*_JAVA_OPTIONS, *([_QUICK_START] if quick_start else []), *options_to_use_it()]
+    with _started(cores=cores, memory=memory, java_options=java_options, config=config) as session:
+        yield session
+
+
+@contextlib.contextmanager
+def _started(
+    *,
+    cores: int | None = None,
+    memory: str,
+    java_options: Sequence[str],
+    config: Mapping[str, str] | None = None,
+    stop_timeout_s: float = 10,
+) -> Iterator[SparkSession]:
     check_spark()
     # Only here and in `_stop`: the Connect client alone has no such module.
     from pyspark.core.context import SparkContext
@@ -86,7 +103,7 @@ def local_session(
         )
     directory = tempfile.mkdtemp(prefix="paimon-spark-")
     try:
-        settings = {**_settings(Path(directory), memory, quick_start=quick_start), **(config or {})}
+        settings = {**_settings(Path(directory), memory, java_options), **(config or {})}
         with _environment(_NO_CONNECTION):
             with _environment({**_START, "SPARK_LOCAL_DIRS": directory}):
                 builder = SparkSession.builder.master(f"local[{cores or '*'}]").config(map=dict(settings))
@@ -94,7 +111,7 @@ def local_session(
             try:
                 yield session
             finally:
-                _stop(session)
+                _stop(session, stop_timeout_s)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -180,7 +197,7 @@ def _java() -> str | None:
 def _check_java(java: str | None) -> None:
     if java is None:
         raise UnsupportedError(f"Spark needs Java {_JAVA_MIN} or newer: install a JDK and set JAVA_HOME to it")
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    answer = subprocess.run([java, "-XX:-UsePerfData", "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     if version is None or int(version[1]) < _JAVA_MIN:
         raise UnsupportedError(
@@ -189,13 +206,26 @@ def _check_java(java: str | None) -> None:
         )
 
 
-def _settings(directory: Path, memory: str, *, quick_start: bool) -> dict[str, str]:
+def warm_up(folder: Path) -> Path:
+    """Makes the class archive (`class_archive`) in a folder, by a session that runs a small job; gives its path.
+
+    Raises: UnsupportedError if Java or Spark is missing or does not fit.
+    """
+
+    def run_session(java_options: list[str]) -> None:
+        options = [*_JAVA_OPTIONS, _QUICK_START, *java_options]
+        with _started(memory="1g", java_options=options, stop_timeout_s=120) as session:
+            session.range(0, 1, 1, 1).mapInArrow(lambda batches: batches, "id long").collect()
+
+    return make_archive(folder, run_session)
+
+
+def _settings(directory: Path, memory: str, java_options: Sequence[str]) -> dict[str, str]:
     """The settings of an embedded session whose files all live in `directory`."""
     log4j = directory / "log4j2.properties"
     log4j.write_text(_LOG4J, encoding="utf-8")
-    java_options = [
-        *_JAVA_OPTIONS,
-        *([_QUICK_START] if quick_start else []),
+    all_options = [
+        *java_options,
         f"-Djava.io.tmpdir={directory}",
         f"-Dderby.system.home={directory}",
         f"-Dlog4j2.configurationFile={log4j.as_uri()}",
@@ -204,7 +234,7 @@ def _settings(directory: Path, memory: str, *, quick_start: bool) -> dict[str, s
         "spark.app.name": "paimon",
         "spark.api.mode": "classic",
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.driver.extraJavaOptions": " ".join(map(_quoted, all_options)),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(directory),
@@ -218,6 +248,12 @@ def _settings(directory: Path, memory: str, *, quick_start: bool) -> dict[str, s
         # A worker that crashes in compiled code says where.
         "spark.python.worker.faulthandler.enabled": "true",
     }
+
+
+def _quoted(option: str) -> str:
+    """One option as Spark's own parser reads it back; a path may hold spaces."""
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 @contextlib.contextmanager
@@ -239,7 +275,7 @@ def _set_environment(changes: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _stop(session: SparkSession) -> None:
+def _stop(session: SparkSession, timeout_s: float) -> None:
     """Stop the session and its JVM.
 
     pyspark keeps the JVM for a next session in this process; that one would run with this one's settings, in a
@@ -259,7 +295,7 @@ def _stop(session: SparkSession) -> None:
     if process is not None:
         process.stdin.close()
         try:
-            process.wait(timeout=10)
+            process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

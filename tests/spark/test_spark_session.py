@@ -8,6 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
@@ -59,7 +60,7 @@ def test_a_second_session_in_one_process_is_refused(spark):
 
 
 def test_a_program_may_start_one_session_after_another_and_nothing_stays(java, tmp_path):
-    work, temporary = tmp_path / "work", tmp_path / "tmp"
+    work, temporary = tmp_path / "work", tmp_path / "a temporary folder"
     work.mkdir()
     temporary.mkdir()
     program = """
@@ -94,3 +95,37 @@ def test_a_program_may_start_one_session_after_another_and_nothing_stays(java, t
     assert [line for line in done.stderr.splitlines() if "incubator" not in line] == []
     assert os.listdir(work) == []
     assert os.listdir(temporary) == []
+
+
+def test_a_session_starts_from_the_archive_that_a_warm_up_made(java, tmp_path):
+    folder = tmp_path / "a folder"
+    code = (
+        "from pathlib import Path; from paimon_engine.spark.session import warm_up; print(warm_up(Path(sys.argv[1])))"
+    )
+    made = _python(code, str(folder), PAIMON_ENGINE_CACHE=None)
+    archive = Path(made.stdout.splitlines()[-1])
+
+    assert archive.parent == folder
+    assert list(folder.iterdir()) == [archive]
+    # The JVM says so only where it really uses it.
+    told = {"JDK_JAVA_OPTIONS": "-Xlog:class+load:file=" + str(tmp_path / "classes-%p.log")}
+    count = "from paimon_engine.spark.session import local_session\nwith local_session() as spark: print(spark.range(3).count())"
+    assert _python(count, PAIMON_ENGINE_CACHE=str(folder), **told).stdout.splitlines()[-1] == "3"
+    loaded = [line for log in tmp_path.glob("classes-*.log") for line in log.read_text().splitlines()]
+    assert any("org.apache.spark.SparkContext " in line and "shared objects file (top)" in line for line in loaded)
+
+
+def test_an_archive_that_does_not_fit_is_not_used(java, tmp_path):
+    (tmp_path / f"spark-{pyspark.__version__}.jsa").write_bytes(b"no archive")
+    count = "from paimon_engine.spark.session import local_session\nwith local_session() as spark: print(spark.range(3).count())"
+
+    assert _python(count, PAIMON_ENGINE_CACHE=str(tmp_path)).stdout == "3\n"
+
+
+def _python(code: str, *arguments: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
+    """A program of its own, because a process has one JVM only."""
+    values = {**os.environ, **{name: value for name, value in environment.items() if value is not None}}
+    for name in [name for name, value in environment.items() if value is None]:
+        values.pop(name, None)
+    command = [sys.executable, "-c", "import sys\n" + code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=values)
