@@ -54,7 +54,8 @@ class JavaPaimon:
 
     def read(self, path: str | Path, **at: Any) -> list[Row]:
         """Rows in the canonical form: of the table as it is now, or `snapshot=`, `tag=`, `filter=`, `system=` …"""
-        return list(self.call("read", table=str(path), **at)["rows"])
+        given = {name: value for name, value in at.items() if value is not None}
+        return list(self.call("read", table=str(path), **given)["rows"])
 
     def problems(self, path: str | Path) -> list[Any]:
         """What Java finds wrong with the table's metadata and files, over all snapshots and tags."""
