@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -56,7 +56,8 @@ def ui() -> None:
         with console.status("Starting Airflow"):
             airflow.wait_until_healthy()
         console.print(f"Airflow is at {airflow.url} (no login is needed); Ctrl-C ends it")
-        airflow.wait()
+        with suppress(KeyboardInterrupt):
+            airflow.wait()
 
 
 @contextmanager
