@@ -104,6 +104,19 @@ class TableOptions:
         return self.raw.get("file.compression", "zstd").lower()
 
     @property
+    def file_formats(self) -> tuple[str, ...]:
+        """All formats that new data files may have."""
+        return (self.file_format, *self._per_level("file.format.per.level").values())
+
+    def file_format_of(self, level: int) -> str:
+        """Format of new data files of a level."""
+        return self._per_level("file.format.per.level").get(level, self.file_format)
+
+    def file_compression_of(self, level: int) -> str:
+        """Codec of new data files of a level."""
+        return self._per_level("file.compression.per.level").get(level, self.file_compression)
+
+    @property
     def zstd_level(self) -> int:
         """Level for the zstd codec."""
         return self._int("file.compression.zstd-level", 1)
@@ -346,6 +359,16 @@ class TableOptions:
         text = self.raw.get(key)
         return default_ms if text is None else self._named(key, parse_duration_ms, text)
 
+    def _per_level(self, key: str) -> dict[int, str]:
+        """Values such as `0:avro,5:parquet` by level."""
+        try:
+            pairs = [part.split(":") for part in self._list(key)]
+            return {int(level): value.strip().lower() for level, value in pairs}
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"option '{key}' = {self.raw[key]!r}; it looks like '0:avro,5:parquet'"
+            ) from error
+
     @staticmethod
     def _named(key: str, parse: Callable[[str], int], text: str) -> int:
         try:
@@ -382,9 +405,9 @@ def check_readable(options: TableOptions) -> None:
     _refuse("reading", reasons)
 
 
+FILE_FORMATS: Final = ("parquet", "orc", "avro")
+
 _WRITE_BLOCKERS: Final = (
-    "file.format.per.level",
-    "file.compression.per.level",
     "metadata.stats-mode.per.level",
     "metadata.stats-keep-first-n-columns",
     "data-file.external-paths",
@@ -412,8 +435,7 @@ def check_writable(options: TableOptions) -> None:
     if options.raw.get("manifest.format", "avro").lower() != "avro":
         # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
         reasons.append(f"'manifest.format' = '{options.raw['manifest.format']}'")
-    if options.file_format != "parquet":
-        reasons.append(f"'file.format' = '{options.file_format}'")
+    reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if options.raw.get(key, "false").lower() == "true"]
     reasons += [f"'{key}'" for key in options.raw if key.startswith("file-index.") and key.endswith(".columns")]
