@@ -18,7 +18,7 @@ import pyarrow as pa
 from fastavro.write import Writer
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, replace_leaves
+from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 Convert = Callable[[Any], Any]
 
@@ -86,7 +86,7 @@ class _Columns:
 
     def __init__(self, fields: Sequence[pa.Field]) -> None:
         self._schema = pa.schema([field.with_nullable(True) for field in fields])
-        self._stored = [replace_leaves(field.type, _stored) for field in fields]
+        self._stored = [replace_leaves(field.type, _stored, nullable=True) for field in fields]
         self._converts = [_from_avro(field.type) for field in fields]
 
     def batch(self, rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
@@ -95,7 +95,7 @@ class _Columns:
             values = [row[field.name] for row in rows]
             if convert is not None:
                 values = [None if value is None else convert(value) for value in values]
-            arrays.append(pa.array(values, stored).cast(field.type))
+            arrays.append(cast(pa.array(values, stored), field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
@@ -177,8 +177,9 @@ class AvroWriter:
             for field in schema
         ]
         level = {"compression_level": options.zstd_level} if codec == "zstandard" else {}
+        # Java 0.9 puts a union with null around it, which pypaimon-rust cannot read; all read it without.
         record = {"type": "record", "name": _RECORD, "fields": fields}
-        self._writer = Writer(sink, fastavro.parse_schema(["null", record]), codec=codec, **level)
+        self._writer = Writer(sink, fastavro.parse_schema(record), codec=codec, **level)
         self._sink = sink
         self._names = schema.names
         self._plain = [replace_leaves(replace_leaves(field.type, _stored), _plain) for field in schema]
@@ -203,13 +204,12 @@ class AvroWriter:
             for column, stored, plain, convert in zip(
                 part.columns, self._stored, self._plain, self._converts, strict=True
             ):
-                values = column.cast(stored).cast(plain).to_pylist()
+                values = cast(cast(column, stored), plain).to_pylist()
                 if convert is not None:
                     values = [None if value is None else convert(value) for value in values]
                 columns.append(values)
             for row in zip(*columns, strict=True):
-                # Naming the branch spares the library the search for it.
-                self._writer.write((_RECORD, dict(zip(self._names, row, strict=True))))
+                self._writer.write(dict(zip(self._names, row, strict=True)))
             self._writer.flush()
 
     def close_row_group(self) -> None:

@@ -1,6 +1,7 @@
 """ORC data files: bytes → record batches, record batches → bytes.
 
-ORC has no time of day (Java writes milliseconds as an int) and one kind of timestamp, in nanoseconds.
+ORC has no time of day (Java writes milliseconds as an int) and one kind of timestamp, in nanoseconds. Arrow encodes
+fractions of a second before 1970 with negative nanoseconds, which Java and pypaimon read and pypaimon-rust does not.
 
 Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 """
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, replace_leaves
+from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 STRIPE_BYTES: Final = 64 << 20
 _ENCODED_SHARE: Final = 0.4
@@ -48,7 +49,7 @@ def read_batches(
             stripe = file.read_stripe(number, columns)
             for begin in range(0, stripe.num_rows, batch_rows):
                 yield _typed(stripe.slice(begin, batch_rows), wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         if "out of range for nanosecond" in str(error):
             raise UnsupportedError(
                 f"{path}: {error}; such timestamps can be read from Parquet and Avro only"
@@ -58,7 +59,7 @@ def read_batches(
 
 def _typed(rows: pa.RecordBatch, fields: list[pa.Field]) -> pa.RecordBatch:
     """The rows in the types asked for. Digits of a timestamp beyond its precision are cut off, as Java does."""
-    arrays = [rows[field.name].cast(field.type, safe=False) for field in fields]
+    arrays = [cast(rows[field.name], field.type, safe=False) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([field.with_nullable(True) for field in fields]))
 
 
@@ -98,7 +99,7 @@ class OrcWriter:
         Raises: UnsupportedError for timestamps that ORC cannot hold.
         """
         try:
-            arrays = [column.cast(field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
+            arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         except pa.ArrowInvalid as error:
             raise UnsupportedError(f"{error}: ORC holds timestamps from 1677 to 2262 only") from error
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))

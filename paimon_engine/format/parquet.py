@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
+from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 READ_BUFFER_BYTES = 65_536
 ROW_GROUP_ROWS_MAX = 1 << 20
@@ -41,14 +41,14 @@ def read_batches(
     wanted = [name for name in schema.names if name in names]
     try:
         yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
 
 def _open(source: BinaryIO, path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
 
@@ -96,10 +96,7 @@ class ParquetWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; closes the row group when it is full."""
-        arrays = [
-            column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(batch.columns, self._schema, strict=True)
-        ]
+        arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._pending_rows += batch.num_rows
         self._pending_bytes += batch.nbytes
@@ -158,12 +155,10 @@ def _check_types(schema: pa.Schema) -> None:
 def _stored_schema(schema: pa.Schema) -> pa.Schema:
     """The schema as it is written: whole seconds become milliseconds, as Parquet has no coarser unit."""
 
-    def stored(arrow_type: pa.DataType) -> pa.DataType:
-        if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "s":
-            return pa.timestamp("ms", arrow_type.tz)
-        return arrow_type
+    def stored(leaf: pa.DataType) -> pa.DataType:
+        return pa.timestamp("ms", leaf.tz) if pa.types.is_timestamp(leaf) and leaf.unit == "s" else leaf
 
-    return pa.schema([pa.field(f.name, stored(f.type), f.nullable, f.metadata) for f in schema])
+    return pa.schema([field.with_type(replace_leaves(field.type, stored)) for field in schema])
 
 
 def footer(source: BinaryIO, path: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
@@ -76,6 +76,29 @@ def test_columns_come_in_the_types_and_the_order_asked_for(form: str):
     assert read(form, written(form, TABLE), schema).equals(TABLE.select(schema.names))
 
 
+REQUIRED = pa.struct(
+    [
+        pa.field("x", pa.int32(), nullable=False),
+        pa.field("y", pa.list_(pa.field("element", pa.timestamp("s"), nullable=False)), nullable=False),
+        pa.field("z", pa.struct([pa.field("q", pa.string(), nullable=False)]), nullable=False),
+        pa.field("m", pa.map_(pa.string(), pa.field("value", pa.time32("ms"), nullable=False)), nullable=False),
+    ]
+)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_of_required_fields_may_be_null(form: str):
+    row = {"x": 1, "y": [datetime(2000, 1, 1)], "z": {"q": "a"}, "m": [("k", time(1))]}
+    table = pa.table({"r": pa.array([None, row, None, {**row, "y": []}], REQUIRED)})
+
+    for part in (table, table.slice(1, 2)):
+        found = read(form, written(form, part), part.schema)
+        assert found.to_pylist() == part.to_pylist()
+        found.validate(full=True)
+        if form != "parquet":
+            assert found.schema == part.schema
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_column_that_the_file_lacks_is_left_out(form: str):
     schema = pa.schema([SCHEMA.field("i8"), pa.field("later", pa.int32())])
@@ -133,6 +156,7 @@ BYTES = {form: written(form, TABLE) for form in FORMATS}
 
 
 @pytest.mark.parametrize("form", FORMATS)
+@settings(deadline=None)  # a wrong length may make a library work for nothing
 @given(data=st.data())
 def test_damaged_files_give_rows_or_a_typed_error(form: str, data: st.DataObject):
     whole = bytearray(BYTES[form])
