@@ -27,13 +27,14 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
-from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_engine.predicate import parse_where
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.read import read_schema, read_snapshot_rows
+from paimon_engine.table.open_read import open_read
+from paimon_engine.table.read import read_schema
+from paimon_engine.table.read_request import ReadRequest
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
 
 SYSTEM_TABLE_MARK: Final = "$"
@@ -207,15 +208,30 @@ class Table:
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
+        *,
+        branch: str | None = None,
+        incremental: tuple[int, int] | tuple[str, str] | None = None,
+        with_row_kinds: bool = False,
+        options: Mapping[str, Any] | None = None,
+        limit: int | None = None,
     ) -> pa.Table:
         """All rows, merged: of the latest snapshot, or of one chosen by id, tag or time.
 
         `where` is a SQL condition over the columns. `timestamp` is epoch milliseconds or a datetime (a naive one is
         local time). An empty table gives no rows.
 
+        `incremental=(from, to)` gives what changed after `from` up to `to`, two snapshot ids or two tags. With
+        `with_row_kinds` a first column `rowkind` says `+I` or `+U`. Rows that went are not shown; the system table
+        `$audit_log`, asked in the same way, shows them as `-U` and `-D`.
+
+        `options` are for this read: `scan.*` ways to travel in time, `incremental-between` and its scan mode.
+
         Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
         """
-        schema, batches = self._read(columns, where, snapshot, tag, timestamp)
+        moment = None if timestamp is None else _epoch_ms(timestamp)
+        names, given = _names(columns), dict(options or {})
+        request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
+        schema, batches = self._read(request)
         return pa.Table.from_batches(batches, schema)
 
     def to_batches(
@@ -225,25 +241,22 @@ class Table:
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
+        *,
+        branch: str | None = None,
+        incremental: tuple[int, int] | tuple[str, str] | None = None,
+        with_row_kinds: bool = False,
+        options: Mapping[str, Any] | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """As `to_arrow`, as a stream: memory stays bounded by runs × batch."""
-        schema, batches = self._read(columns, where, snapshot, tag, timestamp)
+        moment = None if timestamp is None else _epoch_ms(timestamp)
+        names, given = _names(columns), dict(options or {})
+        request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
+        schema, batches = self._read(request)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
-    def _read(
-        self,
-        columns: Sequence[str] | None,
-        where: str | None,
-        snapshot: int | None,
-        tag: str | None,
-        timestamp: int | datetime | None,
-    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        at = None if timestamp is None else _epoch_ms(timestamp)
-        chosen: Snapshot | None = choose_snapshot(self._handle, snapshot=snapshot, tag=tag, timestamp_ms=at)
-        travels = any(way is not None for way in (snapshot, tag, timestamp))
-        handle = self._handle.at_schema(chosen.schema_id) if chosen is not None and travels else self._handle
-        condition = None if where is None else parse_where(where)
-        return read_schema(handle, columns), read_snapshot_rows(handle, chosen, columns=columns, where=condition)
+    def _read(self, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        return open_read(self._handle, request)
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────
 
@@ -360,6 +373,10 @@ def _with_kinds(batches: Iterable[pa.RecordBatch], row_kinds: Any) -> Iterator[p
         yield batch.append_column(VALUE_KIND, part)
     if row != len(kinds):
         raise InvalidArgumentError(f"{len(kinds)} row kinds for {row} rows; give one for each row")
+
+
+def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if columns is None else tuple(columns)
 
 
 def _epoch_ms(moment: int | datetime) -> int:

@@ -47,7 +47,9 @@ class Pipeline:
 
     def statuses(self, task: str) -> list[str]:
         """What the newest run of each day returned as its status."""
-        newest = {run["partition_key"]: run["dag_run_id"] for run in sorted(self.runs(), key=lambda run: run["start_date"])}
+        newest = {
+            run["partition_key"]: run["dag_run_id"] for run in sorted(self.runs(), key=lambda run: run["start_date"])
+        }
         path = "dags/tag_per_day/dagRuns/{}/taskInstances/{}/xcomEntries/return_value"
         values = [self.airflow.get(path.format(newest[day], task), deserialize=True)["value"] for day in DAYS]
         return [value["status"] for value in values]
