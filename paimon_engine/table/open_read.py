@@ -6,7 +6,6 @@ Everything that is wrong with the request itself is said before the first row.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -14,7 +13,7 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.predicate import parse_where
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.incremental import check_incremental, read_changes, read_difference
-from paimon_engine.table.read import ROW_KIND, Rows, check_rows, read_splits
+from paimon_engine.table.read import Rows, check_rows, read_splits
 from paimon_engine.table.read_request import Changes, Difference, ReadRequest, State, locate
 from paimon_engine.table.scan import plan_splits
 
@@ -63,9 +62,3 @@ def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa
     while left > 0 and (batch := next(batches, None)) is not None:
         yield batch.slice(0, left)
         left -= batch.num_rows
-
-
-def with_row_kinds(request: ReadRequest) -> ReadRequest:
-    """The request with row kinds in front, whatever columns it names; a named `rowkind` is that one."""
-    columns = None if request.columns is None else tuple(name for name in request.columns if name != ROW_KIND)
-    return replace(request, columns=columns, with_row_kinds=True)
