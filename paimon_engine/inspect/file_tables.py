@@ -183,7 +183,7 @@ def _partition_path(table: TableHandle, partition: bytes) -> str:
     values = decode_row([field.type for field in columns], partition)
     default = table.options.partition_default_name
     return "/".join(
-        f"{name}={default if value is None else text}"
+        f"{name}={default if value is None or not text.strip() else text}"
         for name, text, value in zip(columns.names, texts, values, strict=True)
     )
 

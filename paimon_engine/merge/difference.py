@@ -23,14 +23,19 @@ Mask = npt.NDArray[np.bool_]
 
 
 def differences(
-    before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch], key_type: RowType, columns: Sequence[str]
+    before: Iterable[pa.RecordBatch],
+    after: Iterable[pa.RecordBatch],
+    key_type: RowType,
+    sequence: SequenceOrder,
+    columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `after` that are new or differ in `columns`, and rows of keys that only `before` has, as −D.
 
-    Both are sorted by key, with every key once and no delete records.
+    Both are sorted by key, with every key once and no delete records. A row of `after` that is older than that of
+    `before`, by `sequence`, is left out: what made it visible again is not known here.
     """
     runs = [_marked(before, is_after=False), _marked(after, is_after=True)]
-    for window in merge_runs(runs, key_type, SequenceOrder(by_arrival=True)):
+    for window in merge_runs(runs, key_type, sequence):
         rows = window.rows if window.order is None else window.rows.take(pa.array(window.order))
         ends = np.append(window.starts, rows.num_rows)[1:]
         pairs = window.starts[ends - window.starts == 2]
@@ -39,7 +44,7 @@ def differences(
             old, new = rows.take(pa.array(pairs)), rows.take(pa.array(pairs + 1))
             same = np.logical_and.reduce([equal_values(old[name], new[name]) for name in columns])
             kept[pairs] = False
-            kept[pairs[same] + 1] = False
+            kept[pairs + 1] = ~same & _mask(new[_IS_AFTER])
         yield _with_kinds(rows.filter(pa.array(kept)))
 
 

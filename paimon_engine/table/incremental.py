@@ -20,6 +20,7 @@ from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import changelog_section, sections
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.difference import differences
+from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind
@@ -99,7 +100,7 @@ def _compared(
     names = table.schema.row_type.names
     old, new = (_state(table, directory, [entry.file for entry in entries]) for entries in (before, after))
     values = [name for name in names if name not in table.schema.trimmed_primary_keys]
-    return differences(old, new, table.schema.key_type, values)
+    return differences(old, new, table.schema.key_type, sequence_order(table.options), values)
 
 
 def _state(table: TableHandle, directory: str, files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
