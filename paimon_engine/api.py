@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,19 +24,20 @@ from paimon_engine.actions.tags import (
 )
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import InvalidArgumentError, NotFoundError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.inspect.system_tables import check_system_table, open_system_table
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
-from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from paimon_engine.predicate import parse_where
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.read import read_schema, read_snapshot_rows
+from paimon_engine.table.open_read import open_read
+from paimon_engine.table.read import read_schema
+from paimon_engine.table.read_request import ReadRequest
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
-
-SYSTEM_TABLE_MARK: Final = "$"
 
 
 class Catalog:
@@ -94,9 +95,16 @@ class Catalog:
         return Table(handle, self.executor)
 
     def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
-        """The table `database.table`, with dynamic options laid over the stored ones. Raises: NotFoundError."""
-        path = tables.table_path(self.warehouse, name)
-        return Table(load_table(path, self._config, options=options), self.executor)
+        """The table `database.table`, with dynamic options laid over the stored ones.
+
+        `database.table$snapshots` and the like are its system tables, to be read only; `database.table$branch_b` is
+        its branch `b`.
+
+        Raises: InvalidArgumentError; NotFoundError if there is no such table, branch or system table.
+        """
+        table, *part = tables.split_system_name(name)
+        path = tables.table_path(self.warehouse, table)
+        return _opened(path, part, self._config, self.executor, options)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Deletes the table with all its files, tags and branches. There is no way back.
@@ -124,39 +132,62 @@ def open_table(
     executor: Executor | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Table:
-    """The table in that directory, `<warehouse>/<database>.db/<table>`.
+    """The table in that directory, `<warehouse>/<database>.db/<table>`, or its branch or system table after a `$`.
 
-    Raises: NotFoundError.
+    Raises: InvalidArgumentError, NotFoundError.
     """
-    config = EnvConfig(str(path).rstrip("/"), dict(storage_options or {}))
-    return Table(load_table(config.address, config, options=options), executor or LocalExecutor())
+    address, *part = tables.split_system_name(str(path).rstrip("/"))
+    config = EnvConfig(address, dict(storage_options or {}))
+    return _opened(address, part, config, executor or LocalExecutor(), options)
+
+
+def _opened(
+    path: str, part: Sequence[str | None], config: EnvConfig, executor: Executor, options: Mapping[str, str] | None
+) -> Table:
+    """`part` is what follows the table in its name: branch and system table."""
+    branch, system = part
+    if system is not None:
+        check_system_table(system)
+    dynamic = dict(options or {})
+    # An option as good as any other in Java, but here it chooses the files, not how they are read.
+    branch = branch or dynamic.pop("branch", MAIN_BRANCH)
+    return Table(load_table(path, config, branch=branch, options=dynamic), executor, system)
 
 
 class Table:
     """One table. Verbs look at the store anew each time; the schema is that of the moment the table was opened."""
 
-    def __init__(self, handle: TableHandle, executor: Executor) -> None:
-        """Use `Catalog.table` or `open_table`."""
-        self._handle = handle
+    def __init__(self, handle: TableHandle, executor: Executor, system: str | None = None) -> None:
+        """Use `Catalog.table` or `open_table`. `system` names a system table, whose rows are read instead."""
+        self._source = handle
         self._executor = executor
+        self._system = system
+
+    @property
+    def _handle(self) -> TableHandle:
+        """The table itself, for all that is more than reading rows."""
+        if self._system is not None:
+            raise UnsupportedError(f"${self._system} is a system table: it can be read, and no more")
+        return self._source
 
     @property
     def path(self) -> str:
         """The table's directory."""
-        return self._handle.paths.root
+        return self._source.paths.root
 
     @property
     def schema(self) -> TableSchema:
-        """Columns, keys and options."""
-        return self._handle.schema
+        """Columns, keys and options; of a system table those of the table that it tells of."""
+        return self._source.schema
 
     @property
     def arrow_schema(self) -> pa.Schema:
         """The columns as an Arrow schema."""
-        return read_schema(self._handle, None)
+        return read_schema(self._source, None) if self._system is None else self._read(ReadRequest())[0]
 
     def __repr__(self) -> str:
-        return f"Table({self.path!r})"
+        mark = "" if self._system is None else f"{tables.SYSTEM_MARK}{self._system}"
+        return f"Table({self.path + mark!r})"
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────
 
@@ -207,15 +238,30 @@ class Table:
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
+        *,
+        branch: str | None = None,
+        incremental: tuple[int, int] | tuple[str, str] | None = None,
+        with_row_kinds: bool = False,
+        options: Mapping[str, Any] | None = None,
+        limit: int | None = None,
     ) -> pa.Table:
         """All rows, merged: of the latest snapshot, or of one chosen by id, tag or time.
 
         `where` is a SQL condition over the columns. `timestamp` is epoch milliseconds or a datetime (a naive one is
         local time). An empty table gives no rows.
 
+        `incremental=(from, to)` gives what changed after `from` up to `to`, two snapshot ids or two tags. With
+        `with_row_kinds` a first column `rowkind` says `+I` or `+U`. Rows that went are not shown; the system table
+        `$audit_log`, asked in the same way, shows them as `-U` and `-D`.
+
+        `options` are for this read: `scan.*` ways to travel in time, `incremental-between` and its scan mode.
+
         Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
         """
-        schema, batches = self._read(columns, where, snapshot, tag, timestamp)
+        moment = None if timestamp is None else _epoch_ms(timestamp)
+        names, given = _names(columns), dict(options or {})
+        request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
+        schema, batches = self._read(request)
         return pa.Table.from_batches(batches, schema)
 
     def to_batches(
@@ -225,25 +271,24 @@ class Table:
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
+        *,
+        branch: str | None = None,
+        incremental: tuple[int, int] | tuple[str, str] | None = None,
+        with_row_kinds: bool = False,
+        options: Mapping[str, Any] | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """As `to_arrow`, as a stream: memory stays bounded by runs × batch."""
-        schema, batches = self._read(columns, where, snapshot, tag, timestamp)
+        moment = None if timestamp is None else _epoch_ms(timestamp)
+        names, given = _names(columns), dict(options or {})
+        request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
+        schema, batches = self._read(request)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
-    def _read(
-        self,
-        columns: Sequence[str] | None,
-        where: str | None,
-        snapshot: int | None,
-        tag: str | None,
-        timestamp: int | datetime | None,
-    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        at = None if timestamp is None else _epoch_ms(timestamp)
-        chosen: Snapshot | None = choose_snapshot(self._handle, snapshot=snapshot, tag=tag, timestamp_ms=at)
-        travels = any(way is not None for way in (snapshot, tag, timestamp))
-        handle = self._handle.at_schema(chosen.schema_id) if chosen is not None and travels else self._handle
-        condition = None if where is None else parse_where(where)
-        return read_schema(handle, columns), read_snapshot_rows(handle, chosen, columns=columns, where=condition)
+    def _read(self, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        if self._system is None:
+            return open_read(self._source, request)
+        return open_system_table(self._source, self._system, request)
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────
 
@@ -360,6 +405,10 @@ def _with_kinds(batches: Iterable[pa.RecordBatch], row_kinds: Any) -> Iterator[p
         yield batch.append_column(VALUE_KIND, part)
     if row != len(kinds):
         raise InvalidArgumentError(f"{len(kinds)} row kinds for {row} rows; give one for each row")
+
+
+def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if columns is None else tuple(columns)
 
 
 def _epoch_ms(moment: int | datetime) -> int:

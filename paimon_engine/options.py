@@ -215,6 +215,12 @@ class TableOptions:
         return order == "descending"
 
     @property
+    def default_values(self) -> Mapping[str, str]:
+        """Text that a read gives for null, by column."""
+        found = ((re.fullmatch(r"fields\.(.+)\.default-value", key), text) for key, text in self.raw.items())
+        return {match[1]: text for match, text in found if match is not None}
+
+    @property
     def rowkind_field(self) -> str | None:
         """Column that holds the row kind as text."""
         return self.raw.get("rowkind.field")
@@ -235,6 +241,12 @@ class TableOptions:
     def num_sorted_run_compaction_trigger(self) -> int:
         """Sorted runs of a bucket that make compaction worth while."""
         return self._int("num-sorted-run.compaction-trigger", 5)
+
+    @property
+    def sort_spill_threshold(self) -> int:
+        """Sorted runs that the Java library merges without spilling."""
+        stop_trigger = self._int("num-sorted-run.stop-trigger", self.num_sorted_run_compaction_trigger + 3)
+        return self._int("sort-spill-threshold", stop_trigger + 1)
 
     @property
     def num_levels(self) -> int:
@@ -389,9 +401,6 @@ def check_readable(options: TableOptions) -> None:
         reasons.append(f"'merge-engine' = '{options.merge_engine}'")
     if options.deletion_vectors_enabled:
         reasons.append("'deletion-vectors.enabled' = 'true'")
-    reasons += [
-        f"'{key}' (default value on read)" for key in options.raw if re.fullmatch(r"fields\..+\.default-value", key)
-    ]
     reasons += [
         f"'{key}'"
         for key in (

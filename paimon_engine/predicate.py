@@ -96,6 +96,17 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
             return columns_of(part)
 
 
+def conjuncts_of(predicate: Predicate | None) -> list[Predicate]:
+    """Predicates that must all hold where `predicate` does; none for None."""
+    match predicate:
+        case None:
+            return []
+        case And(parts):
+            return [conjunct for part in parts for conjunct in conjuncts_of(part)]
+        case _:
+            return [predicate]
+
+
 # ── parsing ─────────────────────────────────────────────────────────────────────────────────────
 
 _COMPARISONS: Mapping[type[sql.Expression], tuple[Operator, Operator]] = {

@@ -49,17 +49,36 @@ SparkOption: TypeAlias = Annotated[
 
 
 def storage_options(storage: Sequence[str] | None) -> dict[str, str]:
-    """Options of `KEY=VALUE` texts.
+    """Options of the file system.
+
+    Raises: InvalidArgumentError.
+    """
+    return key_values("--storage", storage)
+
+
+def key_values(name: str, items: Sequence[str] | None) -> dict[str, str]:
+    """Options of `KEY=VALUE` texts, given by the argument of that name.
 
     Raises: InvalidArgumentError.
     """
     options = {}
-    for item in storage or ():
+    for item in items or ():
         key, sign, value = item.partition("=")
         if not sign or not key:
-            raise InvalidArgumentError(f"--storage {item!r}: write KEY=VALUE")
+            raise InvalidArgumentError(f"{name} {item!r}: write KEY=VALUE")
         options[key] = value
     return options
+
+
+def bounds(text: str) -> tuple[int, int] | tuple[str, str]:
+    """The two ends of `FROM..TO`: snapshot ids if both are numbers, else tags.
+
+    Raises: InvalidArgumentError.
+    """
+    start, dots, end = text.partition("..")
+    if not start or not dots or not end:
+        raise InvalidArgumentError(f"--incremental {text!r}: write FROM..TO, two snapshot ids or two tags")
+    return (int(start), int(end)) if start.isdigit() and end.isdigit() else (start, end)
 
 
 def open_catalog(warehouse: str, storage: Sequence[str] | None) -> Catalog:

@@ -14,7 +14,9 @@ from paimon_engine.cli.arguments import (
     StorageOption,
     TableArgument,
     WarehouseOption,
+    bounds,
     epoch_ms,
+    key_values,
     open_catalog,
     open_named,
 )
@@ -33,7 +35,8 @@ def add_commands(app: typer.Typer) -> None:
     app.command(
         epilog=example
         + "`paimon-engine read db.t -w /lake --where \"day = DATE '2013-01-01'\" --columns carrier,delay`\n\n"
-        + "`paimon-engine read /lake/db.db/t --tag 2013-01-01 --output csv > t.csv`"
+        + "`paimon-engine read /lake/db.db/t --tag 2013-01-01 --output csv > t.csv`\n\n"
+        + "`paimon-engine read 'db.t$audit_log' -w /lake --incremental 2013-01-01..2013-01-02`"
     )(read)
     app.command(epilog=example + "`paimon-engine tables /lake`")(tables)
     app.command(epilog=example + "`paimon-engine snapshots db.t -w /lake`")(snapshots)
@@ -54,6 +57,15 @@ def read(
     timestamp: Annotated[
         str | None, typer.Option(metavar="TIME", help="As of this time: epoch milliseconds or 2013-01-01T12:00.")
     ] = None,
+    branch: Annotated[str | None, typer.Option(metavar="NAME", help="Of this branch.")] = None,
+    incremental: Annotated[
+        str | None, typer.Option(metavar="FROM..TO", help="What changed from one snapshot or tag to another.")
+    ] = None,
+    row_kinds: Annotated[bool, typer.Option("--row-kinds", help="Row kinds as a first column.")] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="Table option for this read; may be repeated."),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", metavar="N", min=0, help=f"So many rows; on screen {SCREEN_ROWS}.")
     ] = None,
@@ -63,13 +75,26 @@ def read(
     ] = None,
     to: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file; needed for parquet.")] = None,
 ) -> None:
-    """Read rows, merged: of now, or as of a snapshot, tag or time."""
+    """Read rows, merged: of now, or as of a snapshot, tag or time; or what changed.
+
+    TABLE may name a system table: db.t$snapshots, db.t$files, db.t$audit_log …
+    """
     from paimon_engine.cli.rows_out import store_rows
 
     form = _output(output, to)
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
     at = None if timestamp is None else epoch_ms(timestamp)
-    reader = open_named(table, warehouse, storage).to_batches(chosen, where, snapshot, tag, at)
+    reader = open_named(table, warehouse, storage).to_batches(
+        chosen,
+        where,
+        snapshot,
+        tag,
+        at,
+        branch=branch,
+        incremental=None if incremental is None else bounds(incremental),
+        with_row_kinds=row_kinds,
+        options=key_values("--option", option),
+    )
     if form is Output.TABLE:
         _show_rows(reader, SCREEN_ROWS if limit is None else limit)
         return

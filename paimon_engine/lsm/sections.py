@@ -54,3 +54,58 @@ def arrived_in_order(section: Section) -> bool:
 
 def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
     return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
+
+
+# ── changelogs ──────────────────────────────────────────────────────────────────────────────────
+
+
+def changelog_section(files: Sequence[DataFile], order: KeyOrder, runs_in_memory_max: int) -> Section:
+    """Runs of files that overlap, in the order in which the Java library merges them, which is the order of a heap.
+
+    `files` come in order of commit. Where there are more runs than fit in memory it spills the smallest, and these
+    come last.
+    """
+    heap: list[list[DataFile]] = []
+    for file in sorted(files, key=lambda item: (order(item.min_key), order(item.max_key))):
+        top = _heap_pop(heap, order) if heap else None
+        if top is None or not order(top[-1].max_key) < order(file.min_key):
+            _heap_push(heap, [file], order)
+        else:
+            top.append(file)
+        if top is not None:
+            _heap_push(heap, top, order)
+    runs = [tuple(run) for run in heap]
+    if len(runs) > runs_in_memory_max:
+        by_size = sorted(runs, key=lambda run: sum(file.size_bytes for file in run))
+        spilled = len(runs) - runs_in_memory_max
+        runs = [*by_size[spilled:], *by_size[:spilled]]
+    return tuple(runs)
+
+
+def _heap_push(heap: list[list[DataFile]], run: list[DataFile], order: KeyOrder) -> None:
+    """As `java.util.PriorityQueue`: `heapq` leaves other places to equal and larger elements."""
+    heap.append(run)
+    place = len(heap) - 1
+    while place > 0:
+        parent = (place - 1) // 2
+        if not order(run[-1].max_key) < order(heap[parent][-1].max_key):
+            break
+        heap[place] = heap[parent]
+        place = parent
+    heap[place] = run
+
+
+def _heap_pop(heap: list[list[DataFile]], order: KeyOrder) -> list[DataFile]:
+    top, last = heap[0], heap.pop()
+    if not heap:
+        return top
+    place = 0
+    while (child := 2 * place + 1) < len(heap):
+        if child + 1 < len(heap) and order(heap[child + 1][-1].max_key) < order(heap[child][-1].max_key):
+            child += 1
+        if not order(heap[child][-1].max_key) < order(last[-1].max_key):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = last
+    return top

@@ -19,6 +19,23 @@ from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
 from paimon_engine.types import RowType, from_arrow_field
 
 DATABASE_SUFFIX: Final = ".db"
+SYSTEM_MARK: Final = "$"
+BRANCH_MARK: Final = "branch_"
+
+
+def split_system_name(name: str) -> tuple[str, str | None, str | None]:
+    """Table, branch and system table of `table$branch_<branch>$<system table>`, the latter two where they are named.
+
+    Raises: InvalidArgumentError.
+    """
+    directory, slash, last = name.rpartition("/")
+    table, *marked = last.split(SYSTEM_MARK)
+    branch = None
+    if marked and marked[0].startswith(BRANCH_MARK):
+        branch = marked.pop(0).removeprefix(BRANCH_MARK)
+    if len(marked) > 1 or not all([table, *marked]) or branch == "":
+        raise InvalidArgumentError(f"{last!r} is no table name; write table, table$system_table or table$branch_name")
+    return directory + slash + table, branch, marked[0] if marked else None
 
 
 def split_name(name: str) -> tuple[str, str]:

@@ -1,10 +1,14 @@
-"""Reading splits: sections are merged one after another, delete records dropped, the filter applied, columns chosen."""
+"""Reading splits: sections are merged one after another, delete records dropped, the filter applied, columns chosen.
+
+`Rows` says what a read gives of the merged rows. Row kinds are a first column `rowkind` on demand, `+I -U +U -D`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,23 +16,59 @@ from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
+from paimon_engine.merge.repeated import merge_repeated_runs
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options import check_readable
-from paimon_engine.predicate import Predicate, columns_of, to_arrow_expression
+from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, to_arrow_expression
+from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.scan import Split, plan_splits
 from paimon_engine.types import to_arrow_schema
 
+ROW_KIND: Final = "rowkind"
+_ROW_KINDS: Final = pa.array(["+I", "-U", "+U", "-D"])
+_ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
 
-def read_schema(table: TableHandle, columns: Sequence[str] | None) -> pa.Schema:
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a read gives: columns (None: all), rows that match, row kinds in front, delete records or not."""
+
+    columns: tuple[str, ...] | None = None
+    where: Predicate | None = None
+    with_row_kinds: bool = False
+    keeps_retracts: bool = False
+
+    @property
+    def file_filter(self) -> Predicate | None:
+        """The part of the filter that may choose files: row kinds are known only after a merge."""
+        parts = tuple(part for part in conjuncts_of(self.where) if ROW_KIND not in columns_of(part))
+        return And(parts) if parts else None
+
+
+def read_schema(table: TableHandle, columns: Sequence[str] | None, *, with_row_kinds: bool = False) -> pa.Schema:
     """Arrow schema of a read of these columns; all columns for None.
 
     Raises: InvalidArgumentError naming a column that does not exist.
     """
     row_type = table.schema.row_type
-    return to_arrow_schema(row_type if columns is None else row_type.project(tuple(columns)))
+    schema = to_arrow_schema(row_type if columns is None else row_type.project(tuple(columns)))
+    return schema.insert(0, _ROW_KIND_FIELD) if with_row_kinds else schema
+
+
+def check_rows(table: TableHandle, rows: Rows) -> pa.Schema:
+    """Schema of what the read gives, after a look at columns, filter and defaults.
+
+    Raises: InvalidArgumentError, UnsupportedError.
+    """
+    check_readable(table.options)
+    default_scalars(table.schema)
+    if rows.where is not None:
+        to_arrow_expression(rows.where, read_schema(table, None, with_row_kinds=rows.with_row_kinds))
+    return read_schema(table, rows.columns, with_row_kinds=rows.with_row_kinds)
 
 
 def read_snapshot_rows(
@@ -42,30 +82,57 @@ def read_snapshot_rows(
 
     Raises: UnsupportedError, InvalidArgumentError, NotFoundError, CorruptTableError.
     """
-    check_readable(table.options)
-    for split in plan_splits(table, snapshot, where):
-        yield from read_split(table, split, columns=columns, where=where)
+    rows = Rows(None if columns is None else tuple(columns), where)
+    check_rows(table, rows)
+    yield from read_splits(table, plan_splits(table, snapshot, where), rows)
 
 
-def read_split(
-    table: TableHandle, split: Split, *, columns: Sequence[str] | None = None, where: Predicate | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Rows of one split, in `read_schema`."""
-    schema = read_schema(table, columns)
-    needed = _needed_columns(table, schema.names, where)
+def read_splits(table: TableHandle, splits: Iterable[Split], rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows of splits, one split after another, in the read's schema."""
+    for split in splits:
+        yield from read_split(table, split, rows)
+
+
+def read_split(table: TableHandle, split: Split, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows of one split, in the read's schema."""
+    needed = needed_columns(table, rows)
     directory = bucket_path(table, split.partition, split.bucket)
     for section in split.sections:
-        for rows in _section_rows(table, directory, section, needed):
-            chosen = _filtered(rows, where).select(schema.names)
-            if chosen.num_rows:
-                yield chosen.cast(schema)
+        merged = _section_rows(table, directory, section, needed, repeated_keys=split.holds_changelog)
+        yield from shaped(table, merged, rows)
 
 
-def _needed_columns(table: TableHandle, wanted: Sequence[str], where: Predicate | None) -> list[str]:
+def shaped(table: TableHandle, batches: Iterable[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Merged rows as the read gives them: defaults filled in, kinds as text, filtered, projected."""
+    schema = read_schema(table, rows.columns, with_row_kinds=rows.with_row_kinds)
+    defaults = default_scalars(table.schema)
+    for batch in batches:
+        filled = fill_nulls(batch if rows.keeps_retracts else _without_retracts(batch), defaults)
+        if rows.with_row_kinds:
+            filled = filled.append_column(_ROW_KIND_FIELD, _kind_texts(filled))
+        chosen = _filtered(filled, rows.where).select(schema.names)
+        if chosen.num_rows:
+            yield chosen.cast(schema)
+
+
+def _without_retracts(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return drop_retracts(rows) if VALUE_KIND in rows.schema.names else rows
+
+
+def _kind_texts(rows: pa.RecordBatch) -> pa.Array:
+    """Row kinds as text; rows of append tables are all added."""
+    if VALUE_KIND not in rows.schema.names:
+        return pa.repeat("+I", rows.num_rows)
+    return _ROW_KINDS.take(rows[VALUE_KIND])
+
+
+def needed_columns(table: TableHandle, rows: Rows) -> list[str]:
     """Columns to decode, in table order: asked for, filtered on, and what the merge looks at."""
-    needed = {*wanted, *(columns_of(where) if where is not None else ())}
+    names = table.schema.row_type.names
+    needed = {*(names if rows.columns is None else rows.columns)}
+    needed |= columns_of(rows.where) if rows.where is not None else set()
     needed |= {*table.schema.trimmed_primary_keys, *table.options.sequence_fields}
-    return [name for name in table.schema.row_type.names if name in needed]
+    return [name for name in names if name in needed]
 
 
 def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
@@ -76,11 +143,10 @@ def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
 
 
 def _section_rows(
-    table: TableHandle, directory: str, section: Section, columns: Sequence[str]
+    table: TableHandle, directory: str, section: Section, columns: Sequence[str], *, repeated_keys: bool
 ) -> Iterator[pa.RecordBatch]:
     if table.schema.primary_keys:
-        for rows in merge_section(table, directory, section, columns):
-            yield drop_retracts(rows)
+        yield from merge_section(table, directory, section, columns, repeated_keys=repeated_keys)
         return
     for run in section:
         for file in run:
@@ -88,13 +154,14 @@ def _section_rows(
 
 
 def merge_section(
-    table: TableHandle, directory: str, section: Section, columns: Sequence[str]
+    table: TableHandle, directory: str, section: Section, columns: Sequence[str], *, repeated_keys: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
-    `columns` must hold the key and the sequence fields.
+    `columns` must hold the key and the sequence fields. With `repeated_keys` a run may hold a key several times, and
+    as many rows of it come out as the run that has most of them holds; the order of the runs decides ties.
     """
-    oldest_first = sorted(section, key=_sequence_range)
+    oldest_first = section if repeated_keys else sorted(section, key=_sequence_range)
     runs = [_run_rows(table, directory, run, columns) for run in oldest_first]
     if len(runs) == 1:
         yield from runs[0]
@@ -103,7 +170,8 @@ def merge_section(
     disjoint = all(older[1] < newer[0] for older, newer in pairwise(ranges))
     order = replace(sequence_order(table.options), by_arrival=disjoint)
     merge = merge_function(table.options)
-    for window in merge_runs(runs, table.schema.key_type, order):
+    windows = merge_repeated_runs if repeated_keys else merge_runs
+    for window in windows(runs, table.schema.key_type, order):
         yield merge(window)
 
 

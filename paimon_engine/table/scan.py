@@ -30,6 +30,7 @@ from paimon_engine.predicate import (
     Or,
     Predicate,
     columns_of,
+    conjuncts_of,
     literal,
     may_match,
     to_arrow_expression,
@@ -45,22 +46,36 @@ class Split:
     """A unit of reading: files of one bucket in sections that are read one after another.
 
     A section of one run with one file needs no merge. Append tables have a section per file.
+    Changelog files may hold a key several times.
     """
 
     partition: bytes
     bucket: int
     sections: tuple[Section, ...]
+    holds_changelog: bool = False
 
 
-def plan_splits(table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None) -> list[Split]:
-    """Splits that hold all rows of the snapshot that can match.
+def plan_splits(
+    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None, *, level: int | None = None
+) -> list[Split]:
+    """Splits that hold all rows of the snapshot that can match; of files at one level only, where `level` is given.
+
+    Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
+    """
+    entries = live_entries(table, snapshot)
+    return splits_of(table, [entry for entry in entries if level in (None, entry.file.level)], where)
+
+
+def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predicate | None) -> list[Split]:
+    """Splits of the entries' files that can hold rows that match.
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
     if where is not None:
         to_arrow_expression(where, to_arrow_schema(table.schema.row_type))
-    conjuncts = _conjuncts(where)
-    entries = live_entries(table, snapshot)
+    # Stored nulls of these columns are read as something else, so that files do not tell what matches.
+    with_defaults = frozenset(table.options.default_values)
+    conjuncts = [part for part in conjuncts_of(where) if not columns_of(part) & with_defaults]
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = _matching_buckets(table.schema, entries, conjuncts)
     find = _key_sections if table.schema.primary_keys else _append_sections
@@ -86,19 +101,9 @@ def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Sec
     return [Split(partition, bucket, tuple(pack)) for pack in packs]
 
 
-def _conjuncts(where: Predicate | None) -> list[Predicate]:
-    match where:
-        case None:
-            return []
-        case And(parts):
-            return [conjunct for part in parts for conjunct in _conjuncts(part)]
-        case _:
-            return [where]
-
-
 def partition_predicate_parts(schema: TableSchema, where: Predicate | None) -> tuple[list[Predicate], list[Predicate]]:
     """The parts of a filter that look at partition columns only, and the others."""
-    parts = _conjuncts(where)
+    parts = conjuncts_of(where)
     only = [part for part in parts if columns_of(part) <= set(schema.partition_keys)]
     return only, [part for part in parts if part not in only]
 

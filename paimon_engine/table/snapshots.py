@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, StorageError
-from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.table.handle import TableHandle, numbered
 
@@ -192,6 +192,55 @@ def choose_snapshot(
         return read_tag(table, tag).snapshot
     if timestamp_ms is not None:
         return _at_time(table, timestamp_ms)
+    return latest_snapshot(table)
+
+
+def snapshot_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
+    """A snapshot whose watermark has reached `watermark` while its predecessors' has not.
+
+    Of several with exactly that watermark it is the one on which the bisection falls, as in the Java library
+    (`SnapshotManager.laterOrEqualWatermark`).
+
+    Raises: NotFoundError.
+    """
+    ids = snapshot_ids(table)
+    # Snapshots inherit the watermark of the one before, so all behind the first that has one have one.
+    first = next((i for i, item in enumerate(ids) if read_snapshot(table, item).watermark is not None), len(ids))
+    low, high = first, len(ids) - 1
+    found: Snapshot | None = None
+    if low <= high and _watermark(earliest := read_snapshot(table, ids[low])) >= watermark:
+        return earliest
+    while low <= high:
+        middle = (low + high) // 2
+        candidate = read_snapshot(table, ids[middle])
+        reached = _watermark(candidate)
+        if reached == watermark:
+            return candidate
+        if reached > watermark:
+            found, high = candidate, middle - 1
+        else:
+            low = middle + 1
+    if found is None:
+        raise NotFoundError(f"no snapshot of {table.paths.root} has reached the watermark {watermark}")
+    return found
+
+
+def _watermark(snapshot: Snapshot) -> int:
+    return NO_WATERMARK if snapshot.watermark is None else snapshot.watermark
+
+
+def newest_compacted_snapshot(table: TableHandle) -> Snapshot | None:
+    """The newest snapshot that a compaction made, the latest if none did.
+
+    Where full compactions come every so many commits, only those count (`FullCompactedStartingScanner`).
+    """
+    raw = table.options.raw
+    every = int(raw.get("full-compaction.delta-commits", "1"))
+    only_full = table.options.changelog_producer == "full-compaction" or "full-compaction.delta-commits" in raw
+    for snapshot in snapshots_newest_first(table):
+        is_full = snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER or snapshot.commit_identifier % every == 0
+        if snapshot.commit_kind is CommitKind.COMPACT and (is_full or not only_full):
+            return snapshot
     return latest_snapshot(table)
 
 

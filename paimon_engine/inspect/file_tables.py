@@ -1,0 +1,311 @@
+"""What manifests say of a snapshot's files: the files, their sums by partition and bucket, manifests, index files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.meta.manifest import DataFile, FileSource, ManifestEntry, ManifestFile
+from paimon_engine.meta.paths import partition_text
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.stats import EMPTY_STATS, from_simple_stats
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_entries, read_index_manifest, snapshot_manifests
+from paimon_engine.types import AtomicType, DataType, RowType
+
+_TIME: Final = pa.timestamp("ms")
+_PARTITION: Final = pa.field("partition", pa.string())
+_BUCKET: Final = pa.field("bucket", pa.int32(), nullable=False)
+_FILE_FIELDS: Final = (
+    _PARTITION,
+    _BUCKET,
+    pa.field("file_path", pa.string(), nullable=False),
+    pa.field("file_format", pa.string(), nullable=False),
+    pa.field("schema_id", pa.int64(), nullable=False),
+    pa.field("level", pa.int32(), nullable=False),
+    pa.field("record_count", pa.int64(), nullable=False),
+    pa.field("file_size_in_bytes", pa.int64(), nullable=False),
+    pa.field("min_key", pa.string()),
+    pa.field("max_key", pa.string()),
+)
+
+
+def files(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
+    """Live data files of a snapshot: partition `{v1, v2}`, keys `[v1, v2]`, statistics `{column=value, …}`."""
+    schema = pa.schema(
+        [
+            *_FILE_FIELDS,
+            pa.field("null_value_counts", pa.string(), nullable=False),
+            pa.field("min_value_stats", pa.string(), nullable=False),
+            pa.field("max_value_stats", pa.string(), nullable=False),
+            pa.field("min_sequence_number", pa.int64()),
+            pa.field("max_sequence_number", pa.int64()),
+            pa.field("creation_time", _TIME),
+            pa.field("deleteRowCount", pa.int64()),
+            pa.field("file_source", pa.string()),
+            pa.field("first_row_id", pa.int64()),
+            pa.field("write_cols", pa.list_(pa.string())),
+        ]
+    )
+    return pa.Table.from_pylist([_file_row(table, entry) for entry in live_entries(table, snapshot)], schema)
+
+
+def file_key_ranges(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
+    """Live data files of a snapshot with the keys between which theirs lie."""
+    schema = pa.schema([*_FILE_FIELDS, pa.field("first_row_id", pa.int64())])
+    rows = [_file_row(table, entry) for entry in live_entries(table, snapshot)]
+    return pa.Table.from_pylist([{name: row[name] for name in schema.names} for row in rows], schema)
+
+
+def _file_row(table: TableHandle, entry: ManifestEntry) -> dict[str, Any]:
+    file, schema = entry.file, table.schema_of(entry.file.schema_id)
+    low, high, nulls = _stats_texts(schema.row_type, file)
+    return {
+        "partition": _row_text(table.schema.partition_type, entry.partition),
+        "bucket": entry.bucket,
+        "file_path": file.external_path or file.name,
+        "file_format": file.format,
+        "schema_id": file.schema_id,
+        "level": file.level,
+        "record_count": file.row_count,
+        "file_size_in_bytes": file.size_bytes,
+        "min_key": _key_text(schema.key_type, file.min_key) if schema.primary_keys else None,
+        "max_key": _key_text(schema.key_type, file.max_key) if schema.primary_keys else None,
+        "null_value_counts": nulls,
+        "min_value_stats": low,
+        "max_value_stats": high,
+        "min_sequence_number": file.min_sequence_number,
+        "max_sequence_number": file.max_sequence_number,
+        "creation_time": file.creation_time_ms,
+        "deleteRowCount": file.delete_row_count,
+        "file_source": None if file.file_source is None else FileSource(file.file_source).name,
+        "first_row_id": file.extras.get("_FIRST_ROW_ID"),
+        "write_cols": file.extras.get("_WRITE_COLS"),
+    }
+
+
+def _row_text(columns: RowType, row: bytes) -> str:
+    return "{" + ", ".join(_row_texts(columns, row)) + "}"
+
+
+def _key_text(columns: RowType, row: bytes) -> str:
+    return "[" + ", ".join(_row_texts(columns, row)) + "]"
+
+
+def _row_texts(columns: RowType, row: bytes) -> list[str]:
+    types = [field.type for field in columns]
+    return _texts(decode_row(types, row), types)
+
+
+def _stats_texts(columns: RowType, file: DataFile) -> tuple[str, str, str]:
+    if not file.value_stats.null_counts:
+        return "{}", "{}", "{}"
+    if file.value_stats_columns is not None:
+        columns = columns.project(file.value_stats_columns)
+    types = [field.type for field in columns]
+    known = from_simple_stats(types, file.value_stats)
+
+    def text(values: Sequence[str]) -> str:
+        return (
+            "{" + ", ".join(f"{name}={value}" for name, value in sorted(zip(columns.names, values, strict=True))) + "}"
+        )
+
+    return (
+        text(_texts([item.min for item in known], types)),
+        text(_texts([item.max for item in known], types)),
+        text(["null" if item.null_count is None else str(item.null_count) for item in known]),
+    )
+
+
+def _texts(values: Sequence[Any], types: Sequence[DataType]) -> list[str]:
+    """Values as people read them: dates as dates, not as days."""
+    return [_text(value, data_type) for value, data_type in zip(values, types, strict=True)]
+
+
+def _text(value: Any, data_type: DataType) -> str:
+    if value is None:
+        return "null"
+    return partition_text(data_type, value, legacy_name=False) if isinstance(data_type, AtomicType) else str(value)
+
+
+# ── sums over the live files ────────────────────────────────────────────────────────────────────
+
+_SUM_FIELDS = (
+    pa.field("record_count", pa.int64(), nullable=False),
+    pa.field("file_size_in_bytes", pa.int64(), nullable=False),
+    pa.field("file_count", pa.int64(), nullable=False),
+    pa.field("last_update_time", _TIME),
+)
+
+
+def partitions(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
+    """Partitions of a snapshot, as `column=value/…`, with the sums over their live files.
+
+    `record_count` counts versions and deletes too; `deleted_record_count` rows marked in deletion vectors, null where
+    some vectors do not say how many. What only other catalogs know is null.
+    """
+    groups: dict[bytes, list[ManifestEntry]] = {}
+    for entry in live_entries(table, snapshot):
+        groups.setdefault(entry.partition, []).append(entry)
+    deleted = _deleted_counts(table, snapshot)
+    schema = pa.schema(
+        [
+            _PARTITION,
+            *_SUM_FIELDS,
+            pa.field("created_at", _TIME),
+            pa.field("created_by", pa.string()),
+            pa.field("updated_by", pa.string()),
+            pa.field("options", pa.string()),
+            pa.field("total_buckets", pa.int32(), nullable=False),
+            pa.field("done", pa.bool_(), nullable=False),
+            pa.field("deleted_record_count", pa.int64()),
+        ]
+    )
+    rows = [
+        {
+            "partition": _partition_path(table, partition),
+            **_sums([entry.file for entry in entries]),
+            "total_buckets": max(entries, key=lambda entry: entry.file.creation_time_ms or 0).total_buckets,
+            "done": False,
+            "deleted_record_count": deleted.get(partition, 0),
+        }
+        for partition, entries in groups.items()
+    ]
+    return pa.Table.from_pylist(sorted(rows, key=lambda row: str(row["partition"])), schema)
+
+
+def _partition_path(table: TableHandle, partition: bytes) -> str:
+    columns = table.schema.partition_type
+    texts = _row_texts(columns, partition)
+    values = decode_row([field.type for field in columns], partition)
+    default = table.options.partition_default_name
+    return "/".join(
+        f"{name}={default if value is None or not text.strip() else text}"
+        for name, text, value in zip(columns.names, texts, values, strict=True)
+    )
+
+
+def _deleted_counts(table: TableHandle, snapshot: Snapshot | None) -> dict[bytes, int | None]:
+    counts: dict[bytes, int | None] = {}
+    for record in _index_records(table, snapshot):
+        partition = bytes(record["_PARTITION"])
+        for vector in record.get("_DELETIONS_VECTORS_RANGES") or ():
+            known, more = counts.get(partition, 0), vector.get("_CARDINALITY")
+            counts[partition] = None if known is None or more is None else known + more
+    return counts
+
+
+def buckets(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
+    """Buckets of a snapshot with the sums over their live files."""
+    groups: dict[tuple[bytes, int], list[DataFile]] = {}
+    for entry in live_entries(table, snapshot):
+        groups.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+    schema = pa.schema([_PARTITION, _BUCKET, *_SUM_FIELDS])
+    rows = [
+        {"partition": _row_text(table.schema.partition_type, partition), "bucket": bucket, **_sums(members)}
+        for (partition, bucket), members in groups.items()
+    ]
+    return pa.Table.from_pylist(sorted(rows, key=lambda row: (str(row["partition"]), row["bucket"])), schema)
+
+
+def _sums(members: Sequence[DataFile]) -> dict[str, Any]:
+    times = [file.creation_time_ms for file in members if file.creation_time_ms is not None]
+    return {
+        "record_count": sum(file.row_count for file in members),
+        "file_size_in_bytes": sum(file.size_bytes for file in members),
+        "file_count": len(members),
+        "last_update_time": max(times, default=None),
+    }
+
+
+# ── manifests and index files ───────────────────────────────────────────────────────────────────
+
+
+def manifests(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
+    """Manifests of a snapshot in the order in which they apply."""
+    schema = pa.schema(
+        [
+            pa.field("file_name", pa.string(), nullable=False),
+            pa.field("file_size", pa.int64(), nullable=False),
+            pa.field("num_added_files", pa.int64(), nullable=False),
+            pa.field("num_deleted_files", pa.int64(), nullable=False),
+            pa.field("schema_id", pa.int64(), nullable=False),
+            pa.field("min_partition_stats", pa.string()),
+            pa.field("max_partition_stats", pa.string()),
+            pa.field("min_row_id", pa.int64()),
+            pa.field("max_row_id", pa.int64()),
+        ]
+    )
+    found = () if snapshot is None else snapshot_manifests(table, snapshot)
+    return pa.Table.from_pylist([_manifest_row(table, manifest) for manifest in found], schema)
+
+
+def _manifest_row(table: TableHandle, manifest: ManifestFile) -> dict[str, Any]:
+    columns, stats = table.schema.partition_type, manifest.partition_stats
+    is_known = not columns.fields or stats != EMPTY_STATS
+    return {
+        "file_name": manifest.name,
+        "file_size": manifest.size_bytes,
+        "num_added_files": manifest.added_count,
+        "num_deleted_files": manifest.deleted_count,
+        "schema_id": manifest.schema_id,
+        "min_partition_stats": _row_text(columns, stats.min_values) if is_known else None,
+        "max_partition_stats": _row_text(columns, stats.max_values) if is_known else None,
+    }
+
+
+def table_indexes(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
+    """Index files of a snapshot: hash indexes, and deletion vectors with the data files that they are of."""
+    vector = pa.struct(
+        [
+            pa.field("f0", pa.string(), nullable=False),
+            pa.field("f1", pa.int32(), nullable=False),
+            pa.field("f2", pa.int32(), nullable=False),
+            pa.field("_CARDINALITY", pa.int64()),
+        ]
+    )
+    schema = pa.schema(
+        [
+            _PARTITION,
+            _BUCKET,
+            pa.field("index_type", pa.string(), nullable=False),
+            pa.field("file_name", pa.string(), nullable=False),
+            pa.field("file_size", pa.int64(), nullable=False),
+            pa.field("row_count", pa.int64(), nullable=False),
+            pa.field("dv_ranges", pa.list_(vector)),
+            pa.field("row_range_start", pa.int64()),
+            pa.field("row_range_end", pa.int64()),
+            pa.field("index_field_id", pa.int32()),
+            pa.field("index_field_name", pa.string()),
+        ]
+    )
+    rows = [_index_row(table, record) for record in _index_records(table, snapshot)]
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _index_records(table: TableHandle, snapshot: Snapshot | None) -> list[dict[str, Any]]:
+    if snapshot is None or snapshot.index_manifest is None:
+        return []
+    return read_index_manifest(table, snapshot.index_manifest)
+
+
+def _index_row(table: TableHandle, record: Mapping[str, Any]) -> dict[str, Any]:
+    of_rows = record.get("_GLOBAL_INDEX") or {}
+    field_id: int | None = of_rows.get("_INDEX_FIELD_ID")
+    names = [field.name for field in table.schema.row_type if field.id == field_id]
+    return {
+        "partition": _row_text(table.schema.partition_type, bytes(record["_PARTITION"])),
+        "bucket": record["_BUCKET"],
+        "index_type": record["_INDEX_TYPE"],
+        "file_name": record["_FILE_NAME"],
+        "file_size": record["_FILE_SIZE"],
+        "row_count": record["_ROW_COUNT"],
+        "dv_ranges": record.get("_DELETIONS_VECTORS_RANGES"),
+        "row_range_start": of_rows.get("_ROW_RANGE_START"),
+        "row_range_end": of_rows.get("_ROW_RANGE_END"),
+        "index_field_id": field_id,
+        "index_field_name": names[0] if names else None,
+    }

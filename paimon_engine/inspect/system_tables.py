@@ -1,0 +1,134 @@
+"""The system tables `db.table$name`: which there are, and reading one like any table.
+
+Three kinds: views of rows (`audit_log`, `binlog`, `ro`), what manifests say of one snapshot, and what holds for the
+whole branch. Only the first two travel in time, only the first reads changes.
+
+Source: `SystemTableLoader` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
+from paimon_engine.inspect import branch_tables, file_tables
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.predicate import parse_where, to_arrow_expression
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.open_read import open_read
+from paimon_engine.table.read import ROW_KIND
+from paimon_engine.table.read_request import ReadRequest, State, locate
+
+Stream = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+
+
+def _audit_log(table: TableHandle, request: ReadRequest) -> Stream:
+    """Rows with their kinds in front, delete records and old values included."""
+    asked = request.columns
+    plain = None if asked is None else tuple(name for name in asked if name != ROW_KIND)
+    request = replace(request, columns=plain, with_row_kinds=True)
+    schema, batches = open_read(table, request, keeps_retracts=True)
+    if asked is None or asked == tuple(schema.names):
+        return schema, batches
+    return pa.schema([schema.field(name) for name in asked]), (batch.select(list(asked)) for batch in batches)
+
+
+def _binlog(table: TableHandle, request: ReadRequest) -> Stream:
+    """As the audit log, each value as a list of one; a filter looks at the values."""
+    inner, batches = _audit_log(table, request)
+    fields = [
+        field if field.name == ROW_KIND else pa.field(field.name, pa.list_(pa.field("element", field.type)))
+        for field in inner
+    ]
+    schema = pa.schema(fields)
+
+    def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
+        ends = pa.array(np.arange(batch.num_rows + 1, dtype=np.int32))
+        columns = [
+            column if field.name == ROW_KIND else pa.ListArray.from_arrays(ends, column, type=field.type)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return schema, map(packed, batches)
+
+
+def _read_optimized(table: TableHandle, request: ReadRequest) -> Stream:
+    """Rows of the highest level of a primary-key table: as of its last full compaction; all rows of an append table."""
+    return open_read(table, request, only_highest_level=True)
+
+
+_OF_ROWS: Final[Mapping[str, Callable[[TableHandle, ReadRequest], Stream]]] = {
+    "audit_log": _audit_log,
+    "binlog": _binlog,
+    "ro": _read_optimized,
+}
+_OF_SNAPSHOTS: Final[Mapping[str, Callable[[TableHandle, Snapshot | None], pa.Table]]] = {
+    "buckets": file_tables.buckets,
+    "file_key_ranges": file_tables.file_key_ranges,
+    "files": file_tables.files,
+    "manifests": file_tables.manifests,
+    "partitions": file_tables.partitions,
+    "statistics": branch_tables.statistics,
+    "table_indexes": file_tables.table_indexes,
+}
+_OF_BRANCHES: Final[Mapping[str, Callable[[TableHandle], pa.Table]]] = {
+    "aggregation_fields": branch_tables.aggregation_fields,
+    "branches": branch_tables.branch_table,
+    "consumers": branch_tables.consumer_table,
+    "options": branch_tables.options,
+    "schemas": branch_tables.schemas,
+    "snapshots": branch_tables.snapshots,
+    "tags": branch_tables.tags,
+}
+SYSTEM_TABLES: Final = tuple(sorted([*_OF_ROWS, *_OF_SNAPSHOTS, *_OF_BRANCHES]))
+"""Names of the system tables."""
+
+
+def check_system_table(name: str) -> None:
+    """Raises NotFoundError naming the system tables that exist if this is none of them."""
+    if name not in SYSTEM_TABLES:
+        raise NotFoundError(f"there is no system table {name!r}; these exist: {', '.join(SYSTEM_TABLES)}")
+
+
+def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> Stream:
+    """Schema and rows of the table's system table of that name.
+
+    Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
+    """
+    check_system_table(name)
+    if name in _OF_ROWS:
+        return _OF_ROWS[name](table, request)
+    if request.with_row_kinds:
+        raise InvalidArgumentError(f"the rows of ${name} have no row kinds")
+    if name in _OF_SNAPSHOTS:
+        handle, scope = locate(table, request)
+        if not isinstance(scope, State):
+            raise InvalidArgumentError(f"${name} tells of one snapshot, not of changes; leave incremental out")
+        return _chosen(_OF_SNAPSHOTS[name](handle, scope.snapshot), request)
+    branch = ReadRequest(request.columns, request.where, branch=request.branch, limit=request.limit)
+    if request != branch:
+        raise InvalidArgumentError(f"${name} tells of the whole branch; only columns, where, branch and limit apply")
+    handle = table if request.branch in (None, table.paths.branch) else table.on_branch(str(request.branch))
+    return _chosen(_OF_BRANCHES[name](handle), request)
+
+
+def _chosen(found: pa.Table, request: ReadRequest) -> Stream:
+    """Rows that match, columns that are asked for, as many as the limit allows."""
+    if request.limit is not None and request.limit < 0:
+        raise InvalidArgumentError(f"limit={request.limit}; a limit is 0 or more")
+    if request.where is not None:
+        found = found.filter(to_arrow_expression(parse_where(request.where), found.schema))
+    if request.columns is not None:
+        missing = [name for name in request.columns if name not in found.schema.names]
+        if missing:
+            raise InvalidArgumentError(f"no column {missing[0]!r}; the columns are {', '.join(found.schema.names)}")
+        found = found.select(list(request.columns))
+    if request.limit is not None:
+        found = found.slice(0, request.limit)
+    return found.schema, iter(found.to_batches())

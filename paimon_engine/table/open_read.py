@@ -1,0 +1,64 @@
+"""A read from request to rows: locate what is asked for, check it, then stream it.
+
+Everything that is wrong with the request itself is said before the first row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.predicate import parse_where
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.incremental import check_incremental, read_changes, read_difference
+from paimon_engine.table.read import Rows, check_rows, read_splits
+from paimon_engine.table.read_request import Changes, Difference, ReadRequest, State, locate
+from paimon_engine.table.scan import plan_splits
+
+
+def open_read(
+    table: TableHandle, request: ReadRequest, *, keeps_retracts: bool = False, only_highest_level: bool = False
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Schema and rows of a read.
+
+    With `keeps_retracts` delete records and old values come out too; with `only_highest_level` the rows of a
+    primary-key table are those that a full compaction has seen, without a merge.
+
+    Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
+    """
+    if request.limit is not None and request.limit < 0:
+        raise InvalidArgumentError(f"limit={request.limit}; a limit is 0 or more")
+    handle, scope = locate(table, request)
+    where = None if request.where is None else parse_where(request.where)
+    rows = Rows(request.columns, where, request.with_row_kinds, keeps_retracts)
+    schema = check_rows(handle, rows)
+    match scope:
+        case State(snapshot):
+            level = handle.options.num_levels - 1 if only_highest_level and _has_stale_levels(handle) else None
+            batches = read_splits(handle, plan_splits(handle, snapshot, rows.file_filter, level=level), rows)
+        case Changes():
+            check_incremental(handle)
+            batches = read_changes(handle, scope, rows)
+        case Difference():
+            check_incremental(handle)
+            batches = read_difference(handle, scope, rows)
+    return schema, limited(batches, request.limit)
+
+
+def _has_stale_levels(table: TableHandle) -> bool:
+    """Whether levels hold several versions of a key; with vectors and first-row each key is valid in one place."""
+    options = table.options
+    return options.has_primary_key and not options.deletion_vectors_enabled and options.merge_engine != "first-row"
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The batches of the first `limit` rows; nothing is read beyond them."""
+    if limit is None:
+        yield from batches
+        return
+    left = limit
+    while left > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= batch.num_rows

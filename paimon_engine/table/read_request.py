@@ -1,0 +1,313 @@
+"""What a read asks for, and where that leads: to one state of a branch, or to the changes between two.
+
+A way to choose comes as an argument, as an option of the read, or as an option of the table, in this order; there
+must be one at most. Options of a read that the engine does not honour are refused.
+
+Source: `CoreOptions.startupMode`, `AbstractFileStoreTable.tryTimeTravel`, `AbstractDataTableScan` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.snapshots import (
+    choose_snapshot,
+    earliest_snapshot_id,
+    latest_snapshot,
+    latest_snapshot_id,
+    newest_compacted_snapshot,
+    read_snapshot,
+    read_tag,
+    snapshot_at_watermark,
+    tag_exists,
+)
+
+_STATE_WAYS: Final = ("scan.snapshot-id", "scan.tag-name", "scan.version", "scan.watermark")
+_TIME_WAYS: Final = ("scan.timestamp-millis", "scan.timestamp")
+_CHANGE_WAYS: Final = ("incremental-between", "incremental-between-timestamp")
+_WAYS: Final = (*_STATE_WAYS, *_TIME_WAYS, *_CHANGE_WAYS)
+_WAYS_OF_MODE: Final[Mapping[str, tuple[str, ...]]] = {
+    "default": _WAYS,
+    "latest-full": (),
+    "full": (),
+    "latest": (),
+    "compacted-full": (),
+    "from-timestamp": _TIME_WAYS,
+    "from-snapshot": _STATE_WAYS,
+    "from-snapshot-full": ("scan.snapshot-id",),
+    "incremental": _CHANGE_WAYS,
+}
+_SCAN_MODE: Final = "scan.mode"
+_CHANGE_MODE: Final = "incremental-between-scan-mode"
+_CHANGE_MODES: Final = ("auto", "delta", "changelog", "diff")
+_SPLITTING: Final = ("source.split.target-size", "source.split.open-file-cost")
+HONOURED: Final = frozenset({*_WAYS, _SCAN_MODE, _CHANGE_MODE, "branch", *_SPLITTING})
+"""Options that a read may bring."""
+
+_REFUSED_IN_TABLES: Final = ("scan.file-creation-time-millis", "incremental-to-auto-tag")
+_WATERMARK_PREFIX: Final = "watermark-"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """A read as it is asked for; `where` is a SQL condition, `incremental` two snapshot ids or two tags."""
+
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    snapshot: int | None = None
+    tag: str | None = None
+    timestamp_ms: int | None = None
+    branch: str | None = None
+    incremental: tuple[int | str, int | str] | None = None
+    with_row_kinds: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One snapshot; None on a table without any."""
+
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What the snapshots after `start_id` up to and with `end_id` changed; `mode` is `delta` or `changelog`."""
+
+    start_id: int
+    end_id: int
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs between two snapshots, or two tags."""
+
+    before: Snapshot
+    after: Snapshot
+
+
+Scope = State | Changes | Difference
+_Bounds = tuple[int | str, int | str]
+
+
+def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope]:
+    """The table on the branch and at the schema that the read sees, and what of it is read.
+
+    Raises: InvalidArgumentError, UnsupportedError, NotFoundError, CorruptTableError.
+    """
+    options = {key: str(value) for key, value in request.options.items()}
+    _check_options(table, options)
+    branch = _branch(request.branch, options)
+    handle = table if branch in (None, table.paths.branch) else table.on_branch(branch)
+    splitting: dict[str, str] = {key: options[key] for key in _SPLITTING if key in options}
+    handle = replace(handle, schema=handle.schema.with_options(splitting))
+    mode, way, value = _way(handle, request, options)
+    if way in _CHANGE_WAYS:
+        return handle, _changes(handle, way, value, _change_mode(handle, options), explicit=_CHANGE_MODE in options)
+    if _CHANGE_MODE in options:
+        raise InvalidArgumentError(f"'{_CHANGE_MODE}' says how to read changes; add incremental=(from, to)")
+    if way is None:
+        snapshot = newest_compacted_snapshot(handle) if mode == "compacted-full" else latest_snapshot(handle)
+        return handle, State(snapshot)
+    snapshot = _travel(handle, way, value)
+    return (handle if snapshot is None else handle.at_schema(snapshot.schema_id)), State(snapshot)
+
+
+def _check_options(table: TableHandle, options: Mapping[str, str]) -> None:
+    unknown = sorted(options.keys() - HONOURED)
+    if unknown:
+        raise UnsupportedError(
+            f"option '{unknown[0]}' is not honoured by a read; these are: {', '.join(sorted(HONOURED))}"
+        )
+    for key in _REFUSED_IN_TABLES:
+        if key in table.options.raw:
+            raise UnsupportedError(f"reading this table is not supported yet: '{key}'")
+
+
+def _branch(asked: str | None, options: Mapping[str, str]) -> str | None:
+    given = options.get("branch")
+    if asked is not None and given is not None and asked != given:
+        raise InvalidArgumentError(f"branch {asked!r} is asked for, and {given!r} by option; ask for one")
+    return asked or given
+
+
+def _way(
+    handle: TableHandle, request: ReadRequest, options: Mapping[str, str]
+) -> tuple[str, str | None, str | _Bounds]:
+    """Scan mode, the one option that chooses what is read (None: the latest snapshot), and its value."""
+    asked = _asked(request)
+    given: dict[str, str | _Bounds] = {**asked, **{key: options[key] for key in _WAYS if key in options}}
+    if len(given) < len(asked) + sum(key in options for key in _WAYS):
+        raise InvalidArgumentError(f"{_words(asked)} is asked for twice, by an argument and by an option")
+    modes = options
+    if not given and _SCAN_MODE not in options:
+        modes = handle.options.raw
+        given = {key: modes[key] for key in _WAYS if key in modes}
+    if len(given) > 1:
+        raise InvalidArgumentError(f"ask for one of {_words(given)}, not for several")
+    mode = modes.get(_SCAN_MODE, "default").lower()
+    if mode == "from-file-creation-time":
+        raise UnsupportedError(f"'{_SCAN_MODE}' = '{mode}' is not supported yet")
+    if mode not in _WAYS_OF_MODE:
+        raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}'; choose one of {', '.join(_WAYS_OF_MODE)}")
+    way = next(iter(given), None)
+    fitting = _WAYS_OF_MODE[mode]
+    if way is not None and way not in fitting:
+        raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}' does not go with {_words(given)}")
+    if way is None and fitting and mode != "default":
+        raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}' needs one of {', '.join(fitting)}")
+    return mode, way, "" if way is None else given[way]
+
+
+def _asked(request: ReadRequest) -> dict[str, str | _Bounds]:
+    """The arguments that choose what is read, as options."""
+    asked: dict[str, str | _Bounds] = {}
+    if request.snapshot is not None:
+        asked["scan.snapshot-id"] = str(request.snapshot)
+    if request.tag is not None:
+        asked["scan.tag-name"] = request.tag
+    if request.timestamp_ms is not None:
+        asked["scan.timestamp-millis"] = str(request.timestamp_ms)
+    if request.incremental is not None:
+        asked["incremental-between"] = request.incremental
+    return asked
+
+
+def _words(ways: Iterable[str]) -> str:
+    arguments = {
+        "scan.snapshot-id": "snapshot",
+        "scan.tag-name": "tag",
+        "scan.timestamp-millis": "timestamp",
+        "incremental-between": "incremental",
+    }
+    return ", ".join(arguments.get(key, f"'{key}'") for key in ways)
+
+
+def _whole(key: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number") from error
+
+
+# ── one state ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _travel(handle: TableHandle, way: str, value: str | _Bounds) -> Snapshot | None:
+    text = str(value)
+    match way:
+        case "scan.snapshot-id":
+            return choose_snapshot(handle, snapshot=_whole(way, text))
+        case "scan.tag-name":
+            return choose_snapshot(handle, tag=text)
+        case "scan.watermark":
+            return snapshot_at_watermark(handle, _whole(way, text))
+        case "scan.version":
+            return _version(handle, text)
+        case "scan.timestamp":
+            return choose_snapshot(handle, timestamp_ms=_local_ms(way, text))
+        case _:
+            return choose_snapshot(handle, timestamp_ms=_whole(way, text))
+
+
+def _version(handle: TableHandle, text: str) -> Snapshot | None:
+    """A tag of that name comes before a snapshot of that id."""
+    if tag_exists(handle, text):
+        return choose_snapshot(handle, tag=text)
+    if text.startswith(_WATERMARK_PREFIX):
+        return snapshot_at_watermark(handle, _whole("scan.version", text.removeprefix(_WATERMARK_PREFIX)))
+    if text.isdigit():
+        return choose_snapshot(handle, snapshot=int(text))
+    raise NotFoundError(f"'scan.version' = {text!r} is no tag of {handle.paths.root}, no snapshot id and no watermark")
+
+
+def _local_ms(key: str, text: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except ValueError as error:
+        raise InvalidArgumentError(f"option '{key}' = {text!r} is no time; write 2013-01-01 12:00:00") from error
+
+
+# ── changes ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _change_mode(handle: TableHandle, options: Mapping[str, str]) -> str:
+    mode = options.get(_CHANGE_MODE, handle.options.raw.get(_CHANGE_MODE, "auto")).lower()
+    if mode not in _CHANGE_MODES:
+        raise InvalidArgumentError(f"'{_CHANGE_MODE}' = '{mode}'; choose one of {', '.join(_CHANGE_MODES)}")
+    return mode
+
+
+def _changes(handle: TableHandle, way: str, value: str | _Bounds, mode: str, *, explicit: bool) -> Scope:
+    bounds = value if isinstance(value, tuple) else _parse_bounds(way, value)
+    if way == "incremental-between-timestamp":
+        between = _between_times(handle, *(_whole(way, str(bound)) for bound in bounds))
+        return State(None) if between is None else _between_ids(handle, *between, mode)
+    match bounds:
+        case (int(start), int(end)):
+            return _between_ids(handle, start, end, mode)
+        case (str(start), str(end)):
+            if explicit and mode in ("delta", "changelog"):
+                raise UnsupportedError(f"two tags are compared as states; '{_CHANGE_MODE}' = '{mode}' needs snapshots")
+            return _difference(read_tag(handle, start).snapshot, read_tag(handle, end).snapshot, bounds)
+        case _:
+            raise InvalidArgumentError(f"incremental={bounds!r}: give two snapshot ids or two tag names")
+
+
+def _parse_bounds(key: str, text: str) -> _Bounds:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise InvalidArgumentError(f"option '{key}' = {text!r}: write FROM,TO")
+    start, end = parts
+    return (int(start), int(end)) if start.isdigit() and end.isdigit() else (start, end)
+
+
+def _between_times(handle: TableHandle, start_ms: int, end_ms: int) -> tuple[int, int] | None:
+    """Ids of the snapshots at or before two times, None where the table has none in between."""
+    earliest_id, latest = earliest_snapshot_id(handle), latest_snapshot(handle)
+    if earliest_id is None or latest is None:
+        return None
+    earliest = read_snapshot(handle, earliest_id)
+    if start_ms > latest.time_ms or end_ms < earliest.time_ms:
+        return None
+    start = earliest.id - 1 if earliest.time_ms > start_ms else _at(handle, start_ms)
+    return start, _at(handle, end_ms)
+
+
+def _at(handle: TableHandle, timestamp_ms: int) -> int:
+    snapshot = choose_snapshot(handle, timestamp_ms=timestamp_ms)
+    assert snapshot is not None
+    return snapshot.id
+
+
+def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
+    earliest, latest = earliest_snapshot_id(handle), latest_snapshot_id(handle)
+    if earliest is None or latest is None:
+        return State(None)
+    if start > end:
+        raise InvalidArgumentError(f"incremental=({start}, {end}): the changes after {start} end before they begin")
+    if start < earliest - 1 or end > latest:
+        raise NotFoundError(
+            f"no changes after {start} up to {end} in {handle.paths.root}; it has snapshots {earliest} to {latest}"
+        )
+    if mode == "diff":
+        return _difference(read_snapshot(handle, start), read_snapshot(handle, end), (start, end))
+    if mode == "auto":
+        mode = "delta" if handle.options.changelog_producer == "none" else "changelog"
+    return Changes(start, end, mode)
+
+
+def _difference(before: Snapshot, after: Snapshot, bounds: _Bounds) -> Scope:
+    if after.id <= before.id:
+        raise InvalidArgumentError(
+            f"incremental={bounds!r}: the second (snapshot {after.id}) must be newer than the first ({before.id})"
+        )
+    return Difference(before, after)
