@@ -397,10 +397,9 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if reading would give other rows than the table's options promise."""
     reasons = []
-    if options.has_primary_key and options.merge_engine != "deduplicate":
+    # With deletion vectors each key is valid in one place, so that nothing is merged.
+    if options.has_primary_key and options.merge_engine != "deduplicate" and not options.deletion_vectors_enabled:
         reasons.append(f"'merge-engine' = '{options.merge_engine}'")
-    if options.deletion_vectors_enabled:
-        reasons.append("'deletion-vectors.enabled' = 'true'")
     reasons += [
         f"'{key}'"
         for key in (
@@ -408,6 +407,7 @@ def check_readable(options: TableOptions) -> None:
             "scan.fallback-branch",
             "sequence.snapshot-ordering",
             "data-evolution.enabled",
+            "deletion-vectors.merge-on-read",
         )
         if options.raw.get(key, "false").lower() != "false"
     ]
@@ -437,6 +437,8 @@ def check_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
     check_readable(options)
     reasons = []
+    if options.deletion_vectors_enabled:
+        reasons.append("'deletion-vectors.enabled' = 'true'")
     if options.has_primary_key and options.bucket < 1:
         reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
     if options.changelog_producer != "none":

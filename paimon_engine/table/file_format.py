@@ -10,6 +10,7 @@ import pyarrow as pa
 from paimon_engine.errors import CorruptTableError, UnsupportedError
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
+from paimon_engine.format.deletion_vector import Positions, kept_rows
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.meta.evolution import column_sources, conform
 from paimon_engine.meta.manifest import DataFile
@@ -71,9 +72,17 @@ def data_file_path(table: TableHandle, partition: bytes, bucket: int, file: Data
 
 
 def read_data_file(
-    table: TableHandle, directory: str, file: DataFile, columns: Sequence[str], *, with_system_columns: bool
+    table: TableHandle,
+    directory: str,
+    file: DataFile,
+    columns: Sequence[str],
+    *,
+    with_system_columns: bool,
+    deleted: Positions | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
+
+    Rows at the positions `deleted` are left out.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -96,6 +105,7 @@ def read_data_file(
         # A file must be asked for something, or its batches would have no rows.
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
     path = f"{directory}/{file.name}"
+    first_row = 0
     with table.env.storage.open(path) as stream:
         for rows in reader(stream, pa.schema(wanted), path=path):
             _check_columns(rows, [field.name for field in wanted], path)
@@ -103,7 +113,9 @@ def read_data_file(
             if with_system_columns:
                 batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
                 batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
-            yield batch
+            kept = None if deleted is None else kept_rows(deleted, first_row, batch.num_rows)
+            first_row += batch.num_rows
+            yield batch if kept is None else batch.filter(pa.array(kept))
 
 
 def _check_columns(rows: pa.RecordBatch, wanted: Sequence[str], path: str) -> None:
