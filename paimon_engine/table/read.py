@@ -98,7 +98,7 @@ def read_split(table: TableHandle, split: Split, rows: Rows) -> Iterator[pa.Reco
     needed = needed_columns(table, rows)
     directory = bucket_path(table, split.partition, split.bucket)
     for section in split.sections:
-        merged = _section_rows(table, directory, section, needed, repeated_keys=split.holds_changelog)
+        merged = _section_rows(table, directory, section, needed, equal_sequences=split.has_equal_sequences)
         yield from shaped(table, merged, rows)
 
 
@@ -143,10 +143,10 @@ def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
 
 
 def _section_rows(
-    table: TableHandle, directory: str, section: Section, columns: Sequence[str], *, repeated_keys: bool
+    table: TableHandle, directory: str, section: Section, columns: Sequence[str], *, equal_sequences: bool
 ) -> Iterator[pa.RecordBatch]:
     if table.schema.primary_keys:
-        yield from merge_section(table, directory, section, columns, repeated_keys=repeated_keys)
+        yield from merge_section(table, directory, section, columns, equal_sequences=equal_sequences)
         return
     for run in section:
         for file in run:
@@ -154,14 +154,14 @@ def _section_rows(
 
 
 def merge_section(
-    table: TableHandle, directory: str, section: Section, columns: Sequence[str], *, repeated_keys: bool = False
+    table: TableHandle, directory: str, section: Section, columns: Sequence[str], *, equal_sequences: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
-    `columns` must hold the key and the sequence fields. With `repeated_keys` a run may hold a key several times, and
-    as many rows of it come out as the run that has most of them holds; the order of the runs decides ties.
+    `columns` must hold the key and the sequence fields. With `equal_sequences` the order of the runs decides between
+    records of equal sequence; a run may then hold a key several times, and as many rows of the key come out.
     """
-    oldest_first = section if repeated_keys else sorted(section, key=_sequence_range)
+    oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
     runs = [_run_rows(table, directory, run, columns) for run in oldest_first]
     if len(runs) == 1:
         yield from runs[0]
@@ -170,7 +170,7 @@ def merge_section(
     disjoint = all(older[1] < newer[0] for older, newer in pairwise(ranges))
     order = replace(sequence_order(table.options), by_arrival=disjoint)
     merge = merge_function(table.options)
-    windows = merge_repeated_runs if repeated_keys else merge_runs
+    windows = merge_repeated_runs if equal_sequences else merge_runs
     for window in windows(runs, table.schema.key_type, order):
         yield merge(window)
 

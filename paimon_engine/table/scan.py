@@ -46,13 +46,14 @@ class Split:
     """A unit of reading: files of one bucket in sections that are read one after another.
 
     A section of one run with one file needs no merge. Append tables have a section per file.
-    Changelog files may hold a key several times.
+    Where records of a key can have equal sequence numbers, the order of the runs decides between them; such files may
+    also hold a key several times.
     """
 
     partition: bytes
     bucket: int
     sections: tuple[Section, ...]
-    holds_changelog: bool = False
+    has_equal_sequences: bool = False
 
 
 def plan_splits(
