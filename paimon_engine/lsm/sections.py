@@ -56,15 +56,27 @@ def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
     return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
 
 
-# ── changelogs ──────────────────────────────────────────────────────────────────────────────────
+# ── the order of runs ───────────────────────────────────────────────────────────────────────────
 
 
-def changelog_section(files: Sequence[DataFile], order: KeyOrder, runs_in_memory_max: int) -> Section:
+def ordered_section(files: Sequence[DataFile], order: KeyOrder, runs_in_memory_max: int) -> Section:
     """Runs of files that overlap, in the order in which the Java library merges them, which is the order of a heap.
 
-    `files` come in order of commit. Where there are more runs than fit in memory it spills the smallest, and these
-    come last.
+    `files` come in order of commit. Runs are made twice there, for planning and for reading, and files of one key
+    range stay in the order of the first time. Where there are more runs than fit in memory it spills the smallest,
+    and these come last.
     """
+    planned = [file for run in _heap_runs(files, order) for file in run]
+    runs = _heap_runs(planned, order)
+    if len(runs) > runs_in_memory_max:
+        by_size = sorted(runs, key=lambda run: sum(file.size_bytes for file in run))
+        spilled = len(runs) - runs_in_memory_max
+        runs = [*by_size[spilled:], *by_size[:spilled]]
+    return tuple(map(tuple, runs))
+
+
+def _heap_runs(files: Sequence[DataFile], order: KeyOrder) -> list[list[DataFile]]:
+    """Runs as `_runs` makes them, in the order of the heap by their last key."""
     heap: list[list[DataFile]] = []
     for file in sorted(files, key=lambda item: (order(item.min_key), order(item.max_key))):
         top = _heap_pop(heap, order) if heap else None
@@ -74,12 +86,7 @@ def changelog_section(files: Sequence[DataFile], order: KeyOrder, runs_in_memory
             top.append(file)
         if top is not None:
             _heap_push(heap, top, order)
-    runs = [tuple(run) for run in heap]
-    if len(runs) > runs_in_memory_max:
-        by_size = sorted(runs, key=lambda run: sum(file.size_bytes for file in run))
-        spilled = len(runs) - runs_in_memory_max
-        runs = [*by_size[spilled:], *by_size[:spilled]]
-    return tuple(runs)
+    return heap
 
 
 def _heap_push(heap: list[list[DataFile]], run: list[DataFile], order: KeyOrder) -> None:

@@ -3,7 +3,8 @@
 1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows.
 2. `changelog`: the changelog files, which hold each change with its kind.
 3. Difference of two states: only files that one of them lacks are read, as the Java library does. So a delete that
-   no compaction has carried out yet is not seen, and an append table gives the rows of all new files.
+   no compaction has carried out yet is not seen, and an append table gives the rows of all new files. Unlike there,
+   a changed row is seen even where its sequence number is the old row's by accident.
 
 Source: `IncrementalStartingScanner`, `IncrementalTagStartingScanner`, `IncrementalDiffSplitRead` of the Java library.
 """
@@ -17,13 +18,13 @@ import pyarrow as pa
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.lsm.levels import key_order
-from paimon_engine.lsm.sections import changelog_section, sections
+from paimon_engine.lsm.sections import arrived_in_order, ordered_section, sections
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.difference import differences
 from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, conjuncts_of
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
@@ -42,30 +43,36 @@ def check_incremental(table: TableHandle) -> None:
 
 def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
-    entries = [
-        entry
-        for number in range(changes.start_id + 1, changes.end_id + 1)
-        for entry in _added(table, number, changes.mode)
-    ]
+    snapshots = [read_snapshot(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
+    entries = [entry for snapshot in snapshots for entry in _added(table, snapshot, changes.mode)]
     splits = splits_of(table, entries, rows.file_filter)
-    if changes.mode == "changelog":
+    if table.schema.primary_keys:
         ages = {entry.file.name: age for age, entry in enumerate(entries)}
-        splits = [_changelog_split(table, split, ages) for split in splits]
+        splits = [
+            _exactly_ordered(table, split, ages)
+            if changes.mode == "changelog" or not all(map(arrived_in_order, split.sections))
+            else split
+            for split in splits
+        ]
     yield from read_splits(table, splits, rows)
 
 
-def _changelog_split(table: TableHandle, split: Split, ages: Mapping[str, int]) -> Split:
+def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int]) -> Split:
+    """The split with its runs in the order that decides between records of equal sequence.
+
+    Changelogs have them by nature. Deltas have them where an overwrite, or a compaction that dropped the newest
+    deletes, let sequence numbers begin anew.
+    """
     options, order = table.options, key_order(table.schema.key_type)
     found = []
     for section in split.sections:
         files = sorted((file for run in section for file in run), key=lambda file: ages[file.name])
-        found.append(changelog_section(files, order, options.sort_spill_threshold))
-    return replace(split, sections=tuple(found), holds_changelog=True)
+        found.append(ordered_section(files, order, options.sort_spill_threshold))
+    return replace(split, sections=tuple(found), has_equal_sequences=True)
 
 
-def _added(table: TableHandle, snapshot_id: int, mode: str) -> list[ManifestEntry]:
+def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEntry]:
     """Entries of the data or changelog files of a snapshot that readers of changes get to see."""
-    snapshot = read_snapshot(table, snapshot_id)
     if mode == "changelog":
         return [] if snapshot.commit_kind is CommitKind.OVERWRITE else changelog_entries(table, snapshot)
     if snapshot.commit_kind is not CommitKind.APPEND:

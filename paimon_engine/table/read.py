@@ -149,8 +149,8 @@ def _section_rows(
     table: TableHandle, directory: str, section: Section, columns: Sequence[str], split: Split
 ) -> Iterator[pa.RecordBatch]:
     if table.schema.primary_keys:
-        repeated, places = split.holds_changelog, split.vectors
-        yield from merge_section(table, directory, section, columns, repeated_keys=repeated, vectors=places)
+        equal, places = split.has_equal_sequences, split.vectors
+        yield from merge_section(table, directory, section, columns, equal_sequences=equal, vectors=places)
         return
     for run in section:
         for file in run:
@@ -164,15 +164,15 @@ def merge_section(
     section: Section,
     columns: Sequence[str],
     *,
-    repeated_keys: bool = False,
+    equal_sequences: bool = False,
     vectors: Mapping[str, VectorPlace] = _NO_VECTORS,
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
-    `columns` must hold the key and the sequence fields. With `repeated_keys` a run may hold a key several times, and
-    as many rows of it come out as the run that has most of them holds; the order of the runs decides ties.
+    `columns` must hold the key and the sequence fields. With `equal_sequences` the order of the runs decides between
+    records of equal sequence; a run may then hold a key several times, and as many rows of the key come out.
     """
-    oldest_first = section if repeated_keys else sorted(section, key=_sequence_range)
+    oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
     runs = [_run_rows(table, directory, run, columns, vectors) for run in oldest_first]
     if len(runs) == 1:
         yield from runs[0]
@@ -181,7 +181,7 @@ def merge_section(
     disjoint = all(older[1] < newer[0] for older, newer in pairwise(ranges))
     order = replace(sequence_order(table.options), by_arrival=disjoint)
     merge = merge_function(table.options)
-    windows = merge_repeated_runs if repeated_keys else merge_runs
+    windows = merge_repeated_runs if equal_sequences else merge_runs
     for window in windows(runs, table.schema.key_type, order):
         yield merge(window)
 

@@ -48,13 +48,14 @@ class Split:
 
     A section of one run with one file needs no merge. Append tables, and tables with deletion vectors, have a section
     per file. `vectors` has the place of the deletion vector of each file that has one, by name of the file.
-    Changelog files may hold a key several times.
+    Where records of a key can have equal sequence numbers, the order of the runs decides between them; such files may
+    also hold a key several times.
     """
 
     partition: bytes
     bucket: int
     sections: tuple[Section, ...]
-    holds_changelog: bool = False
+    has_equal_sequences: bool = False
     vectors: Mapping[str, VectorPlace] = field(default_factory=dict)
 
 

@@ -20,14 +20,12 @@ from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, decode_row
 from paimon_engine.meta.manifest import FileSource
 from paimon_engine.options import TableOptions, check_readable, check_writable
-from paimon_engine.predicate import And, Compare, In, IsNull, Or, Predicate
 from paimon_engine.table.file_format import READERS
 from paimon_engine.table.handle import load_table
-from paimon_engine.table.read import read_schema, read_snapshot_rows
-from paimon_engine.table.snapshots import choose_snapshot
+from paimon_engine.table.read import read_snapshot_rows
 from paimon_engine.table.write import write_batches, write_state
 from tests.support.canonical import Row, assert_same_rows, rows_of
-from tests.support.corpus import Case, Read, corpus_cases, corpus_reads
+from tests.support.corpus import Case, corpus_cases
 from tests.support.oracle import JavaPaimon
 from tests.table.conftest import MakeTable, Subject
 
@@ -35,8 +33,6 @@ KV = {"k": pa.int64(), "v": pa.string()}
 
 
 # ── tables that Java wrote ──────────────────────────────────────────────────────────────────────
-
-READABLE_AT = {"snapshot", "tag", "timestamp", "projection", "branch", "filter"}
 
 
 def readable(case: Case) -> bool:
@@ -56,42 +52,6 @@ def writable(case: Case) -> bool:
         return False
     fields = case.schema()["fields"]
     return readable(case) and not any("TIMESTAMP(9)" in str(field["type"]) for field in fields)
-
-
-READS = [param for param in corpus_reads(at=READABLE_AT) if param.marks or readable(param.values[0])]
-
-
-def predicate_of(value: list[Any]) -> Predicate:
-    match value:
-        case ["and", *parts]:
-            return And(tuple(predicate_of(part) for part in parts))
-        case ["or", *parts]:
-            return Or(tuple(predicate_of(part) for part in parts))
-        case ["in", column, values]:
-            return In(column, tuple(values))
-        case ["isnull" | "notnull" as operator, column]:
-            return IsNull(column, negated=operator == "notnull")
-        case [operator, column, literal]:
-            return Compare(operator, column, literal)
-    raise AssertionError(value)
-
-
-@pytest.mark.parametrize(("case", "read"), READS)
-def test_tables_of_java_read_as_in_java(case: Case, read: Read):
-    table = load_table(str(case.table), EnvConfig(str(case.table)))
-    if "branch" in read.at:
-        table = table.on_branch(read.at["branch"])
-    at = {key: read.at[key] for key in ("snapshot", "tag") if key in read.at}
-    snapshot = choose_snapshot(table, timestamp_ms=read.at.get("timestamp"), **at)
-    if snapshot is not None and read.at.keys() & {"snapshot", "tag", "timestamp"}:
-        table = table.at_schema(snapshot.schema_id)
-    where = predicate_of(read.at["filter"]) if "filter" in read.at else None
-    columns = read.at.get("projection")
-
-    batches = read_snapshot_rows(table, snapshot, columns=columns, where=where)
-    rows = rows_of(pa.Table.from_batches(batches, read_schema(table, columns)))
-
-    assert_same_rows(rows, read.rows)
 
 
 # ── primary-key tables ──────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,288 @@
+"""What changed: between snapshots, between tags, with row kinds, in the audit log, and as Java sees it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Table, UnsupportedError, open_table
+from tests.support.canonical import assert_same_rows
+from tests.support.corpus import case
+from tests.support.oracle import JavaPaimon
+
+SCHEMA = pa.schema(
+    [
+        pa.field("k", pa.int32(), nullable=False),
+        pa.field("v", pa.string()),
+        pa.field("n", pa.list_(pa.int32())),
+        pa.field("f", pa.float64()),
+    ]
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Table:
+    return Catalog(str(tmp_path)).create_table("db.log", schema=SCHEMA)
+
+
+def put(table: Table, *rows: tuple[int, str | None] | tuple[int, str | None, str]) -> Table:
+    """Writes `(k, v)` or `(k, v, kind)` as one snapshot."""
+    kinds = [row[2] if len(row) > 2 else "+I" for row in rows]
+    columns = {"k": [row[0] for row in rows], "v": [row[1] for row in rows], "n": [[1]] * len(rows)}
+    table.write(
+        pa.table({**columns, "f": [0.5] * len(rows)}, SCHEMA), row_kinds=kinds if table.schema.primary_keys else None
+    )
+    return table
+
+
+def changed(table: Table, start: int | str, end: int | str, **how: Any) -> list[tuple[Any, ...]]:
+    found = table.to_arrow(["k", "v"], incremental=(start, end), **how).to_pylist()  # type: ignore[arg-type]
+    return sorted(tuple(row.values()) for row in found)
+
+
+def audit_log(table: Table) -> Table:
+    return open_table(table.path + "$audit_log")
+
+
+# ── deltas ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_changes_are_those_after_the_first_snapshot_up_to_the_second(table: Table):
+    for i in range(4):
+        put(table, (i, "x"))
+
+    assert changed(table, 1, 3) == [(1, "x"), (2, "x")]
+    assert changed(table, 0, 4) == [(i, "x") for i in range(4)]
+    assert changed(table, 2, 2) == []
+
+
+def test_of_a_key_that_changed_twice_the_last_row_is_seen(table: Table):
+    put(table, (1, "a"))
+    put(table, (1, "b"), (2, "b"))
+    put(table, (1, "c"))
+
+    assert changed(table, 1, 3) == [(1, "c"), (2, "b")]
+    assert changed(table, 1, 2) == [(1, "b"), (2, "b")]
+
+
+def test_row_kinds_come_first_and_deletes_only_in_the_audit_log(table: Table):
+    put(table, (1, "a"), (2, "a"))
+    put(table, (1, "b", "+U"), (2, "a", "-D"), (3, "c"))
+
+    assert changed(table, 1, 2, with_row_kinds=True) == [("+I", 3, "c"), ("+U", 1, "b")]
+    assert table.to_arrow(incremental=(1, 2), with_row_kinds=True).schema.names == ["rowkind", *SCHEMA.names]
+    log = audit_log(table)
+    assert changed(log, 1, 2, where="k < 3") == [(1, "b"), (2, "a")]
+    found = log.to_arrow(["rowkind", "k"], incremental=(1, 2)).to_pylist()
+    assert sorted(map(tuple, (row.values() for row in found))) == [("+I", 3), ("+U", 1), ("-D", 2)]
+    assert log.to_arrow(["k"], "rowkind = '-D'", incremental=(1, 2)).to_pylist() == [{"k": 2}]
+
+
+def test_a_compaction_and_an_overwrite_are_no_changes(table: Table):
+    put(table, (1, "a"))
+    put(table, (2, "b"))
+    table.compact(full=True)
+    table.write(pa.table({"k": [9], "v": ["z"], "n": [None], "f": [None]}, SCHEMA), overwrite={})
+    assert table.latest_snapshot_id() == 4
+
+    assert changed(table, 1, 4) == [(2, "b")]
+
+
+def test_changes_of_an_append_table_are_the_rows_that_were_added(log: Table):
+    put(log, (1, "a"))
+    put(log, (1, "a"), (2, "b"))
+
+    assert changed(log, 1, 2, with_row_kinds=True) == [("+I", 1, "a"), ("+I", 2, "b")]
+
+
+def test_changes_may_be_filtered_and_limited(table: Table):
+    put(table, (1, "a"))
+    put(table, (2, "b"), (3, "c"), (4, "c"))
+
+    assert changed(table, 1, 2, where="v = 'c'") == [(3, "c"), (4, "c")]
+    assert changed(table, 1, 2, where="v = 'c'", limit=1) == [(3, "c")]
+
+
+def test_changes_between_two_times(table: Table):
+    for i in range(3):
+        put(table, (i, "x"))
+    first, _, last = (int(moment.timestamp() * 1000) for moment in committed(table))
+
+    assert between_times(table, first, last) == [1, 2]
+    assert between_times(table, first - 10, last + 10) == [0, 1, 2]
+    assert between_times(table, last + 10, last + 20) == []
+    assert between_times(table, first - 20, first - 10) == []
+
+
+def committed(table: Table) -> list[Any]:
+    return [moment.as_py().replace(tzinfo=UTC) for moment in table.snapshots()["commit_time"]]
+
+
+def between_times(table: Table, start: int, end: int) -> list[int]:
+    found = table.to_arrow(["k"], options={"incremental-between-timestamp": f"{start},{end}"})
+    return sorted(found["k"].to_pylist())
+
+
+# ── two states ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_tags_are_compared_as_states(table: Table):
+    put(table, (1, "a"), (2, "a"), (3, "a")).create_tag("one")
+    put(table, (1, "b"), (2, "a"), (3, None, "-D"), (4, "d"))
+    table.compact(full=True)
+    table.create_tag("two")
+
+    assert changed(table, "one", "two") == [(1, "b"), (4, "d")]
+    found = audit_log(table).to_arrow(["rowkind", "k", "v"], incremental=("one", "two")).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [("+I", 1, "b"), ("+I", 4, "d"), ("-D", 3, "a")]
+
+
+def test_two_snapshots_are_compared_when_asked(table: Table):
+    put(table, (1, "a"), (2, "a"))
+    put(table, (1, "b"))
+    put(table, (1, "a"))
+    table.compact(full=True)
+
+    assert changed(table, 1, 4, options={"incremental-between-scan-mode": "diff"}) == []
+    assert changed(table, 1, 4, options={"incremental-between-scan-mode": "delta"}) == [(1, "a")]
+
+
+def test_an_older_state_must_come_first(table: Table):
+    put(table, (1, "a")).create_tag("one")
+    put(table, (2, "a")).create_tag("two")
+
+    for bounds in (("two", "one"), ("one", "one")):
+        with pytest.raises(InvalidArgumentError, match="must be newer than the first"):
+            changed(table, *bounds)
+
+
+# ── what cannot be meant ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error", "said"),
+    [
+        ((2, 1), InvalidArgumentError, "end before they begin"),
+        ((1, 3), NotFoundError, "it has snapshots 1 to 2"),
+        ((-1, 2), NotFoundError, "it has snapshots 1 to 2"),
+        (("one", "nope"), NotFoundError, "no tag 'nope'"),
+        ((1, "one"), InvalidArgumentError, "two snapshot ids or two tag names"),
+    ],
+)
+def test_bounds_that_the_table_does_not_have(table: Table, bounds: Any, error: type[Exception], said: str):
+    put(table, (1, "a")).create_tag("one")
+    put(table, (2, "a"))
+
+    with pytest.raises(error, match=said):
+        table.to_arrow(incremental=bounds)
+
+
+def test_tags_have_no_deltas(table: Table):
+    put(table, (1, "a")).create_tag("one")
+    put(table, (2, "a")).create_tag("two")
+
+    with pytest.raises(UnsupportedError, match="'delta' needs snapshots"):
+        changed(table, "one", "two", options={"incremental-between-scan-mode": "delta"})
+    with pytest.raises(InvalidArgumentError, match="choose one of auto, delta, changelog, diff"):
+        changed(table, 1, 2, options={"incremental-between-scan-mode": "both"})
+
+
+def test_a_table_without_snapshots_has_no_changes(table: Table):
+    assert table.to_arrow(incremental=(1, 5)).num_rows == 0
+
+
+def test_changes_of_a_table_with_deletion_vectors_are_refused():
+    with pytest.raises(UnsupportedError, match="deletion-vectors"):
+        open_table(str(case("dv_parquet").table)).to_arrow(incremental=(1, 2))
+
+
+# ── as Java sees it ─────────────────────────────────────────────────────────────────────────────
+
+
+def assert_java_agrees(oracle: JavaPaimon, path: str, bounds: Sequence[int | str], mode: str = "auto") -> None:
+    start, end = bounds
+    at = {"incremental": f"{start},{end}", "incremental_mode": mode}
+    options = {"incremental-between-scan-mode": mode}
+    for mark, system in (("", None), ("$audit_log", "audit_log")):
+        ours = open_table(path + mark).to_arrow(incremental=(start, end), options=options)  # type: ignore[arg-type]
+        assert_same_rows(ours, oracle.read(path, **at, system=system), f"{bounds} {mode} {mark}")
+
+
+def random_rows(chance: random.Random, count: int, keys: int = 12) -> list[list[Any]]:
+    return [
+        [
+            chance.choice(["+I", "+I", "+I", "-U", "+U", "-D"]),
+            chance.randrange(keys),
+            chance.choice([None, "a", "b"]),
+            chance.choice([None, [], [1, None], [2]]),
+            chance.choice([None, 0.5, 2.0]),
+        ]
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_java_sees_the_same_changes_in_tables_of_ours(table: Table, oracle: JavaPaimon, seed: int):
+    chance = random.Random(seed)
+    for turn in range(5):
+        found = list(zip(*random_rows(chance, 8), strict=True))
+        rows = pa.table(dict(zip(SCHEMA.names, found[1:], strict=True)), SCHEMA)
+        table.write(rows, row_kinds=list(found[0]))
+        if chance.random() < 0.4:
+            table.compact(full=chance.random() < 0.5)
+        table.create_tag(f"t{turn}")
+    last = table.latest_snapshot_id()
+    assert last is not None
+
+    for bounds in itertools.combinations(range(last + 1), 2):
+        assert_java_agrees(oracle, table.path, bounds)
+    for bounds in itertools.combinations([f"t{turn}" for turn in range(5)], 2):
+        assert_java_agrees(oracle, table.path, bounds)
+    for system in ("audit_log", "ro"):
+        for snapshot in range(1, last + 1):
+            ours = open_table(f"{table.path}${system}").to_arrow(snapshot=snapshot)
+            assert_same_rows(ours, oracle.read(table.path, snapshot=snapshot, system=system))
+
+
+@pytest.mark.parametrize(
+    ("producer", "seed"), [(producer, seed) for producer in ("input", "lookup", "full-compaction") for seed in (1, 68)]
+)
+def test_changelogs_of_java_merge_as_in_java(tmp_path: Path, oracle: JavaPaimon, producer: str, seed: int):
+    path, chance = str(tmp_path / "db.db/t"), random.Random(seed)
+    fields = [["k", "INT NOT NULL"], ["v", "STRING"], ["n", "ARRAY<INT>"], ["f", "DOUBLE"]]
+    options = {"bucket": "1", "changelog-producer": producer, "file.format": "parquet"}
+    oracle.call("create_table", table=path, fields=fields, primary_keys=["k"], partition_keys=[], options=options)
+    for _ in range(6):
+        oracle.call("write", table=path, rows=random_rows(chance, 20, keys=6), kinds=True)
+        if chance.random() < 0.6:
+            oracle.call("compact", table=path, full=chance.random() < 0.6)
+    last = max(snapshot["id"] for snapshot in oracle.call("snapshots", table=path)["snapshots"])
+
+    for bounds in itertools.combinations(range(0, last + 1, 2), 2):
+        for mode in ("changelog", "delta"):
+            assert_java_agrees(oracle, path, bounds, mode)
+
+
+def test_java_sees_the_same_changes_in_an_append_table_of_ours(log: Table, oracle: JavaPaimon):
+    for turn in range(4):
+        put(log, *[(i, f"{turn}") for i in range(3)])
+        log.create_tag(f"t{turn}")
+    log.compact(full=True)
+    log.create_tag("compacted")
+
+    for bounds in itertools.combinations(range(6), 2):
+        assert_java_agrees(oracle, log.path, bounds)
+    for bounds in (("t0", "t2"), ("t1", "compacted")):
+        assert_java_agrees(oracle, log.path, bounds)
