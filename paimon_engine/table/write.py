@@ -209,7 +209,7 @@ class _KeyedBucket(_Bucket):
 
     def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
         super().__init__(table, partition, number, first_sequence_number)
-        self._merge: MergeFunction = merge_function(table.options)
+        self._merge: MergeFunction = merge_function(table.schema)
         order = sequence_order(table.options)
         # Rows wait in order of arrival, so that a stable sort by key leaves each key's versions oldest first.
         self._order = SequenceOrder(order.user_columns, order.descending, by_arrival=True)
