@@ -35,7 +35,6 @@ from paimon_engine.merge.window import Window
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.options import TableOptions
 from paimon_engine.types import (
-    STRING_ROOTS,
     ArrayType,
     AtomicType,
     DataField,
@@ -65,7 +64,11 @@ def _plain(fold: _Fold) -> _Make:
 
 
 def _is_string(data_type: DataType) -> bool:
-    return isinstance(data_type, AtomicType) and data_type.root in STRING_ROOTS
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.VARCHAR
+
+
+def _is_comparable(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is not TypeRoot.BOOLEAN
 
 
 def _is_boolean(data_type: DataType) -> bool:
@@ -93,12 +96,11 @@ def _nested_update(field: DataField, options: TableOptions) -> _Fold:
     return NestedUpdate(key)
 
 
-_COMPARED: Final = ("numbers, texts, bytes, booleans or points in time", lambda kind: isinstance(kind, AtomicType))
 _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "sum": _Function(_plain(sum_of), is_numeric, "numbers", True),
     "product": _Function(_plain(product_of), is_numeric, "numbers", True),
-    "max": _Function(_plain(largest), _COMPARED[1], _COMPARED[0], False),
-    "min": _Function(_plain(smallest), _COMPARED[1], _COMPARED[0], False),
+    "max": _Function(_plain(largest), _is_comparable, "numbers, texts, bytes or points in time", False),
+    "min": _Function(_plain(smallest), _is_comparable, "numbers, texts, bytes or points in time", False),
     "last_value": _Function(_plain(last_value), _any, "anything", True),
     "last_non_null_value": _Function(_plain(last_non_null_value), _any, "anything", True),
     "first_value": _Function(_plain(first_value), _any, "anything", False),
@@ -107,7 +109,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "bool_and": _Function(_plain(smallest), _is_boolean, "BOOLEAN", False),
     "bool_or": _Function(_plain(largest), _is_boolean, "BOOLEAN", False),
     "listagg": _Function(
-        lambda field, options: listagg(options.list_agg_delimiter(field.name)), _is_string, "STRING", False
+        lambda field, options: listagg(options.list_agg_delimiter(field.name)), _is_string, "STRING or VARCHAR", False
     ),
     "collect": _Function(
         lambda field, options: Collect(distinct=options.distinct(field.name)),

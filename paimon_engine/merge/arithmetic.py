@@ -1,8 +1,9 @@
 """Aggregate functions `sum` and `product`, with the results of Java's arithmetic.
 
-Integers wrap around; floating-point numbers are taken one after another, in their own precision; a DECIMAL that no
-longer fits its type becomes null, and what comes then begins anew. Products of decimals, and products from which
-something is taken back, depend on the order of every step, and are computed key by key.
+Integers wrap around; floating-point numbers are taken one after another, in their own precision. A DECIMAL that no
+longer fits its type becomes null, and what comes then begins anew; but a sum of up to 18 digits is kept as an integer
+of 64 bits, and may have more digits than its type. Products of decimals, and products from which something is taken
+back, depend on the order of every step, and are computed key by key.
 
 Source: `FieldSumAgg`, `FieldProductAgg`, `DecimalUtils` of the Java library.
 """
@@ -23,6 +24,7 @@ from paimon_engine.merge.versions import Mask, Step, Versions
 _FEW_KEYS: Final = 8
 """So many long histories are better folded one by one than side by side."""
 
+_SHORT_DIGITS: Final = 18
 _EXACT: Final = Context(prec=400, traps=[Inexact])
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
@@ -104,10 +106,12 @@ def _sum_of_decimals(versions: Versions, values: pa.Array) -> pa.Array:
     top = top + (middle >> 32)
     result = np.zeros((len(some), 2), dtype="<u8")
     low_half = ((middle & 0xFFFFFFFF) << 32) | (lowest & 0xFFFFFFFF)
+    if values.type.precision <= _SHORT_DIGITS:
+        top = low_half >> 63
     result[some] = np.stack([low_half.view(np.uint64), top.view(np.uint64)], axis=1)
     bits = pa.array(some).buffers()[1]
     summed = pa.Array.from_buffers(values.type, len(some), [bits, pa.py_buffer(result.tobytes())])
-    return _overflows_on_the_way(versions, values, summed)
+    return summed if values.type.precision <= _SHORT_DIGITS else _overflows_on_the_way(versions, values, summed)
 
 
 def _overflows_on_the_way(versions: Versions, values: pa.Array, summed: pa.Array) -> pa.Array:

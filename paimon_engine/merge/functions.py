@@ -67,6 +67,21 @@ def _check_first_row(options: TableOptions) -> None:
         )
 
 
+def check_storable(schema: TableSchema, merged: pa.RecordBatch) -> None:
+    """Raises InvalidArgumentError if merging gave a number that its column cannot hold in a file."""
+    if schema.table_options.merge_engine not in ("partial-update", "aggregation"):
+        return
+    for name in schema.row_type.names:
+        if pa.types.is_decimal(merged[name].type):
+            try:
+                merged[name].validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise InvalidArgumentError(
+                    f"column {name!r}: merging the versions of a key gives a number that does not fit "
+                    f"{merged[name].type}; give the column a type of more digits: {error}"
+                ) from error
+
+
 def merge_columns(schema: TableSchema, wanted: Sequence[str]) -> tuple[str, ...]:
     """Columns that rows must have so that merging gives the `wanted` ones, in table order."""
     needed = {*wanted, *schema.trimmed_primary_keys, *schema.table_options.sequence_fields}

@@ -121,7 +121,7 @@ class ListFunction:
         for step, low, high in zip(versions.steps[begin:end].tolist(), bounds, bounds[1:], strict=False):
             members = list(range(low, high))
             if step == Step.RETRACT:
-                state = None if state is None else self._without(state, members, equal)
+                state = None if state is None else self._without(self._united(state, equal), members, equal)
             elif state is None:
                 state = self._united(members, equal) if self.distinct else members
             elif step == Step.ADD_BELOW and self.reorders:
