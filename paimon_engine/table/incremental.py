@@ -28,10 +28,10 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, conjuncts_of
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
+from paimon_engine.table.manifests import changelog_entries, delta_entries
 from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
 from paimon_engine.table.read_request import Changes, Difference
-from paimon_engine.table.scan import Split, matching_partitions, splits_of
+from paimon_engine.table.scan import Split, is_visible, matching_partitions, splits_of, visible_entries
 from paimon_engine.table.snapshots import read_snapshot
 
 
@@ -77,13 +77,14 @@ def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEn
         return [] if snapshot.commit_kind is CommitKind.OVERWRITE else changelog_entries(table, snapshot)
     if snapshot.commit_kind is not CommitKind.APPEND:
         return []
-    return [entry for entry in merge_entries(delta_entries(table, snapshot)).values() if entry.kind is FileKind.ADD]
+    entries = merge_entries(delta_entries(table, snapshot)).values()
+    return [entry for entry in entries if entry.kind is FileKind.ADD and is_visible(table, entry)]
 
 
 def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that are new or different in the later state; for readers that keep them also the deleted ones."""
-    before = _by_identity(table, live_entries(table, change.before), rows.file_filter)
-    after = _by_identity(table, live_entries(table, change.after), rows.file_filter)
+    before = _by_identity(table, visible_entries(table, change.before), rows.file_filter)
+    after = _by_identity(table, visible_entries(table, change.after), rows.file_filter)
     gone = by_bucket(entry for identity, entry in before.items() if identity not in after)
     new = by_bucket(entry for identity, entry in after.items() if identity not in before)
     for partition, bucket in dict.fromkeys([*gone, *new]):

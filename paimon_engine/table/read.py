@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
@@ -177,6 +178,11 @@ def merge_section(
         yield from runs[0]
         return
     order = sequence_order(table.options)
+    if table.options.levels_hold_older_versions and equal_sequences and table.options.merge_engine != "deduplicate":
+        raise UnsupportedError(
+            f"the changelog of several snapshots cannot be merged with 'merge-engine' = '{table.options.merge_engine}' "
+            "and 'changelog-producer' = 'lookup'; read the changes of one snapshot after another"
+        )
     if table.options.levels_hold_older_versions and not equal_sequences:
         runs = _newest_of_levels(table, directory, oldest_first, columns, vectors)
     else:

@@ -66,10 +66,7 @@ def plan_splits(
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
-    entries = [entry for entry in live_entries(table, snapshot) if level in (None, entry.file.level)]
-    if table.schema.primary_keys and table.options.merge_engine == "first-row":
-        # Whether an older row exists turns out when rows are compacted; only then do they come to light.
-        entries = [entry for entry in entries if entry.file.level > 0]
+    entries = [entry for entry in visible_entries(table, snapshot) if level in (None, entry.file.level)]
     if not table.options.deletion_vectors_enabled:
         return splits_of(table, entries, where)
     if table.schema.primary_keys:
@@ -77,6 +74,17 @@ def plan_splits(
         entries = [entry for entry in entries if entry.file.level > 0]
     places = vector_places(table, snapshot)
     return [replace(split, vectors=_places_in(split, places)) for split in splits_of(table, entries, where)]
+
+
+def visible_entries(table: TableHandle, snapshot: Snapshot | None) -> list[ManifestEntry]:
+    """Live entries, but for files whose rows no reader gets to see yet."""
+    return [entry for entry in live_entries(table, snapshot) if is_visible(table, entry)]
+
+
+def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
+    """Whether readers get to see the file: first-row knows which rows stay only when they leave level 0."""
+    first_row = table.options.has_primary_key and table.options.merge_engine == "first-row"
+    return entry.file.level > 0 or not first_row
 
 
 def _places_in(split: Split, places: Mapping[str, VectorPlace]) -> Mapping[str, VectorPlace]:

@@ -16,6 +16,8 @@ from paimon_engine.options import TableOptions, check_readable, check_writable
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.catalog import create_table
 from paimon_engine.table.handle import load_table
+from paimon_engine.table.open_read import open_read
+from paimon_engine.table.read_request import ReadRequest
 from tests.support.canonical import assert_same_rows
 from tests.support.oracle import JavaPaimon
 from tests.table.conftest import MakeTable, Subject
@@ -149,6 +151,18 @@ def test_rows_of_a_first_row_table_appear_when_they_are_compacted(make_table: Ma
     assert table.compact(full=False).rows() == [(1, "a"), (2, "d")]
 
 
+def test_changes_of_a_first_row_table_are_those_that_compactions_let_appear(make_table: MakeTable) -> None:
+    table = make_table({"k": pa.int32(), "v": pa.string()}, primary_keys=["k"], options=FIRST_ROW)
+    table.write({"k": [1], "v": ["a"]}).compact().write({"k": [1, 2], "v": ["b", "c"]}).compact()
+
+    def changes(mode: str, start: int) -> list[Any]:
+        request = ReadRequest(incremental=(start, 4), options={"incremental-between-scan-mode": mode})
+        return [tuple(row.values()) for batch in open_read(table.handle, request)[1] for row in batch.to_pylist()]
+
+    assert changes("delta", 0) == []
+    assert changes("diff", 2) == [(2, "c")]
+
+
 def test_a_first_row_table_drops_deletes_only_when_told_to(make_table: MakeTable) -> None:
     rows = {"k": [1, 1], "v": ["a", None], "_KIND": ["+I", "-D"]}
     ignoring = make_table(
@@ -262,3 +276,21 @@ def test_above_level_0_one_record_of_a_lookup_table_holds_the_older_ones(oracle:
         (key, 3 if key < 2 else 2 if key < 20 else 1) for key in range(200)
     ]
     assert_same_rows(table.read(), oracle.read(path))
+
+
+def test_changelogs_of_aggregating_lookup_tables_are_read_one_by_one(oracle: JavaPaimon, tmp_path: Path) -> None:
+    path = str(tmp_path / "db.db" / "t")
+    options = {**AGGREGATION, "fields.v.aggregate-function": "sum", "changelog-producer": "lookup"}
+    fields = [["k", "INT NOT NULL"], ["v", "INT"]]
+    oracle.call("create_table", table=path, fields=fields, primary_keys=["k"], partition_keys=[], options=options)
+    for number in range(2):
+        oracle.call("write", table=path, rows=[[1, number + 1]])
+    table = load_table(path, EnvConfig(path))
+
+    def changes(start: int, end: int) -> list[Any]:
+        batches = open_read(table, ReadRequest(incremental=(start, end)))[1]
+        return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+    assert [changes(0, 2), changes(2, 4)] == [[(1, 1)], [(1, 3)]]
+    with pytest.raises(UnsupportedError, match="read the changes of one snapshot after another"):
+        changes(0, 4)
