@@ -104,6 +104,19 @@ class TableOptions:
         return self.raw.get("file.compression", "zstd").lower()
 
     @property
+    def file_formats(self) -> tuple[str, ...]:
+        """All formats that new data files may have."""
+        return (self.file_format, *self._per_level("file.format.per.level").values())
+
+    def file_format_of(self, level: int) -> str:
+        """Format of new data files of a level."""
+        return self._per_level("file.format.per.level").get(level, self.file_format)
+
+    def file_compression_of(self, level: int) -> str:
+        """Codec of new data files of a level."""
+        return self._per_level("file.compression.per.level").get(level, self.file_compression)
+
+    @property
     def zstd_level(self) -> int:
         """Level for the zstd codec."""
         return self._int("file.compression.zstd-level", 1)
@@ -358,6 +371,16 @@ class TableOptions:
         text = self.raw.get(key)
         return default_ms if text is None else self._named(key, parse_duration_ms, text)
 
+    def _per_level(self, key: str) -> dict[int, str]:
+        """Values such as `0:avro,5:parquet` by level."""
+        try:
+            pairs = [part.split(":") for part in self._list(key)]
+            return {int(level): value.strip().lower() for level, value in pairs}
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"option '{key}' = {self.raw[key]!r}; it looks like '0:avro,5:parquet'"
+            ) from error
+
     @staticmethod
     def _named(key: str, parse: Callable[[str], int], text: str) -> int:
         try:
@@ -374,10 +397,9 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if reading would give other rows than the table's options promise."""
     reasons = []
-    if options.has_primary_key and options.merge_engine != "deduplicate":
+    # With deletion vectors each key is valid in one place, so that nothing is merged.
+    if options.has_primary_key and options.merge_engine != "deduplicate" and not options.deletion_vectors_enabled:
         reasons.append(f"'merge-engine' = '{options.merge_engine}'")
-    if options.deletion_vectors_enabled:
-        reasons.append("'deletion-vectors.enabled' = 'true'")
     reasons += [
         f"'{key}'"
         for key in (
@@ -385,15 +407,16 @@ def check_readable(options: TableOptions) -> None:
             "scan.fallback-branch",
             "sequence.snapshot-ordering",
             "data-evolution.enabled",
+            "deletion-vectors.merge-on-read",
         )
         if options.raw.get(key, "false").lower() != "false"
     ]
     _refuse("reading", reasons)
 
 
+FILE_FORMATS: Final = ("parquet", "orc", "avro")
+
 _WRITE_BLOCKERS: Final = (
-    "file.format.per.level",
-    "file.compression.per.level",
     "metadata.stats-mode.per.level",
     "metadata.stats-keep-first-n-columns",
     "data-file.external-paths",
@@ -414,6 +437,8 @@ def check_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
     check_readable(options)
     reasons = []
+    if options.deletion_vectors_enabled:
+        reasons.append("'deletion-vectors.enabled' = 'true'")
     if options.has_primary_key and options.bucket < 1:
         reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
     if options.changelog_producer != "none":
@@ -421,8 +446,7 @@ def check_writable(options: TableOptions) -> None:
     if options.raw.get("manifest.format", "avro").lower() != "avro":
         # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
         reasons.append(f"'manifest.format' = '{options.raw['manifest.format']}'")
-    if options.file_format != "parquet":
-        reasons.append(f"'file.format' = '{options.file_format}'")
+    reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if options.raw.get(key, "false").lower() == "true"]
     reasons += [f"'{key}'" for key in options.raw if key.startswith("file-index.") and key.endswith(".columns")]

@@ -23,7 +23,7 @@ from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Done, Executor, Failed, values
 from paimon_engine.format.binary_row import internal_values
-from paimon_engine.format.parquet import BATCH_ROWS
+from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.progress import OnProgress, counting

@@ -10,8 +10,7 @@ times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or mi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,9 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-
-BATCH_ROWS = 65_536
-"""Rows per batch. 64 k was fastest: smaller pays per batch, larger leaves the processor's cache."""
+from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 READ_BUFFER_BYTES = 65_536
 ROW_GROUP_ROWS_MAX = 1 << 20
@@ -33,66 +30,54 @@ _CODECS = {"zstd", "snappy", "gzip", "lz4", "brotli", "none", "uncompressed"}
 
 
 def read_batches(
-    source: BinaryIO, columns: Sequence[str], *, path: str, batch_rows: int = BATCH_ROWS
+    source: BinaryIO, schema: pa.Schema, *, path: str, batch_rows: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the file in order, projected to `columns` (those that the file has, in file order).
+    """Rows of the file in order: the columns of `schema` that the file has, in the file's own types and order.
 
     Raises: CorruptTableError if the bytes are no Parquet file.
     """
     file = _open(source, path)
     names = set(file.schema_arrow.names)
-    wanted = [column for column in columns if column in names]
+    wanted = [name for name in schema.names if name in names]
     try:
         yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
-
-
-def column_names(source: BinaryIO, path: str) -> tuple[str, ...]:
-    """Names of the file's columns in order."""
-    return tuple(_open(source, path).schema_arrow.names)
 
 
 def _open(source: BinaryIO, path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetOptions:
-    """How to write: codec name as in `file.compression`, level for zstd."""
+def _codec(options: WriteOptions) -> tuple[str, int | None]:
+    """Pyarrow's codec name and level.
 
-    compression: str = "zstd"
-    zstd_level: int = 1
-
-    def codec(self) -> tuple[str, int | None]:
-        """Pyarrow's codec name and level.
-
-        Raises: InvalidArgumentError.
-        """
-        name = self.compression.lower()
-        if name not in _CODECS:
-            raise InvalidArgumentError(
-                f"'file.compression' = {name!r}; Parquet takes one of {', '.join(sorted(_CODECS))}"
-            )
-        if name in ("none", "uncompressed"):
-            return "none", None
-        return name, self.zstd_level if name == "zstd" else None
+    Raises: InvalidArgumentError.
+    """
+    name = options.compression
+    if name not in _CODECS:
+        raise InvalidArgumentError(f"'file.compression' = {name!r}; Parquet takes one of {', '.join(sorted(_CODECS))}")
+    if name in ("none", "uncompressed"):
+        return "none", None
+    return name, options.zstd_level if name == "zstd" else None
 
 
 class ParquetWriter:
     """Writes batches of one schema to one file; `bytes_written` grows when a row group is closed."""
 
-    def __init__(self, sink: BinaryIO, schema: pa.Schema, options: ParquetOptions) -> None:
+    def __init__(self, sink: BinaryIO, schema: pa.Schema, options: WriteOptions) -> None:
         """Begins a file on `sink`; the caller closes the sink.
 
-        Raises: UnsupportedError for columns that Parquet files of Paimon cannot hold.
+        Raises: UnsupportedError for columns that Parquet files of Paimon cannot hold; InvalidArgumentError for a codec
+        that Parquet does not have.
         """
         _check_types(schema)
+        _codec(options)
         self._sink = sink
-        self._schema = schema
+        self._schema = _stored_schema(schema)
         self._options = options
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.RecordBatch] = []
@@ -111,7 +96,8 @@ class ParquetWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; closes the row group when it is full."""
-        self._pending.append(batch)
+        arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
+        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._pending_rows += batch.num_rows
         self._pending_bytes += batch.nbytes
         if self._pending_rows >= ROW_GROUP_ROWS_MAX or self._pending_bytes >= ROW_GROUP_BYTES_MAX:
@@ -133,7 +119,7 @@ class ParquetWriter:
             self._writer.close()
 
     def _begin(self, first: pa.RecordBatch) -> pq.ParquetWriter:
-        codec, level = self._options.codec()
+        codec, level = _codec(self._options)
         return pq.ParquetWriter(
             self._sink,
             self._schema,
@@ -166,15 +152,13 @@ def _check_types(schema: pa.Schema) -> None:
             )
 
 
-def stored_schema(schema: pa.Schema) -> pa.Schema:
+def _stored_schema(schema: pa.Schema) -> pa.Schema:
     """The schema as it is written: whole seconds become milliseconds, as Parquet has no coarser unit."""
 
-    def stored(arrow_type: pa.DataType) -> pa.DataType:
-        if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "s":
-            return pa.timestamp("ms", arrow_type.tz)
-        return arrow_type
+    def stored(leaf: pa.DataType) -> pa.DataType:
+        return pa.timestamp("ms", leaf.tz) if pa.types.is_timestamp(leaf) and leaf.unit == "s" else leaf
 
-    return pa.schema([pa.field(f.name, stored(f.type), f.nullable, f.metadata) for f in schema])
+    return pa.schema([field.with_type(replace_leaves(field.type, stored)) for field in schema])
 
 
 def footer(source: BinaryIO, path: str) -> Any:

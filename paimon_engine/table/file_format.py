@@ -1,22 +1,59 @@
-"""Reading the data files of a table, whatever their format and schema."""
+"""The data files of a table, whatever their format and schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import BinaryIO, Final, Protocol
 
 import pyarrow as pa
 
 from paimon_engine.errors import CorruptTableError, UnsupportedError
-from paimon_engine.format import parquet
+from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
+from paimon_engine.format.deletion_vector import Positions, kept_rows
+from paimon_engine.format.layout import WriteOptions
 from paimon_engine.meta.evolution import column_sources, conform
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.types import to_arrow, to_arrow_field
 
-READERS = {"parquet": parquet.read_batches}
+_SYSTEM_FIELDS: Final = (pa.field(SEQUENCE_NUMBER, pa.int64()), pa.field(VALUE_KIND, pa.int8()))
+
+
+class FileWriter(Protocol):
+    """Writes batches of one schema to one file."""
+
+    @property
+    def bytes_written(self) -> int:
+        """About how large the file is already."""
+
+    @property
+    def bytes_pending(self) -> int:
+        """Arrow bytes that wait in memory, and are not part of `bytes_written`."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Adds rows."""
+
+    def close_row_group(self) -> None:
+        """Encodes the rows that wait."""
+
+    def close(self) -> None:
+        """Writes what is left; the caller closes the sink."""
+
+
+READERS: Final = {"parquet": parquet.read_batches, "orc": orc.read_batches, "avro": avro_rows.read_batches}
 """File format → function that streams batches of some columns."""
+
+BeginFile = Callable[[BinaryIO, pa.Schema, WriteOptions], FileWriter]
+
+WRITERS: Final[Mapping[str, BeginFile]] = {
+    "parquet": parquet.ParquetWriter,
+    "orc": orc.OrcWriter,
+    "avro": avro_rows.AvroWriter,
+}
+"""File format → what writes batches of one schema to one file."""
 
 
 def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
@@ -35,9 +72,17 @@ def data_file_path(table: TableHandle, partition: bytes, bucket: int, file: Data
 
 
 def read_data_file(
-    table: TableHandle, directory: str, file: DataFile, columns: Sequence[str], *, with_system_columns: bool
+    table: TableHandle,
+    directory: str,
+    file: DataFile,
+    columns: Sequence[str],
+    *,
+    with_system_columns: bool,
+    deleted: Positions | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
+
+    Rows at the positions `deleted` are left out.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -48,23 +93,29 @@ def read_data_file(
         raise UnsupportedError(
             f"data file {file.name} lies outside the table, in {file.external_path}; not supported yet"
         )
-    sources = column_sources(table.schema_of(file.schema_id), table.schema, columns)
-    stored = [source.name_in_file for source in sources if source.name_in_file is not None]
-    wanted = [*([SEQUENCE_NUMBER, VALUE_KIND] if with_system_columns else []), *stored]
-    path = f"{directory}/{file.name}"
-    with table.env.storage.open(path) as stream:
+    file_schema = table.schema_of(file.schema_id)
+    sources = column_sources(file_schema, table.schema, columns)
+    wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
+    wanted += [
+        pa.field(source.name_in_file, to_arrow(file_schema.row_type.field(source.name_in_file).type))
+        for source in sources
+        if source.name_in_file is not None
+    ]
+    if not wanted:
         # A file must be asked for something, or its batches would have no rows.
-        for rows in reader(stream, wanted or _any_column(stream, path), path=path):
-            _check_columns(rows, wanted, path)
+        wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
+    path = f"{directory}/{file.name}"
+    first_row = 0
+    with table.env.storage.open(path) as stream:
+        for rows in reader(stream, pa.schema(wanted), path=path):
+            _check_columns(rows, [field.name for field in wanted], path)
             batch = conform(rows, sources)
             if with_system_columns:
                 batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
                 batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
-            yield batch
-
-
-def _any_column(stream: object, path: str) -> list[str]:
-    return list(parquet.column_names(stream, path)[:1])  # type: ignore[arg-type]
+            kept = None if deleted is None else kept_rows(deleted, first_row, batch.num_rows)
+            first_row += batch.num_rows
+            yield batch if kept is None else batch.filter(pa.array(kept))
 
 
 def _check_columns(rows: pa.RecordBatch, wanted: Sequence[str], path: str) -> None:

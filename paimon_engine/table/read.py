@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options import check_readable
 from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, to_arrow_expression
 from paimon_engine.table.default_values import default_scalars, fill_nulls
+from paimon_engine.table.deletion_vectors import VectorPlace, deleted_rows
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.scan import Split, plan_splits
@@ -31,6 +33,7 @@ from paimon_engine.types import to_arrow_schema
 ROW_KIND: Final = "rowkind"
 _ROW_KINDS: Final = pa.array(["+I", "-U", "+U", "-D"])
 _ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
+_NO_VECTORS: Final[Mapping[str, VectorPlace]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def read_split(table: TableHandle, split: Split, rows: Rows) -> Iterator[pa.Reco
     needed = needed_columns(table, rows)
     directory = bucket_path(table, split.partition, split.bucket)
     for section in split.sections:
-        merged = _section_rows(table, directory, section, needed, equal_sequences=split.has_equal_sequences)
+        merged = _section_rows(table, directory, section, needed, split)
         yield from shaped(table, merged, rows)
 
 
@@ -143,18 +146,26 @@ def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
 
 
 def _section_rows(
-    table: TableHandle, directory: str, section: Section, columns: Sequence[str], *, equal_sequences: bool
+    table: TableHandle, directory: str, section: Section, columns: Sequence[str], split: Split
 ) -> Iterator[pa.RecordBatch]:
     if table.schema.primary_keys:
-        yield from merge_section(table, directory, section, columns, equal_sequences=equal_sequences)
+        equal, vectors = split.has_equal_sequences, split.vectors
+        yield from merge_section(table, directory, section, columns, equal_sequences=equal, vectors=vectors)
         return
     for run in section:
         for file in run:
-            yield from read_data_file(table, directory, file, columns, with_system_columns=False)
+            deleted = deleted_rows(table, split.vectors.get(file.name))
+            yield from read_data_file(table, directory, file, columns, with_system_columns=False, deleted=deleted)
 
 
 def merge_section(
-    table: TableHandle, directory: str, section: Section, columns: Sequence[str], *, equal_sequences: bool = False
+    table: TableHandle,
+    directory: str,
+    section: Section,
+    columns: Sequence[str],
+    *,
+    equal_sequences: bool = False,
+    vectors: Mapping[str, VectorPlace] = _NO_VECTORS,
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
@@ -162,7 +173,7 @@ def merge_section(
     records of equal sequence; a run may then hold a key several times, and as many rows of the key come out.
     """
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
-    runs = [_run_rows(table, directory, run, columns) for run in oldest_first]
+    runs = [_run_rows(table, directory, run, columns, vectors) for run in oldest_first]
     if len(runs) == 1:
         yield from runs[0]
         return
@@ -181,10 +192,15 @@ def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
 
 
 def _run_rows(
-    table: TableHandle, directory: str, run: Sequence[DataFile], columns: Sequence[str]
+    table: TableHandle,
+    directory: str,
+    run: Sequence[DataFile],
+    columns: Sequence[str],
+    vectors: Mapping[str, VectorPlace],
 ) -> Iterator[pa.RecordBatch]:
     for file in run:
-        for rows in read_data_file(table, directory, file, columns, with_system_columns=True):
+        deleted = deleted_rows(table, vectors.get(file.name))
+        for rows in read_data_file(table, directory, file, columns, with_system_columns=True, deleted=deleted):
             # Records from before the option was set may still hold retracts.
             kept = drop_retracts(rows) if table.options.ignore_delete else rows
             if kept.num_rows:

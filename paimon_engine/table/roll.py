@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
-from paimon_engine.format.parquet import ParquetOptions, ParquetWriter, stored_schema
+from paimon_engine.format.layout import WriteOptions
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, StatsCollector, parse_stats_mode, to_simple_stats
-from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.file_format import WRITERS, BeginFile, bucket_path
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import DataField, to_arrow_field
 
@@ -74,7 +74,10 @@ class RollingWriter:
         self._source = source
         self._next_sequence_number = first_sequence_number
         self._prefix = f"{table.options.data_file_prefix}{table.env.new_id()}"
-        self._schema = stored_schema(file_arrow_schema(table.schema))
+        self._schema = file_arrow_schema(table.schema)
+        options = table.options
+        self._format = options.file_format_of(level)
+        self._encoding = WriteOptions(options.file_compression_of(level), options.zstd_level)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
@@ -112,9 +115,9 @@ class RollingWriter:
 
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         if self._open is None:
-            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.parquet"
+            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._format}"
             self._paths.append(path)
-            self._open = _OpenFile(self._table, path, self._schema)
+            self._open = _OpenFile(self._table, path, self._schema, WRITERS[self._format], self._encoding)
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -131,7 +134,9 @@ class RollingWriter:
 class _OpenFile:
     """The data file being written, and what was seen of its rows."""
 
-    def __init__(self, table: TableHandle, path: str, schema: pa.Schema) -> None:
+    def __init__(
+        self, table: TableHandle, path: str, schema: pa.Schema, begin: BeginFile, encoding: WriteOptions
+    ) -> None:
         self._table = table
         self._path = path
         self._schema = schema
@@ -139,8 +144,7 @@ class _OpenFile:
         self._context = table.env.storage.writer(path)
         self._sink: BinaryIO = self._context.__enter__()
         try:
-            encoding = ParquetOptions(options.file_compression, options.zstd_level)
-            self._writer = ParquetWriter(self._sink, schema, encoding)
+            self._writer = begin(self._sink, schema, encoding)
         except BaseException:
             self.discard()
             raise

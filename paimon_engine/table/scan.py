@@ -6,7 +6,7 @@ Source: `KeyValueFileStoreScan`, `MergeTreeSplitGenerator` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from paimon_engine.predicate import (
     to_arrow_expression,
 )
 from paimon_engine.table.bucketing import bucket_numbers
+from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.types import RowType, to_arrow_schema
@@ -45,7 +46,8 @@ from paimon_engine.types import RowType, to_arrow_schema
 class Split:
     """A unit of reading: files of one bucket in sections that are read one after another.
 
-    A section of one run with one file needs no merge. Append tables have a section per file.
+    A section of one run with one file needs no merge. Append tables, and tables with deletion vectors, have a section
+    per file. `vectors` has the place of the deletion vector of each file that has one, by name of the file.
     Where records of a key can have equal sequence numbers, the order of the runs decides between them; such files may
     also hold a key several times.
     """
@@ -54,6 +56,7 @@ class Split:
     bucket: int
     sections: tuple[Section, ...]
     has_equal_sequences: bool = False
+    vectors: Mapping[str, VectorPlace] = field(default_factory=dict)
 
 
 def plan_splits(
@@ -63,8 +66,19 @@ def plan_splits(
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
-    entries = live_entries(table, snapshot)
-    return splits_of(table, [entry for entry in entries if level in (None, entry.file.level)], where)
+    entries = [entry for entry in live_entries(table, snapshot) if level in (None, entry.file.level)]
+    if not table.options.deletion_vectors_enabled:
+        return splits_of(table, entries, where)
+    if table.schema.primary_keys:
+        # Vectors know nothing of level 0 yet; its rows come to light when they are compacted.
+        entries = [entry for entry in entries if entry.file.level > 0]
+    places = vector_places(table, snapshot)
+    return [replace(split, vectors=_places_in(split, places)) for split in splits_of(table, entries, where)]
+
+
+def _places_in(split: Split, places: Mapping[str, VectorPlace]) -> Mapping[str, VectorPlace]:
+    names = {file.name for section in split.sections for run in section for file in run}
+    return {name: places[name] for name in names & places.keys()}
 
 
 def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predicate | None) -> list[Split]:
@@ -79,7 +93,8 @@ def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predi
     conjuncts = [part for part in conjuncts_of(where) if not columns_of(part) & with_defaults]
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = _matching_buckets(table.schema, entries, conjuncts)
-    find = _key_sections if table.schema.primary_keys else _append_sections
+    merges = table.schema.primary_keys and not table.options.deletion_vectors_enabled
+    find = _key_sections if merges else _single_sections
     return [
         split
         for (partition, bucket), members in by_bucket(entries).items()
@@ -178,7 +193,7 @@ def _key_sections(
     return found
 
 
-def _append_sections(
+def _single_sections(
     table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
 ) -> list[Section]:
     """Files that can match, in the order of their rows, each a section of its own."""

@@ -108,9 +108,11 @@ def test_a_session_starts_from_the_archive_that_a_warm_up_made(java, tmp_path):
     assert archive.parent == folder
     assert list(folder.iterdir()) == [archive]
     # The JVM says so only where it really uses it.
-    told = {"JDK_JAVA_OPTIONS": "-Xlog:class+load:file=" + str(tmp_path / "classes-%p.log")}
+    told = {"JDK_JAVA_OPTIONS": "-Xlog:class+load:file=classes-%p.log"}
     count = "from paimon_engine.spark.session import local_session\nwith local_session() as spark: print(spark.range(3).count())"
-    assert _python(count, PAIMON_ENGINE_CACHE=str(folder), **told).stdout.splitlines()[-1] == "3"
+    assert _python(count, PAIMON_ENGINE_CACHE=str(folder), cwd=tmp_path, **told).stdout.splitlines()[-1] == "3"
+    if " " in pyspark.__file__:
+        pytest.skip("Java archives no classes of jars in a folder whose path holds a space")
     loaded = [line for log in tmp_path.glob("classes-*.log") for line in log.read_text().splitlines()]
     assert any("org.apache.spark.SparkContext " in line and "shared objects file (top)" in line for line in loaded)
 
@@ -122,10 +124,16 @@ def test_an_archive_that_does_not_fit_is_not_used(java, tmp_path):
     assert _python(count, PAIMON_ENGINE_CACHE=str(tmp_path)).stdout == "3\n"
 
 
-def _python(code: str, *arguments: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
+def _python(
+    code: str, *arguments: str, cwd: Path | None = None, **environment: str | None
+) -> subprocess.CompletedProcess[str]:
     """A program of its own, because a process has one JVM only."""
-    values = {**os.environ, **{name: value for name, value in environment.items() if value is not None}}
+    values = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        **{name: value for name, value in environment.items() if value is not None},
+    }
     for name in [name for name, value in environment.items() if value is None]:
         values.pop(name, None)
     command = [sys.executable, "-c", "import sys\n" + code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=values)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=values, cwd=cwd)

@@ -394,9 +394,23 @@ def all_types(keys: range, *, text: str) -> pa.Table:
     return pa.table([array(field) for field in ALL_TYPES], schema=ALL_TYPES)
 
 
+FORMATS = [
+    {},
+    {"file.format": "orc"},
+    {"file.format": "orc", "file.compression": "lz4"},
+    {"file.format": "avro"},
+    {"file.format": "avro", "file.compression": "snappy"},
+    {"file.format.per.level": "0:avro,5:orc", "file.compression.per.level": "0:none,5:zlib"},
+]
+
+
+@pytest.mark.parametrize("formats", FORMATS, ids=lambda formats: ",".join(formats.values()) or "parquet")
 @pytest.mark.parametrize("primary_keys", [["p", "k", "d"], []], ids=["primary key", "append"])
-def test_java_reads_what_was_written_and_compacted(make_table: MakeTable, oracle: JavaPaimon, primary_keys: list[str]):
-    options = {"bucket": "2", "target-file-size": "16 kb", **({} if primary_keys else {"bucket-key": "k,d"})}
+def test_java_reads_what_was_written_and_compacted(
+    make_table: MakeTable, oracle: JavaPaimon, primary_keys: list[str], formats: dict[str, str]
+):
+    more = {} if primary_keys else {"bucket-key": "k,d"}
+    options = {"bucket": "2", "target-file-size": "16 kb", **formats, **more}
     table = make_table(ALL_TYPES, primary_keys=primary_keys, partition_keys=["p"], options=options, on_disk=True)
 
     table.write(all_types(range(3000), text="x")).write(all_types(range(-50, 900), text="y"))
@@ -410,6 +424,8 @@ def test_java_reads_what_was_written_and_compacted(make_table: MakeTable, oracle
 WRITABLE = [
     param
     for param in corpus_cases("format:parquet")
+    + corpus_cases("format:orc")
+    + corpus_cases("format:avro")
     + corpus_cases("deduplicate")
     + corpus_cases("append-only")
     + corpus_cases("primary key types")

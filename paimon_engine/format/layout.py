@@ -1,0 +1,90 @@
+"""What the file formats share: how to write, how many rows to read at once, and a walk over nested Arrow types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+BATCH_ROWS: Final = 65_536
+"""Rows per batch. 64 k was fastest: smaller pays per batch, larger leaves the processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Codec name as in `file.compression`, in small letters, and its level where it is zstd."""
+
+    compression: str = "zstd"
+    zstd_level: int = 1
+
+
+def replace_leaves(
+    data_type: pa.DataType, replace: Callable[[pa.DataType], pa.DataType], *, nullable: bool = False
+) -> pa.DataType:
+    """The type with every type that is not nested replaced; names stay.
+
+    Nullability stays too, or with `nullable` everything inside may be null, but for keys of maps.
+    """
+
+    def inner(field: pa.Field) -> pa.Field:
+        changed = field.with_type(replace_leaves(field.type, replace, nullable=nullable))
+        return changed.with_nullable(nullable or field.nullable)
+
+    if pa.types.is_map(data_type):
+        return pa.map_(inner(data_type.key_field).with_nullable(False), inner(data_type.item_field))
+    if pa.types.is_list(data_type):
+        return pa.list_(inner(data_type.value_field))
+    if pa.types.is_struct(data_type):
+        return pa.struct([inner(data_type.field(place)) for place in range(data_type.num_fields)])
+    return replace(data_type)
+
+
+def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:
+    """The array in another type of the same shape.
+
+    Below a row that is null, a field that must not be null may hold nulls; Arrow's own cast takes offence at that.
+    Raises: pyarrow.ArrowInvalid for values that do not fit, where `safe`.
+    """
+    if array.type == data_type:
+        return array
+    if not pa.types.is_nested(data_type):
+        return array.cast(data_type, safe=safe)
+    nullable = array.cast(replace_leaves(data_type, lambda leaf: leaf, nullable=True), safe=safe)
+    # A copy, because the parts of a slice do not begin where the slice does.
+    return _relabelled(pa.concat_arrays([nullable, nullable.slice(0, 0)]), data_type)
+
+
+def _relabelled(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The array with names and nullability of a type; shape and leaves are the same."""
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(data_type):
+        fields = [data_type.field(place) for place in range(data_type.num_fields)]
+        parts = [_part(array.field(place), field) for place, field in enumerate(fields)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
+    if pa.types.is_list(data_type):
+        values = _part(array.values, data_type.value_field)
+        return pa.ListArray.from_arrays(array.offsets, values, type=data_type, mask=mask)
+    if pa.types.is_map(data_type):
+        keys, items = _part(array.keys, data_type.key_field), _part(array.items, data_type.item_field)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=data_type, mask=mask)
+    return array
+
+
+def _part(array: pa.Array, field: pa.Field) -> pa.Array:
+    inner = _relabelled(array, field.type)
+    return inner if field.nullable or not inner.null_count else _without_nulls(inner)
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The array with some value in place of each null; nobody looks at these, as the row around them is null."""
+    if pa.types.is_struct(array.type):
+        fields = [array.type.field(place) for place in range(array.type.num_fields)]
+        parts = [_part(array.field(place), field) for place, field in enumerate(fields)]
+        return pa.StructArray.from_arrays(parts, fields=fields)
+    if pa.types.is_list(array.type):
+        return pa.ListArray.from_arrays(array.offsets, array.values, type=array.type)
+    if pa.types.is_map(array.type):
+        return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, type=array.type)
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], offset=array.offset)

@@ -1,0 +1,181 @@
+"""Data files of each format: what is written is read back, and bytes that are no such file give a typed error."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.format.layout import WriteOptions
+from paimon_engine.table.file_format import READERS, WRITERS
+
+FORMATS = sorted(READERS)
+
+ROW = pa.struct([pa.field("x", pa.int64()), pa.field("y.z", pa.list_(pa.timestamp("us")))])
+COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "bool": (pa.bool_(), [True, False]),
+    "i8": (pa.int8(), [-128, 127]),
+    "i16": (pa.int16(), [-(2**15), 2**15 - 1]),
+    "i32": (pa.int32(), [-(2**31), 2**31 - 1]),
+    "i64": (pa.int64(), [-(2**63), 2**63 - 1]),
+    "f32": (pa.float32(), [1.5, float("inf")]),
+    "f64": (pa.float64(), [-0.0, 1e308]),
+    "text.with.dots": (pa.string(), ["", "ü\0"]),
+    "bytes": (pa.binary(), [b"", b"\0\xff"]),
+    "dec5": (pa.decimal128(5, 2), [Decimal("-999.99"), Decimal("0.00")]),
+    "dec38": (pa.decimal128(38, 10), [Decimal(f"{'9' * 28}.{'9' * 10}"), Decimal("-0.0000000001")]),
+    "date": (pa.date32(), [date(1, 1, 1), date(9999, 12, 31)]),
+    "time": (pa.time32("ms"), [time(0), time(23, 59, 59, 999000)]),
+    "t0": (pa.timestamp("s"), [datetime(1969, 12, 31, 23, 59, 59), datetime(2262, 1, 1)]),
+    "t3": (pa.timestamp("ms"), [datetime(1700, 1, 1, 0, 0, 0, 1000), datetime(2038, 1, 19)]),
+    "t6": (pa.timestamp("us"), [datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2000, 2, 29)]),
+    "ltz": (pa.timestamp("us", "UTC"), [datetime(1960, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)]),
+    "list": (pa.list_(pa.decimal128(4, 1)), [[], [Decimal("1.5"), None]]),
+    "map": (pa.map_(pa.string(), pa.time32("ms")), [[], [("a", time(1)), ("b", None)]]),
+    "map by number": (pa.map_(pa.int32(), pa.string()), [[(1, "a")], [(2, None), (3, "c")]]),
+    "row": (ROW, [{"x": 1, "y.z": [datetime(1999, 1, 1)]}, {"x": None, "y.z": None}]),
+}
+SCHEMA = pa.schema([pa.field(name, kind) for name, (kind, _) in COLUMNS.items()])
+TABLE = pa.table([pa.array([*values, None], kind) for kind, values in COLUMNS.values()], schema=SCHEMA)
+
+
+def written(form: str, table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    writer = WRITERS[form](sink, table.schema, WriteOptions(**options))
+    for batch in table.to_batches():
+        writer.write(batch)
+    writer.close()
+    return sink.getvalue()
+
+
+def read(form: str, data: bytes, schema: pa.Schema, **options: Any) -> pa.Table:
+    batches = list(READERS[form](io.BytesIO(data), schema, path="a file", **options))
+    return pa.Table.from_batches(batches, schema if not batches else None)
+
+
+def values_of(table: pa.Table) -> list[dict[str, Any]]:
+    return table.select(sorted(table.schema.names)).to_pylist()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_values_of_every_type_come_back(form: str):
+    assert values_of(read(form, written(form, TABLE), SCHEMA)) == values_of(TABLE)
+
+
+@pytest.mark.parametrize("form", ["orc", "avro"])
+def test_columns_come_in_the_types_and_the_order_asked_for(form: str):
+    schema = pa.schema([SCHEMA.field(name) for name in ("time", "t0", "row", "text.with.dots")])
+
+    assert read(form, written(form, TABLE), schema).equals(TABLE.select(schema.names))
+
+
+REQUIRED = pa.struct(
+    [
+        pa.field("x", pa.int32(), nullable=False),
+        pa.field("y", pa.list_(pa.field("element", pa.timestamp("s"), nullable=False)), nullable=False),
+        pa.field("z", pa.struct([pa.field("q", pa.string(), nullable=False)]), nullable=False),
+        pa.field("m", pa.map_(pa.string(), pa.field("value", pa.time32("ms"), nullable=False)), nullable=False),
+    ]
+)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_of_required_fields_may_be_null(form: str):
+    row = {"x": 1, "y": [datetime(2000, 1, 1)], "z": {"q": "a"}, "m": [("k", time(1))]}
+    table = pa.table({"r": pa.array([None, row, None, {**row, "y": []}], REQUIRED)})
+
+    for part in (table, table.slice(1, 2)):
+        found = read(form, written(form, part), part.schema)
+        assert found.to_pylist() == part.to_pylist()
+        found.validate(full=True)
+        if form != "parquet":
+            assert found.schema == part.schema
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_column_that_the_file_lacks_is_left_out(form: str):
+    schema = pa.schema([SCHEMA.field("i8"), pa.field("later", pa.int32())])
+
+    assert read(form, written(form, TABLE), schema).schema.names == ["i8"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_batches_are_of_the_size_asked_for(form: str):
+    table = pa.table({"k": pa.array(range(25_000), pa.int64())})
+
+    batches = list(READERS[form](io.BytesIO(written(form, table)), table.schema, path="a file", batch_rows=10_000))
+
+    assert max(batch.num_rows for batch in batches) <= 10_000
+    assert pa.Table.from_batches(batches).equals(table)
+
+
+CODECS = {
+    "parquet": ("zstd", "snappy", "lz4", "gzip", "none"),
+    "orc": ("zstd", "snappy", "lz4", "zlib", "none"),
+    "avro": ("zstd", "snappy", "deflate", "none"),
+}
+
+
+@pytest.mark.parametrize(("form", "codec"), [(form, codec) for form, codecs in CODECS.items() for codec in codecs])
+def test_every_codec(form: str, codec: str):
+    table = pa.table({"k": [7] * 5000})
+
+    data = written(form, table, compression=codec)
+
+    assert read(form, data, table.schema).equals(table)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_codec_that_is_none_is_refused_with_those_that_are(form: str):
+    with pytest.raises(InvalidArgumentError, match=r"'nope'.*zstd"):
+        written(form, TABLE, compression="nope")
+
+
+def test_timestamps_that_orc_cannot_hold_are_refused():
+    far = pa.table({"t": pa.array([datetime(9999, 12, 31)], pa.timestamp("us"))})
+
+    with pytest.raises(UnsupportedError, match="1677 to 2262"):
+        written("orc", far)
+
+
+def test_nanoseconds_cannot_be_written_to_avro():
+    nanos = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
+
+    with pytest.raises(UnsupportedError, match=r"'t'.*TIMESTAMP\(6\)"):
+        written("avro", nanos)
+
+
+BYTES = {form: written(form, TABLE) for form in FORMATS}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@settings(deadline=None)  # a wrong length may make a library work for nothing
+@given(data=st.data())
+def test_damaged_files_give_rows_or_a_typed_error(form: str, data: st.DataObject):
+    whole = bytearray(BYTES[form])
+    place = data.draw(st.integers(0, len(whole) - 1))
+    if data.draw(st.booleans()):
+        del whole[place:]
+    else:
+        whole[place] ^= 1 << data.draw(st.integers(0, 7))
+
+    try:
+        read(form, bytes(whole), SCHEMA)
+    except CorruptTableError as error:
+        assert "a file" in str(error)
+    except UnsupportedError as error:
+        assert form == "orc" and "nanosecond" in str(error)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"ORC", b"Obj\x01", b"no such file at all" * 100])
+def test_bytes_that_are_no_file(form: str, data: bytes):
+    with pytest.raises(CorruptTableError, match="a file: cannot be read as an? "):
+        read(form, data, SCHEMA)
