@@ -149,8 +149,8 @@ def _section_rows(
     table: TableHandle, directory: str, section: Section, columns: Sequence[str], split: Split
 ) -> Iterator[pa.RecordBatch]:
     if table.schema.primary_keys:
-        equal, vectors = split.has_equal_sequences, split.vectors
-        yield from merge_section(table, directory, section, columns, equal_sequences=equal, vectors=vectors)
+        equal, places = split.has_equal_sequences, split.vectors
+        yield from merge_section(table, directory, section, columns, equal_sequences=equal, vectors=places)
         return
     for run in section:
         for file in run:
