@@ -77,12 +77,19 @@ def _index_file(record: Mapping[str, Any]) -> IndexFile:
         partition=bytes(record["_PARTITION"]),
         bucket=int(record["_BUCKET"]),
         kind=str(record["_INDEX_TYPE"]),
-        name=str(record["_FILE_NAME"]),
+        name=_file_name(record["_FILE_NAME"]),
         size_bytes=int(record["_FILE_SIZE"]),
         row_count=int(record["_ROW_COUNT"]),
         vectors=tuple(_vector_range(item) for item in record.get("_DELETIONS_VECTORS_RANGES") or ()),
         external_path=record.get("_EXTERNAL_PATH"),
     )
+
+
+def _file_name(value: Any) -> str:
+    """A name within the index directory: one that leads elsewhere would be read, and at its end deleted, there."""
+    if not isinstance(value, str) or not value.isprintable() or "/" in value or value in ("", ".", ".."):
+        raise ValueError(f"{value!r} is no name of an index file")
+    return value
 
 
 def _vector_range(record: Mapping[str, Any]) -> VectorRange:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine import open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
 from paimon_engine.format.avro import read_records, write_records
@@ -86,13 +87,7 @@ def test_java_reads_an_index_manifest_of_ours(oracle: JavaPaimon, tmp_path: Path
     oracle.assert_sound(path)
     expected = case("dv_parquet").read()
     assert sorted(map(str, oracle.read(path))) == sorted(map(str, expected.rows))
-    assert_same_rows(_read(path), expected.rows)
-
-
-def _read(path: Path) -> Any:
-    from paimon_engine import open_table
-
-    return open_table(str(path)).to_arrow()
+    assert_same_rows(open_table(str(path)).to_arrow(), expected.rows)
 
 
 def test_fields_of_later_releases_are_read():
@@ -107,6 +102,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "another version": ({"_VERSION": 2}, "version 2, expected 1"),
     "a removal": ({"_KIND": 1}, "every file of an index manifest is live"),
     "no partition": ({"_PARTITION": None}, "m: a record is no index file"),
+    "a name that leads elsewhere": ({"_FILE_NAME": "../snapshot/snapshot-1"}, "is no name of an index file"),
+    "a name with a zero": ({"_FILE_NAME": "index\0"}, "is no name of an index file"),
+    "an empty name": ({"_FILE_NAME": ""}, "is no name of an index file"),
     "no size": ({"_FILE_SIZE": None}, "m: a record is no index file"),
     "no range": ({"_DELETIONS_VECTORS_RANGES": [None]}, "m: a record is no index file"),
     "half a range": ({"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": 1}]}, "m: a record is no index file"),
