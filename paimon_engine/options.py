@@ -273,6 +273,12 @@ class TableOptions:
         """Small files of an append table that make compaction worth while."""
         return self._int("compaction.min.file-num", 5)
 
+    @property
+    def full_compaction_delta_commits(self) -> int | None:
+        """Commits of a streaming writer between two full compactions."""
+        key = "full-compaction.delta-commits"
+        return self._int(key, 1) if key in self.raw else None
+
     # ── commits and life cycle ──────────────────────────────────────────────────────────────────
 
     @property
