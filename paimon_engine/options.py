@@ -417,6 +417,8 @@ def check_readable(options: TableOptions) -> None:
         )
         if options.raw.get(key, "false").lower() != "false"
     ]
+    if options.deletion_vectors_enabled and options.raw.get("index-file-in-data-file-dir", "false").lower() == "true":
+        reasons.append("'index-file-in-data-file-dir' together with 'deletion-vectors.enabled'")
     _refuse("reading", reasons)
 
 
