@@ -9,61 +9,12 @@ Source: `CoreOptions` of the Java library.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-
-MIB: Final = 1 << 20
-DAY_MS: Final = 86_400_000
-_SIZE_UNITS: Final = {
-    "": 1, "b": 1, "bytes": 1,
-    "k": 1 << 10, "kb": 1 << 10, "kibibytes": 1 << 10,
-    "m": 1 << 20, "mb": 1 << 20, "mebibytes": 1 << 20,
-    "g": 1 << 30, "gb": 1 << 30, "gibibytes": 1 << 30,
-    "t": 1 << 40, "tb": 1 << 40, "tebibytes": 1 << 40,
-}  # fmt: skip
-_DURATION_UNITS_MS: Final = {
-    "": 1.0, "ms": 1.0, "milli": 1.0, "millis": 1.0, "millisecond": 1.0, "milliseconds": 1.0,
-    "s": 1e3, "sec": 1e3, "secs": 1e3, "second": 1e3, "seconds": 1e3,
-    "m": 6e4, "min": 6e4, "minute": 6e4, "minutes": 6e4,
-    "h": 3.6e6, "hour": 3.6e6, "hours": 3.6e6,
-    "d": 8.64e7, "day": 8.64e7, "days": 8.64e7,
-    "ns": 1e-6, "nano": 1e-6, "nanos": 1e-6, "nanosecond": 1e-6, "nanoseconds": 1e-6,
-    "us": 1e-3, "µs": 1e-3, "micro": 1e-3, "micros": 1e-3, "microsecond": 1e-3, "microseconds": 1e-3,
-}  # fmt: skip
-_NUMBER_AND_UNIT = re.compile(r"\s*(\d+)\s*([a-zµ]*)\s*", re.IGNORECASE)
-_ISO_DURATION = re.compile(
-    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
-)  # fmt: skip
-
-
-def parse_size_bytes(text: str) -> int:
-    """Bytes of a size such as `128 mb`; units are powers of 1024.
-
-    Raises: InvalidArgumentError.
-    """
-    match = _NUMBER_AND_UNIT.fullmatch(text)
-    if match is None or match[2].lower() not in _SIZE_UNITS:
-        raise InvalidArgumentError(f"{text!r} is no size; write e.g. '128 mb', '64 kb' or a number of bytes")
-    return int(match[1]) * _SIZE_UNITS[match[2].lower()]
-
-
-def parse_duration_ms(text: str) -> int:
-    """Milliseconds of a duration such as `1 h`, `10 s`, `1 d` or ISO `PT1H`.
-
-    Raises: InvalidArgumentError.
-    """
-    match = _NUMBER_AND_UNIT.fullmatch(text)
-    if match is not None and match[2].lower() in _DURATION_UNITS_MS:
-        return int(int(match[1]) * _DURATION_UNITS_MS[match[2].lower()])
-    iso = _ISO_DURATION.fullmatch(text.strip())
-    if iso is not None and any(iso.groups()):
-        days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
-        return int(days * DAY_MS + hours * 3.6e6 + minutes * 6e4 + seconds * 1e3)
-    raise InvalidArgumentError(f"{text!r} is no duration; write e.g. '1 h', '10 s', '7 d' or 'PT1H'")
+from paimon_engine.units import MIB, parse_duration_ms, parse_size_bytes
 
 
 @dataclass(frozen=True)
@@ -217,8 +168,44 @@ class TableOptions:
     @property
     def default_values(self) -> Mapping[str, str]:
         """Text that a read gives for null, by column."""
-        found = ((re.fullmatch(r"fields\.(.+)\.default-value", key), text) for key, text in self.raw.items())
-        return {match[1]: text for match, text in found if match is not None}
+        return self._by_column("default-value")
+
+    @property
+    def sequence_groups(self) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+        """Sequence groups of `partial-update`: the columns that order each, and the columns that they order."""
+        found = self._by_column("sequence-group").items()
+        return tuple((_split_list(columns), _split_list(members)) for columns, members in found)
+
+    @property
+    def partial_update_remove_record_on_delete(self) -> bool:
+        """Whether a −D removes the row of a `partial-update` table."""
+        return self._bool("partial-update.remove-record-on-delete", default=False)
+
+    @property
+    def aggregate_functions(self) -> Mapping[str, str]:
+        """Name of the aggregate function of each column that has one of its own."""
+        return self._by_column("aggregate-function")
+
+    @property
+    def default_aggregate_function(self) -> str | None:
+        """Name of the aggregate function of the other columns."""
+        return self.raw.get("fields.default-aggregate-function")
+
+    def ignore_retract(self, column: str) -> bool:
+        """Whether −U and −D leave the aggregated value of the column."""
+        return self._bool(f"fields.{column}.ignore-retract", default=False)
+
+    def distinct(self, column: str) -> bool:
+        """Whether `collect` keeps equal elements of the column once."""
+        return self._bool(f"fields.{column}.distinct", default=False)
+
+    def list_agg_delimiter(self, column: str) -> str:
+        """What `listagg` puts between the values of the column."""
+        return self.raw.get(f"fields.{column}.list-agg-delimiter", ",")
+
+    def nested_key(self, column: str) -> tuple[str, ...]:
+        """Fields that tell the rows of a `nested_update` column apart; empty: none are replaced."""
+        return self._list(f"fields.{column}.nested-key")
 
     @property
     def rowkind_field(self) -> str | None:
@@ -229,6 +216,12 @@ class TableOptions:
     def changelog_producer(self) -> str:
         """`none`, `input`, `full-compaction` or `lookup`."""
         return self._choice("changelog-producer", "none", ("none", "input", "full-compaction", "lookup"))
+
+    @property
+    def levels_hold_older_versions(self) -> bool:
+        """Whether a record above level 0 has taken in all older ones of its key, as lookup compaction sees to."""
+        looks_up = self.changelog_producer == "lookup" or self._bool("force-lookup", default=False)
+        return looks_up and self.merge_engine != "first-row"
 
     @property
     def deletion_vectors_enabled(self) -> bool:
@@ -361,7 +354,16 @@ class TableOptions:
         return text.strip().lower() == "true"
 
     def _list(self, key: str) -> tuple[str, ...]:
-        return tuple(part.strip() for part in self.raw.get(key, "").split(",") if part.strip())
+        return _split_list(self.raw.get(key, ""))
+
+    def _by_column(self, suffix: str) -> Mapping[str, str]:
+        """Texts of the options `fields.<column>.<suffix>`, by column."""
+        begin, end = "fields.", f".{suffix}"
+        return {
+            key[len(begin) : -len(end)]: text
+            for key, text in self.raw.items()
+            if key.startswith(begin) and key.endswith(end) and len(key) > len(begin) + len(end)
+        }
 
     def _choice(self, key: str, default: str, choices: tuple[str, ...]) -> str:
         value = self.raw.get(key, default).strip().lower()
@@ -395,6 +397,10 @@ class TableOptions:
             raise InvalidArgumentError(f"option '{key}': {error}") from error
 
 
+def _split_list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def _refuse(doing: str, reasons: list[str]) -> None:
     if reasons:
         raise UnsupportedError(f"{doing} this table is not supported yet: {'; '.join(reasons)}")
@@ -404,8 +410,8 @@ def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if reading would give other rows than the table's options promise."""
     reasons = []
     # With deletion vectors each key is valid in one place, so that nothing is merged.
-    if options.has_primary_key and options.merge_engine != "deduplicate" and not options.deletion_vectors_enabled:
-        reasons.append(f"'merge-engine' = '{options.merge_engine}'")
+    if options.has_primary_key and not options.deletion_vectors_enabled:
+        reasons += _merge_blockers(options)
     reasons += [
         f"'{key}'"
         for key in (
@@ -420,6 +426,31 @@ def check_readable(options: TableOptions) -> None:
     if options.deletion_vectors_enabled and options.raw.get("index-file-in-data-file-dir", "false").lower() == "true":
         reasons.append("'index-file-in-data-file-dir' together with 'deletion-vectors.enabled'")
     _refuse("reading", reasons)
+
+
+_LATER_MERGE_OPTIONS: Final = (
+    "partial-update.remove-record-on-sequence-group",
+    "aggregation.remove-record-on-delete",
+)
+_LATER_COLUMN_OPTIONS: Final = ("count-limit", "nested-sequence-field", "nested-key-null-strategy", "ts-field")
+_MISSING_FUNCTIONS: Final = frozenset(
+    {"rbm32", "rbm64", "hll_sketch", "theta_sketch", "merge_map_with_keytime", "nested_partial_update"}
+)
+
+
+def _merge_blockers(options: TableOptions) -> list[str]:
+    """Options of the merge engine that the engine lacks; Paimon 0.9 itself knows only the sketches among them."""
+    if options.merge_engine not in ("partial-update", "aggregation"):
+        return []
+    functions = {f"fields.{column}.aggregate-function": name for column, name in options.aggregate_functions.items()}
+    functions["fields.default-aggregate-function"] = options.default_aggregate_function or ""
+    listed = {column for column, name in options.aggregate_functions.items() if name == "listagg"}
+    keys = [key for key in _LATER_MERGE_OPTIONS if options.raw.get(key, "false").lower() != "false"]
+    keys += [key for key in options.raw if key.startswith("fields.") and key.endswith(_LATER_COLUMN_OPTIONS)]
+    keys += [f"fields.{column}.distinct" for column in listed if options.distinct(column)]
+    return [f"'{key}'" for key in keys] + [
+        f"'{key}' = '{name}'" for key, name in functions.items() if name in _MISSING_FUNCTIONS
+    ]
 
 
 FILE_FORMATS: Final = ("parquet", "orc", "avro")

@@ -22,11 +22,11 @@ from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Executor
-from paimon_engine.options import parse_duration_ms
 from paimon_engine.table.deletion import Candidates, DeletedFile, DeletionPlan, carry_out, plan_deletion
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import consumers, write_hint
+from paimon_engine.units import parse_duration_ms
 
 logger = logging.getLogger(__name__)
 

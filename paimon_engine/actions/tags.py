@@ -27,12 +27,12 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, check_tag_name, parse_tag, tag_to_json
-from paimon_engine.options import parse_duration_ms
 from paimon_engine.table.deletion import Candidates, DeletedFile, Deletion, carry_out, plan_deletion
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import missing_metadata
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag
+from paimon_engine.units import parse_duration_ms
 
 IfExists = Literal["verify", "ignore", "replace", "error"]
 _IF_EXISTS = ("verify", "ignore", "replace", "error")

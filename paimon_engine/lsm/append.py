@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.options import MIB, TableOptions
+from paimon_engine.options import TableOptions
+from paimon_engine.units import MIB
 
 Pack = tuple[DataFile, ...]
 """Files to be joined, in that order."""

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.lsm.levels import SortedRun
-from paimon_engine.options import TableOptions, parse_size_bytes
+from paimon_engine.options import TableOptions
+from paimon_engine.units import parse_size_bytes
 
 _TOTAL_SIZE_THRESHOLD = "compaction.total-size-threshold"
 _INCREMENTAL_SIZE_THRESHOLD = "compaction.incremental-size-threshold"

@@ -87,7 +87,9 @@ def plan_bucket(
     options, order = schema.table_options, key_order(schema.key_type)
     runs = sorted_runs(files, order)
     level_max = level_count(files, options.num_levels) - 1
-    pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options)
+    # Readers of a first-row table expect each key in one place above level 0, and see nothing of level 0.
+    everything = full or (options.merge_engine == "first-row" and any(run.level == 0 for run in runs))
+    pick = pick_full(runs, level_max) if everything else pick_minor(runs, level_max, options)
     if isinstance(pick, NothingToDo):
         return pick
     highest = max(run.level for run in runs)

@@ -2,31 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.aggregate import Aggregation, check_columns
 from paimon_engine.merge.deduplicate import deduplicate
+from paimon_engine.merge.first_row import first_row
+from paimon_engine.merge.partial_update import PartialUpdate, sequence_groups
 from paimon_engine.merge.window import SequenceOrder, Window
+from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
 
 MergeFunction = Callable[[Window], pa.RecordBatch]
 """Window → one row per key, in key order, with the columns of the window's rows.
 
 Law: merging all versions at once gives the same as merging the results of merging parts of them, oldest part first.
+Retracts keep the law as far as they do in Paimon: `sum` can take back what another merge has added, and deletes of
+whole rows reach any older version; what a function drops for good (as `last_value` does older values) stays dropped.
 A function does not know levels, and never drops a delete record on its own.
 """
 
 
-def merge_function(options: TableOptions) -> MergeFunction:
-    """The function of the table's merge engine.
+def merge_function(schema: TableSchema) -> MergeFunction:
+    """The function of the table's merge engine, for windows with any columns that `merge_columns` asks for.
 
-    Raises: UnsupportedError.
+    Raises: InvalidArgumentError, UnsupportedError naming the option that does not fit the engine or the columns.
     """
-    if options.merge_engine != "deduplicate":
-        raise UnsupportedError(f"'merge-engine' = '{options.merge_engine}' is not supported yet")
-    return deduplicate
+    match schema.table_options.merge_engine:
+        case "partial-update":
+            return PartialUpdate(schema)
+        case "aggregation":
+            return Aggregation(schema)
+        case "first-row":
+            _check_first_row(schema.table_options)
+            return first_row
+        case _:
+            return deduplicate
+
+
+def check_merge_options(schema: TableSchema) -> None:
+    """Raises InvalidArgumentError or UnsupportedError for options of a new table that no merge can follow."""
+    if schema.primary_keys:
+        merge_function(schema)
+        sequence_groups(schema)
+        for column in schema.table_options.aggregate_functions:
+            check_columns(schema, (column,), f"'fields.{column}.aggregate-function'")
+
+
+def _check_first_row(options: TableOptions) -> None:
+    if options.sequence_fields:
+        raise InvalidArgumentError(
+            "'merge-engine' = 'first-row' keeps the row that came first, so that 'sequence.field' cannot order versions"
+        )
+    if options.changelog_producer not in ("none", "lookup"):
+        raise InvalidArgumentError(
+            f"'merge-engine' = 'first-row' goes together with 'changelog-producer' = 'none' or 'lookup', "
+            f"not with '{options.changelog_producer}'"
+        )
+    if options.deletion_vectors_enabled:
+        raise InvalidArgumentError(
+            "'merge-engine' = 'first-row' never replaces a row, so it needs no 'deletion-vectors.enabled' = 'true'"
+        )
+
+
+def check_storable(schema: TableSchema, merged: pa.RecordBatch) -> None:
+    """Raises InvalidArgumentError if merging gave a number that its column cannot hold in a file."""
+    if schema.table_options.merge_engine not in ("partial-update", "aggregation"):
+        return
+    for name in schema.row_type.names:
+        if pa.types.is_decimal(merged[name].type):
+            try:
+                merged[name].validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise InvalidArgumentError(
+                    f"column {name!r}: merging the versions of a key gives a number that does not fit "
+                    f"{merged[name].type}; give the column a type of more digits: {error}"
+                ) from error
+
+
+def merge_columns(schema: TableSchema, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Columns that rows must have so that merging gives the `wanted` ones, in table order."""
+    needed = {*wanted, *schema.trimmed_primary_keys, *schema.table_options.sequence_fields}
+    if schema.table_options.merge_engine == "partial-update":
+        for group in sequence_groups(schema):
+            if needed & {*group.by, *group.members}:
+                needed |= {*group.by}
+    return tuple(name for name in schema.row_type.names if name in needed)
 
 
 def sequence_order(options: TableOptions) -> SequenceOrder:

@@ -79,9 +79,9 @@ def _by_sequence(
     arrival = 2 * np.asarray(rows[SEQUENCE_NUMBER])[members] + ~retract
     if sequence.user_columns:
         columns = [rows[name].take(pa.array(members)) for name in sequence.user_columns]
-        ranks = [_ranks(column, descending=sequence.descending) for column in columns]
+        ages = [ranks(column, descending=sequence.descending) for column in columns]
         # lexsort takes the least significant key first; the group comes last, so that groups stay where they are.
-        by_age = np.lexsort([arrival, *reversed(ranks), group])
+        by_age = np.lexsort([arrival, *reversed(ages), group])
     else:
         by_age = _sort_within(group, arrival)
     result = order.copy()
@@ -99,7 +99,7 @@ def _sort_within(group: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) ->
     return np.argsort(group * span + (values - low), kind="stable")
 
 
-def _ranks(column: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
+def ranks(column: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
     """Rank of each value: nulls lowest, equal values alike; reversed where smaller is newer."""
     ranked = pc.rank(column, sort_keys="ascending", tiebreaker="dense")
     values = np.asarray(ranked).astype(np.int64)

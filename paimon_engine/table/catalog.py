@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.merge.functions import check_merge_options
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.options import TableOptions, check_writable
@@ -111,6 +112,7 @@ def create_table(
     paths = TablePaths(path.rstrip("/"))
     exists = latest_schema_id(env, paths) is not None
     if not exists:
+        check_merge_options(created)
         check_writable(TableOptions(texts, has_primary_key=bool(primary_keys)))
         exists = not env.storage.create(paths.schema(0), schema_to_json(created).encode())
     if exists and not if_not_exists:

@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_engine.lsm.sections import Section
-from paimon_engine.merge.deduplicate import drop_retracts
+from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
-from paimon_engine.merge.functions import merge_function, sequence_order
+from paimon_engine.merge.functions import merge_columns, merge_function, sequence_order
 from paimon_engine.merge.repeated import merge_repeated_runs
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import VALUE_KIND
@@ -134,8 +134,7 @@ def needed_columns(table: TableHandle, rows: Rows) -> list[str]:
     names = table.schema.row_type.names
     needed = {*(names if rows.columns is None else rows.columns)}
     needed |= columns_of(rows.where) if rows.where is not None else set()
-    needed |= {*table.schema.trimmed_primary_keys, *table.options.sequence_fields}
-    return [name for name in names if name in needed]
+    return list(merge_columns(table.schema, [name for name in names if name in needed]))
 
 
 def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
@@ -169,7 +168,7 @@ def merge_section(
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
-    `columns` must hold the key and the sequence fields. With `equal_sequences` the order of the runs decides between
+    `columns` must be those of `merge_columns`. With `equal_sequences` the order of the runs decides between
     records of equal sequence; a run may then hold a key several times, and as many rows of the key come out.
     """
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
@@ -177,13 +176,31 @@ def merge_section(
     if len(runs) == 1:
         yield from runs[0]
         return
-    ranges = [_sequence_range(run) for run in oldest_first]
-    disjoint = all(older[1] < newer[0] for older, newer in pairwise(ranges))
-    order = replace(sequence_order(table.options), by_arrival=disjoint)
-    merge = merge_function(table.options)
+    order = sequence_order(table.options)
+    if table.options.levels_hold_older_versions and not equal_sequences:
+        runs = _newest_of_levels(table, directory, oldest_first, columns, vectors)
+    else:
+        ranges = [_sequence_range(run) for run in oldest_first]
+        order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
+    merge = merge_function(table.schema)
     windows = merge_repeated_runs if equal_sequences else merge_runs
     for window in windows(runs, table.schema.key_type, order):
         yield merge(window)
+
+
+def _newest_of_levels(
+    table: TableHandle,
+    directory: str,
+    section: Sequence[Sequence[DataFile]],
+    columns: Sequence[str],
+    vectors: Mapping[str, VectorPlace],
+) -> list[Iterator[pa.RecordBatch]]:
+    """The runs, those above level 0 joined to one: the newest record of a key in it holds all older ones already."""
+    upper = [[file for file in run if file.level > 0] for run in section]
+    lowest = [[file for file in run if file.level == 0] for run in section]
+    joined, apart = ([_run_rows(table, directory, run, columns, vectors) for run in runs] for runs in (upper, lowest))
+    windows = merge_runs(joined, table.schema.key_type, sequence_order(table.options))
+    return [(deduplicate(window) for window in windows), *apart]
 
 
 def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from paimon_engine.env import Env
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
+from paimon_engine.merge.functions import check_storable
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.options import check_writable
 from paimon_engine.table.commit_message import CommitMessage
@@ -72,4 +73,5 @@ def _rewrite_section(table: TableHandle, task: CompactTask, section: Section, wr
                     writer.write(rows)
         return
     for rows in merge_section(table, directory, section, columns):
+        check_storable(table.schema, rows)
         writer.write(drop_retracts(rows) if task.drop_deletes else rows)

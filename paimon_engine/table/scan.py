@@ -67,6 +67,9 @@ def plan_splits(
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
     entries = [entry for entry in live_entries(table, snapshot) if level in (None, entry.file.level)]
+    if table.schema.primary_keys and table.options.merge_engine == "first-row":
+        # Whether an older row exists turns out when rows are compacted; only then do they come to light.
+        entries = [entry for entry in entries if entry.file.level > 0]
     if not table.options.deletion_vectors_enabled:
         return splits_of(table, entries, where)
     if table.schema.primary_keys:

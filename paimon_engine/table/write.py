@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.merge.functions import MergeFunction, merge_function, sequence_order
+from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import SequenceOrder, sort_window
 from paimon_engine.meta.manifest import DataFile, FileSource
@@ -209,7 +209,7 @@ class _KeyedBucket(_Bucket):
 
     def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
         super().__init__(table, partition, number, first_sequence_number)
-        self._merge: MergeFunction = merge_function(table.options)
+        self._merge: MergeFunction = merge_function(table.schema)
         order = sequence_order(table.options)
         # Rows wait in order of arrival, so that a stable sort by key leaves each key's versions oldest first.
         self._order = SequenceOrder(order.user_columns, order.descending, by_arrival=True)
@@ -229,7 +229,9 @@ class _KeyedBucket(_Bucket):
         keys = normalise_keys([rows[name] for name in key_type.names], [item.type for item in key_type])
         writer = self._writer()
         self._writers.append(writer)
-        writer.write(self._merge(sort_window(rows, keys, self._order)))
+        merged = self._merge(sort_window(rows, keys, self._order))
+        check_storable(self._table.schema, merged)
+        writer.write(merged)
         self._files += writer.finish()
 
     def finish(self) -> tuple[DataFile, ...]:

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
-from paimon_engine.merge.functions import merge_function, sequence_order
+from paimon_engine.merge.functions import sequence_order
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import SequenceOrder, sort_window
 from paimon_engine.options import TableOptions
@@ -233,10 +232,7 @@ def test_any_atomic_column_can_order_versions(values: list[Any], arrow_type: pa.
     assert [arrivals[i] for i in window.order] == ([0, 2, 1] if descending else [0, 1, 2])
 
 
-def test_the_options_choose_function_and_order() -> None:
-    assert merge_function(TableOptions({})) is deduplicate
-    with pytest.raises(UnsupportedError, match="merge-engine"):
-        merge_function(TableOptions({"merge-engine": "aggregation"}))
+def test_the_options_choose_the_order() -> None:
     options = TableOptions({"sequence.field": "u, v", "sequence.field.sort-order": "descending"})
     assert sequence_order(options) == SequenceOrder(("u", "v"), descending=True)
 

@@ -1,0 +1,226 @@
+"""aggregation: each column folds all versions of a key with a function of its own.
+
+1. Every version is added, oldest first, or taken back if it is a retract; a function that cannot take back says so.
+2. Columns of the primary key have their value, columns without a function their last one that is not null, and
+   `sequence.field` columns the newest one.
+3. The result is an insert with the sequence number of the newest version.
+
+`aggregates` serves `partial-update` as well, where functions work inside sequence groups.
+
+Follows `merge-engine` = `aggregation` in the Paimon documentation (primary-key-table/merge-engine/aggregation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.arithmetic import product_of, sum_of
+from paimon_engine.merge.choose import (
+    first_non_null_value,
+    first_value,
+    largest,
+    last_non_null_value,
+    last_value,
+    smallest,
+)
+from paimon_engine.merge.lists import Collect, MergeMap, NestedUpdate, listagg
+from paimon_engine.merge.versions import INSERT, Kinds, Merged, Versions, merge_versions
+from paimon_engine.merge.window import Window
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.options import TableOptions
+from paimon_engine.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    is_numeric,
+)
+
+_Fold = Callable[[Versions, str], Merged]
+_Make = Callable[[DataField, TableOptions], _Fold]
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """An aggregate function: what makes it for a column, the types it takes, and whether it can take back."""
+
+    make: _Make
+    takes: Callable[[DataType], bool]
+    types: str
+    retracts: bool
+
+
+def _plain(fold: _Fold) -> _Make:
+    return lambda _field, _options: fold
+
+
+def _is_string(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.VARCHAR
+
+
+def _is_comparable(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is not TypeRoot.BOOLEAN
+
+
+def _is_boolean(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.BOOLEAN
+
+
+def _is_rows(data_type: DataType) -> bool:
+    return isinstance(data_type, ArrayType) and isinstance(data_type.element, RowType)
+
+
+def _any(_: DataType) -> bool:
+    return True
+
+
+def _nested_update(field: DataField, options: TableOptions) -> _Fold:
+    key = options.nested_key(field.name)
+    assert isinstance(field.type, ArrayType)
+    assert isinstance(field.type.element, RowType)
+    missing = [name for name in key if name not in field.type.element.names]
+    if missing:
+        raise InvalidArgumentError(
+            f"'fields.{field.name}.nested-key': the rows in column {field.name!r} have no field {missing[0]!r}; "
+            f"they have {', '.join(field.type.element.names)}"
+        )
+    return NestedUpdate(key)
+
+
+_FUNCTIONS: Final[Mapping[str, _Function]] = {
+    "sum": _Function(_plain(sum_of), is_numeric, "numbers", True),
+    "product": _Function(_plain(product_of), is_numeric, "numbers", True),
+    "max": _Function(_plain(largest), _is_comparable, "numbers, texts, bytes or points in time", False),
+    "min": _Function(_plain(smallest), _is_comparable, "numbers, texts, bytes or points in time", False),
+    "last_value": _Function(_plain(last_value), _any, "anything", True),
+    "last_non_null_value": _Function(_plain(last_non_null_value), _any, "anything", True),
+    "first_value": _Function(_plain(first_value), _any, "anything", False),
+    "first_non_null_value": _Function(_plain(first_non_null_value), _any, "anything", False),
+    "first_not_null_value": _Function(_plain(first_non_null_value), _any, "anything", False),
+    "bool_and": _Function(_plain(smallest), _is_boolean, "BOOLEAN", False),
+    "bool_or": _Function(_plain(largest), _is_boolean, "BOOLEAN", False),
+    "listagg": _Function(
+        lambda field, options: listagg(options.list_agg_delimiter(field.name)), _is_string, "STRING or VARCHAR", False
+    ),
+    "collect": _Function(
+        lambda field, options: Collect(distinct=options.distinct(field.name)),
+        lambda kind: isinstance(kind, ArrayType),
+        "ARRAY",
+        True,
+    ),
+    "merge_map": _Function(_plain(MergeMap()), lambda kind: isinstance(kind, MapType), "MAP", True),
+    "nested_update": _Function(_nested_update, _is_rows, "ARRAY of ROW", True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """The aggregate function of one column."""
+
+    column: str
+    name: str
+    fold: _Fold
+    ignores_retracts: bool
+
+    def __call__(self, versions: Versions) -> Merged:
+        """What the versions' steps make of the column, per key.
+
+        Raises: InvalidArgumentError if a retract cannot be taken back.
+        """
+        retracts = versions.retracts
+        if retracts.any():
+            if self.ignores_retracts:
+                versions = versions.only(~retracts)
+            elif not _FUNCTIONS[self.name].retracts:
+                raise InvalidArgumentError(
+                    f"aggregate function '{self.name}' of column {self.column!r} cannot take back a -U or -D; "
+                    f"set 'fields.{self.column}.ignore-retract' = 'true' to leave the value as it is"
+                )
+        return self.fold(versions, self.column)
+
+
+class Aggregation:
+    """The merge function of a table with `merge-engine` = `aggregation`."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        """Raises: InvalidArgumentError naming the option that does not fit."""
+        options = schema.table_options
+        self._keys = frozenset(schema.primary_keys)
+        self._required = frozenset(field.name for field in schema.row_type if not field.type.nullable)
+        ordering = options.sequence_fields
+        wrong = [name for name in ordering if name in options.aggregate_functions]
+        if wrong:
+            raise InvalidArgumentError(
+                f"column {wrong[0]!r} orders versions ('sequence.field'), so it takes no "
+                f"'fields.{wrong[0]}.aggregate-function'"
+            )
+        values = [field for field in schema.row_type if field.name not in self._keys]
+        chosen = aggregates(schema, [field.name for field in values if field.name not in ordering])
+        others = {field.name: _without_function(field, options, ordering) for field in values}
+        self._aggregates = {**others, **chosen}
+
+    def __call__(self, window: Window) -> pa.RecordBatch:
+        """One row per key: rows[n] → rows[k], in key order.
+
+        Raises: InvalidArgumentError for a retract that a function cannot take back.
+        """
+        return merge_versions(window, self._merge, self._required)
+
+    def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
+        newest = versions.at(versions.ends - 1)
+        names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
+        merged = {name: newest if name in self._keys else self._aggregates[name](versions) for name in names}
+        return merged, np.full(len(versions.starts), INSERT, dtype=np.int8)
+
+
+def _without_function(field: DataField, options: TableOptions, ordering: Iterable[str]) -> Aggregate:
+    name, fold = ("last_value", last_value) if field.name in ordering else ("last_non_null_value", last_non_null_value)
+    return Aggregate(field.name, name, fold, options.ignore_retract(field.name))
+
+
+def aggregates(schema: TableSchema, columns: Iterable[str]) -> dict[str, Aggregate]:
+    """The aggregate functions of those of the columns that have one, by themselves or by default.
+
+    Raises: InvalidArgumentError naming an option whose function or column does not exist, or do not go together.
+    """
+    options = schema.table_options
+    for column in options.aggregate_functions:
+        check_columns(schema, (column,), f"'fields.{column}.aggregate-function'")
+    found = {}
+    for column in columns:
+        name = options.aggregate_functions.get(column, options.default_aggregate_function)
+        if name is not None and column not in schema.primary_keys:
+            found[column] = _aggregate(schema.row_type.field(column), name, options)
+    return found
+
+
+def _aggregate(field: DataField, name: str, options: TableOptions) -> Aggregate:
+    own = f"fields.{field.name}.aggregate-function"
+    key = own if field.name in options.aggregate_functions else "fields.default-aggregate-function"
+    function = _FUNCTIONS.get(name)
+    if function is None:
+        raise InvalidArgumentError(f"'{key}' = '{name}' is no aggregate function; there are {', '.join(_FUNCTIONS)}")
+    if not function.takes(field.type):
+        hint = "" if key == own else f"; set '{own}' to one that fits"
+        raise InvalidArgumentError(
+            f"'{key}' = '{name}' takes {function.types}, column {field.name!r} has another type{hint}"
+        )
+    return Aggregate(field.name, name, function.make(field, options), options.ignore_retract(field.name))
+
+
+def check_columns(schema: TableSchema, columns: Iterable[str], option: str) -> None:
+    """Raises InvalidArgumentError if the option names a column that the table lacks."""
+    missing = [name for name in columns if name not in schema.row_type.names]
+    if missing:
+        raise InvalidArgumentError(
+            f"{option}: no column {missing[0]!r}; the columns are {', '.join(schema.row_type.names)}"
+        )

@@ -1,0 +1,203 @@
+"""Aggregate functions `sum` and `product`, with the results of Java's arithmetic.
+
+Integers wrap around; floating-point numbers are taken one after another, in their own precision. A DECIMAL that no
+longer fits its type becomes null, and what comes then begins anew; but a sum of up to 18 digits is kept as an integer
+of 64 bits, and may have more digits than its type. Products of decimals, and products from which something is taken
+back, depend on the order of every step, and are computed key by key.
+
+Source: `FieldSumAgg`, `FieldProductAgg`, `DecimalUtils` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.versions import Mask, Step, Versions
+
+_FEW_KEYS: Final = 8
+"""So many long histories are better folded one by one than side by side."""
+
+_SHORT_DIGITS: Final = 18
+_EXACT: Final = Context(prec=400, traps=[Inexact])
+_LOW: Final = np.uint64(0xFFFFFFFF)
+_HALF: Final = np.uint64(32)
+
+
+def sum_of(versions: Versions, column: str) -> pa.Array:
+    """Sum per key; nulls do not count, a retract subtracts."""
+    counted = versions.only(versions.valid(column))
+    values, some = counted.values(column), counted.ends > counted.starts
+    if pa.types.is_decimal(values.type):
+        return _sum_of_decimals(counted, values)
+    numbers = np.asarray(values)
+    signed = np.where(counted.retracts, -numbers, numbers)
+    return _filled(_reduced(np.add, signed, counted, some), some, values.type)
+
+
+def product_of(versions: Versions, column: str) -> pa.Array:
+    """Product per key; nulls do not count, a retract divides.
+
+    Raises: InvalidArgumentError where a retract divides by zero, or a DECIMAL has no finite quotient.
+    """
+    counted = versions.only(versions.valid(column))
+    values, some = counted.values(column), counted.ends > counted.starts
+    if pa.types.is_decimal(values.type) or counted.retracts.any():
+        return pa.array([_folded(steps, values.type, column) for steps in _histories(counted, values)], values.type)
+    return _filled(_reduced(np.multiply, np.asarray(values), counted, some), some, values.type)
+
+
+def _reduced(ufunc: np.ufunc, numbers: npt.NDArray[Any], versions: Versions, some: Mask) -> npt.NDArray[Any]:
+    """The numbers of each key that has some, taken together."""
+    starts, ends = versions.starts[some], versions.ends[some]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if numbers.dtype.kind == "f":
+            return _one_after_another(ufunc, numbers, starts, ends)
+        return np.asarray(ufunc.reduceat(numbers, starts, dtype=numbers.dtype)) if len(starts) else numbers[:0]
+
+
+def _one_after_another(
+    ufunc: np.ufunc, numbers: npt.NDArray[Any], starts: npt.NDArray[np.intp], ends: npt.NDArray[np.intp]
+) -> npt.NDArray[Any]:
+    """A left fold per key: the second numbers of all keys at once, then the third ones, and so on."""
+    result = numbers[starts]
+    lengths = ends - starts
+    longest_first = np.argsort(-lengths, kind="stable")
+    ascending = -lengths[longest_first]
+    turn = 1
+    while (active := longest_first[: np.searchsorted(ascending, -turn)]).size > _FEW_KEYS:
+        result[active] = ufunc(result[active], numbers[starts[active] + turn])
+        turn += 1
+    for key in active:
+        rest = numbers[starts[key] + turn : ends[key]]
+        result[key] = ufunc.accumulate(np.append(result[key], rest))[-1]
+    return result
+
+
+def _filled(numbers: npt.NDArray[Any], some: Mask, arrow_type: pa.DataType) -> pa.Array:
+    """Numbers of the keys that have one; null for the others."""
+    values = np.zeros(len(some), dtype=numbers.dtype)
+    values[some] = numbers
+    return pa.array(values, arrow_type, mask=~some)
+
+
+# ── decimals ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sum_of_decimals(versions: Versions, values: pa.Array) -> pa.Array:
+    some = versions.ends > versions.starts
+    if not some.any():
+        return pa.nulls(len(some), values.type)
+    starts = versions.starts[some]
+    words = np.frombuffer(values.buffers()[1], dtype="<u8")
+    words = words[2 * values.offset : 2 * (values.offset + len(values))].reshape(-1, 2)
+    low, high = words[:, 0], words[:, 1].view(np.int64)
+    sign = np.where(versions.retracts, -1, 1)
+    # 32 bits of the lower half at a time, so that 64 hold the sums of 2³¹ of them.
+    parts = [(low & _LOW).view(np.int64), (low >> _HALF).view(np.int64), high]
+    lowest, middle, top = (np.add.reduceat(part * sign, starts) for part in parts)
+    middle = middle + (lowest >> 32)
+    top = top + (middle >> 32)
+    result = np.zeros((len(some), 2), dtype="<u8")
+    low_half = ((middle & 0xFFFFFFFF) << 32) | (lowest & 0xFFFFFFFF)
+    if values.type.precision <= _SHORT_DIGITS:
+        top = low_half >> 63
+    result[some] = np.stack([low_half.view(np.uint64), top.view(np.uint64)], axis=1)
+    bits = pa.array(some).buffers()[1]
+    summed = pa.Array.from_buffers(values.type, len(some), [bits, pa.py_buffer(result.tobytes())])
+    return summed if values.type.precision <= _SHORT_DIGITS else _overflows_on_the_way(versions, values, summed)
+
+
+def _overflows_on_the_way(versions: Versions, values: pa.Array, summed: pa.Array) -> pa.Array:
+    """The sums, computed step by step for keys in which one of the steps may leave the type's range."""
+    some = versions.ends > versions.starts
+    sizes = np.abs(np.asarray(values.cast(pa.float64())))
+    limit = 10.0 ** (values.type.precision - values.type.scale) * 0.999
+    risky = np.zeros(len(some), dtype=bool)
+    risky[some] = np.add.reduceat(sizes, versions.starts[some]) >= limit
+    if not risky.any():
+        return summed
+    kept = risky[versions.keys]
+    histories = _histories(versions.only(kept), values.filter(pa.array(kept)))
+    exact = pa.array([_sum_step_by_step(steps, values.type) for steps in histories], values.type)
+    places = np.where(risky, len(summed) + np.arange(len(summed)), np.arange(len(summed)))
+    return pa.concat_arrays([summed, exact]).take(pa.array(places))
+
+
+_History = list[tuple[Any, bool]]
+"""Values of a key that are not null, oldest first, and which of them are taken back."""
+
+
+def _histories(versions: Versions, values: pa.Array) -> Iterator[_History]:
+    steps = list(zip(values.to_pylist(), (versions.steps == Step.RETRACT).tolist(), strict=True))
+    for begin, end in zip(versions.starts.tolist(), versions.ends.tolist(), strict=True):
+        yield steps[begin:end]
+
+
+def _sum_step_by_step(history: _History, arrow_type: pa.DataType) -> Decimal | None:
+    total = None
+    for value, taken_back in history:
+        signed = -value if taken_back else value
+        total = signed if total is None else _fitting(_EXACT.add(total, signed), arrow_type)
+    return total
+
+
+def _fitting(value: Decimal, arrow_type: pa.DataType) -> Decimal | None:
+    """The value rounded to the type's scale; None if it has too many digits."""
+    rounded = value.quantize(Decimal(1).scaleb(-arrow_type.scale), ROUND_HALF_UP, Context(prec=400))
+    return rounded if abs(rounded) < Decimal(10) ** (arrow_type.precision - arrow_type.scale) else None
+
+
+# ── products step by step ───────────────────────────────────────────────────────────────────────
+
+
+def _folded(history: _History, arrow_type: pa.DataType, column: str) -> Any:
+    multiply, divide = _operations(arrow_type)
+    total = None
+    try:
+        for value, taken_back in history:
+            total = value if total is None else (divide if taken_back else multiply)(total, value)
+    except (ArithmeticError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"column {column!r}: a retract divides its product by {value}, which has no result; "
+            f"set 'fields.{column}.ignore-retract' = 'true' to leave the product as it is"
+        ) from error
+    return total
+
+
+_Operation = Callable[[Any, Any], Any]
+
+
+def _operations(arrow_type: pa.DataType) -> tuple[_Operation, _Operation]:
+    """Multiplication and division of Java."""
+    if pa.types.is_decimal(arrow_type):
+        return (
+            lambda a, b: _fitting(_EXACT.multiply(a, b), arrow_type),
+            lambda a, b: _fitting(_EXACT.divide(a, b), arrow_type),
+        )
+    if pa.types.is_floating(arrow_type):
+        number = np.float32 if pa.types.is_float32(arrow_type) else np.float64
+
+        def quiet(ufunc: np.ufunc) -> _Operation:
+            def operation(a: Any, b: Any) -> Any:
+                with np.errstate(all="ignore"):
+                    return ufunc(number(a), number(b))
+
+            return operation
+
+        return quiet(np.multiply), quiet(np.divide)
+    half = 1 << (arrow_type.bit_width - 1)
+
+    def wrapped(value: int) -> Any:
+        return (value + half) % (2 * half) - half
+
+    def quotient(a: int, b: int) -> Any:
+        return wrapped(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))
+
+    return lambda a, b: wrapped(a * b), quotient

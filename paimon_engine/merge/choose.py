@@ -1,0 +1,121 @@
+"""Aggregate functions that choose one of a key's values: last and first ones, the largest and the smallest.
+
+A function is given a column's versions as `Step`s and says, per key, the position of the chosen row, −1 for null.
+Where versions go below what is there, first and last follow the order in which versions come, as in the Java library:
+an older one is the new first value, and a last value gives way to none that comes below it.
+
+Source: `FieldLastValueAgg`, `FieldLastNonNullValueAgg`, `FieldFirstValueAgg`, `FieldFirstNonNullValueAgg`,
+`FieldMaxAgg`, `FieldMinAgg`, `FieldBoolAndAgg`, `FieldBoolOrAgg` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.merge.versions import Step, Versions
+from paimon_engine.merge.window import Positions
+
+_SIGN = np.uint64(1 << 63)
+
+
+def last_value(versions: Versions, column: str) -> Positions:
+    """The newest value, null too; null after a retract."""
+    del column
+    newest = versions.last(versions.steps != Step.ADD_BELOW)
+    if not len(versions):
+        return newest
+    return np.where(versions.retracts[newest], -1, versions.at(newest))
+
+
+def last_non_null_value(versions: Versions, column: str) -> Positions:
+    """The newest value that is not null; a retract of a value begins anew."""
+    counted = versions.only(versions.valid(column))
+    if not len(counted):
+        return np.full(len(versions.starts), -1)
+    taken_back = counted.last(counted.retracts)
+    counted = counted.only(np.arange(len(counted)) > taken_back[counted.keys])
+    newest = counted.last(counted.steps == Step.ADD)
+    # Only where nothing is there yet does a value from below get in, and it stays.
+    return counted.at(np.where(newest >= 0, newest, counted.first(counted.steps == Step.ADD_BELOW)))
+
+
+def first_value(versions: Versions, column: str) -> Positions:
+    """The oldest value, null too."""
+    del column
+    below = versions.last(versions.steps == Step.ADD_BELOW)
+    return versions.at(np.where(below >= 0, below, versions.first(versions.steps == Step.ADD)))
+
+
+def first_non_null_value(versions: Versions, column: str) -> Positions:
+    """The oldest value that is not null."""
+    valid = versions.valid(column)
+    found = versions.first((versions.steps == Step.ADD) & valid)
+    for key in np.unique(versions.keys[versions.steps == Step.ADD_BELOW]).tolist():
+        begin, end = int(versions.starts[key]), int(versions.ends[key])
+        place = _first_from_below(versions.steps[begin:end].tolist(), valid[begin:end].tolist())
+        found[key] = -1 if place is None else begin + place
+    return versions.at(found)
+
+
+def _first_from_below(steps: Sequence[int], valid: Sequence[bool]) -> int | None:
+    """Place of the first value that is not null, as the Java library finds it among values from below.
+
+    Once it is found, every value from below takes its place, null too. But where the first one came from below, the
+    next one from below only makes sure of it.
+    """
+    place: int | None = None
+    is_found = False
+    for number, (step, present) in enumerate(zip(steps, valid, strict=True)):
+        if step == Step.ADD:
+            if present and not is_found:
+                place, is_found = number, True
+        elif is_found:
+            place = number
+        elif place is not None:
+            is_found = True
+        elif present:
+            place = number
+    return place
+
+
+def largest(versions: Versions, column: str) -> Positions:
+    """The largest value; nulls do not count. For booleans: whether one of them is true."""
+    return _extreme(versions, column, np.maximum)
+
+
+def smallest(versions: Versions, column: str) -> Positions:
+    """The smallest value; nulls do not count. For booleans: whether all of them are true."""
+    return _extreme(versions, column, np.minimum)
+
+
+def _extreme(versions: Versions, column: str, better: np.ufunc) -> Positions:
+    counted = versions.only(versions.valid(column))
+    if not len(counted):
+        return np.full(len(versions.starts), -1)
+    numbers = ordered_numbers(counted.values(column))
+    some = counted.ends > counted.starts
+    best = np.zeros(len(some), dtype=np.int64)
+    best[some] = better.reduceat(numbers, counted.starts[some])
+    return counted.at(counted.first(numbers == best[counted.keys]))
+
+
+def ordered_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Numbers that compare as the values do, which hold no nulls: −0.0 below 0.0, NaN above all."""
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        return np.asarray(values.cast(pa.int64()))
+    if pa.types.is_integer(kind):
+        return np.asarray(values).astype(np.int64)
+    if pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind):
+        return np.asarray(values.view(pa.int64() if kind.bit_width == 64 else pa.int32())).astype(np.int64)
+    if pa.types.is_floating(kind):
+        doubles = np.asarray(values.cast(pa.float64()))
+        bits = np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64)
+        ordered = np.where(bits & _SIGN != 0, ~bits, bits | _SIGN)
+        return np.asarray(ordered ^ _SIGN).view(np.int64)
+    return np.asarray(pc.rank(values, tiebreaker="dense")).astype(np.int64)

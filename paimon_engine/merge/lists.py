@@ -1,0 +1,225 @@
+"""Aggregate functions whose values are lists: `listagg`, `collect`, `merge_map` and `nested_update`.
+
+Elements are never taken apart. Each has a number that is equal where elements (or their keys) are; the functions
+decide which elements stay, by these numbers, and the new values are made of them in one go.
+
+| function | elements are equal | add | retract |
+| --- | --- | --- | --- |
+| `collect` | wholly | behind all others | takes away one equal element for each |
+| `collect`, distinct | wholly | behind, if new | the same |
+| `merge_map` | by key | replaces an equal one | takes away equal ones |
+| `nested_update` | wholly | behind all others | takes away all equal ones |
+| `nested_update` with `nested-key` | by that key | replaces an equal one | takes away equal ones |
+
+Null values change nothing. Only keys from which something is taken back are folded step by step.
+
+Source: `FieldListaggAgg`, `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldNestedUpdateAgg` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.merge.equality import Codes, codes, joined_codes
+from paimon_engine.merge.versions import Mask, Step, Versions
+from paimon_engine.merge.window import Positions
+
+
+def listagg(delimiter: str) -> Callable[[Versions, str], pa.Array]:
+    """The function that joins a key's texts, oldest first."""
+
+    def joined(versions: Versions, column: str) -> pa.Array:
+        counted = _lowest_first(versions.only(versions.valid(column)))
+        texts = counted.values(column)
+        lists = pa.ListArray.from_arrays(_offsets(counted.ends - counted.starts), texts)
+        some = counted.ends > counted.starts
+        return pc.if_else(pa.array(some), pc.binary_join(lists, delimiter), pa.scalar(None, texts.type))
+
+    return joined
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Elements of a column's values: element i belongs to row `row[i]` of the versions, ascending."""
+
+    entries: pa.Array | tuple[pa.Array, pa.Array]
+    """Elements of lists, or keys and values of maps."""
+
+    codes: Codes
+    row: Positions
+
+
+class ListFunction:
+    """An aggregate function over lists: shape and comparison of elements, and the table above."""
+
+    def __init__(
+        self, *, replaces: bool = False, distinct: bool = False, takes_all: bool = True, reorders: bool = True
+    ) -> None:
+        """What an element does to an equal one, how many of these a retract takes, and whether below means first."""
+        self.replaces = replaces
+        self.distinct = distinct
+        self.takes_all = takes_all
+        self.reorders = reorders
+
+    def elements(self, values: pa.Array) -> Elements:
+        """Elements of values without nulls."""
+        offsets = np.asarray(values.offsets)
+        entries = values.values.slice(offsets[0], offsets[-1] - offsets[0])
+        return Elements(entries, self._codes(entries), np.repeat(np.arange(len(values)), np.diff(offsets)))
+
+    def _codes(self, entries: pa.Array) -> Codes:
+        return codes(entries)
+
+    def __call__(self, versions: Versions, column: str) -> pa.Array:
+        """The list of each key."""
+        counted = versions.only(versions.valid(column))
+        if self.reorders and not counted.retracts.any():
+            counted = _lowest_first(counted)
+        some = counted.ends > counted.starts
+        if not some.any():
+            return pa.nulls(len(some), versions.rows[column].type)
+        values = counted.values(column)
+        found = self.elements(values)
+        if counted.retracts.any():
+            chosen = [self._folded(counted, found, key) for key in range(len(some))]
+            some = np.array([members is not None for members in chosen])
+            lengths = np.array([len(members or ()) for members in chosen])
+            kept = np.array([place for members in chosen for place in members or ()], dtype=np.int64)
+        else:
+            kept = self._kept(counted, found)
+            lengths = np.bincount(counted.keys[found.row[kept]], minlength=len(some))
+        return _lists(found.entries, kept, lengths, some, values.type)
+
+    def _kept(self, versions: Versions, found: Elements) -> Positions:
+        """Which elements stay where nothing is taken back, ascending."""
+        everything = np.arange(len(found.row))
+        if not (self.replaces or self.distinct) or not len(everything):
+            return everything
+        keys = versions.keys[found.row]
+        numbers = keys * (int(found.codes.max()) + 1) + found.codes
+        if not self.replaces:
+            return np.sort(np.unique(numbers, return_index=True)[1])
+        last = len(everything) - 1 - np.unique(numbers[::-1], return_index=True)[1]
+        stays = np.zeros(len(everything), dtype=bool)
+        stays[last] = True
+        # A list that meets no other one stays as it is.
+        alone = (versions.ends - versions.starts == 1)[keys]
+        return np.flatnonzero(stays | alone)
+
+    def _folded(self, versions: Versions, found: Elements, key: int) -> Sequence[int] | None:
+        """Places of the elements of a key, step by step; None for null."""
+        begin, end = int(versions.starts[key]), int(versions.ends[key])
+        bounds = np.searchsorted(found.row, np.arange(begin, end + 1)).tolist()
+        state: list[int] | None = None
+        equal = found.codes
+        for step, low, high in zip(versions.steps[begin:end].tolist(), bounds, bounds[1:], strict=False):
+            members = list(range(low, high))
+            if step == Step.RETRACT:
+                state = None if state is None else self._without(self._united(state, equal), members, equal)
+            elif state is None:
+                state = self._united(members, equal) if self.distinct else members
+            elif step == Step.ADD_BELOW and self.reorders:
+                state = self._united([*members, *state], equal)
+            else:
+                state = self._united([*state, *members], equal)
+        return state
+
+    def _united(self, places: Iterable[int], equal: Codes) -> list[int]:
+        if self.replaces:
+            return list({int(equal[place]): place for place in places}.values())
+        if self.distinct:
+            first: dict[int, int] = {}
+            for place in places:
+                first.setdefault(int(equal[place]), place)
+            return list(first.values())
+        return list(places)
+
+    def _without(self, state: list[int], members: Sequence[int], equal: Codes) -> list[int]:
+        taken: dict[int, int] = {}
+        for place in members:
+            taken[int(equal[place])] = taken.get(int(equal[place]), 0) + 1
+        if self.takes_all:
+            return [place for place in state if int(equal[place]) not in taken]
+        left = []
+        for place in state:
+            number = int(equal[place])
+            if taken.get(number, 0):
+                taken[number] -= 1
+            else:
+                left.append(place)
+        return left
+
+
+class Collect(ListFunction):
+    """`collect`; with `distinct` equal elements stay once, in no particular order."""
+
+    def __init__(self, *, distinct: bool) -> None:
+        """Lists of any elements."""
+        super().__init__(distinct=distinct, takes_all=False, reorders=False)
+
+
+class MergeMap(ListFunction):
+    """`merge_map`: newer entries replace those of the same key."""
+
+    def __init__(self) -> None:
+        """Maps of any entries."""
+        super().__init__(replaces=True)
+
+    def elements(self, values: pa.Array) -> Elements:
+        """Entries of the maps, compared by key."""
+        offsets = np.asarray(values.offsets)
+        begin, count = offsets[0], offsets[-1] - offsets[0]
+        keys, items = values.keys.slice(begin, count), values.items.slice(begin, count)
+        return Elements((keys, items), codes(keys), np.repeat(np.arange(len(values)), np.diff(offsets)))
+
+
+class NestedUpdate(ListFunction):
+    """`nested_update`: rows are added, or replace those of the same nested key."""
+
+    def __init__(self, nested_key: Sequence[str]) -> None:
+        """Without a key no row is replaced."""
+        super().__init__(replaces=bool(nested_key))
+        self._nested_key = tuple(nested_key)
+
+    def _codes(self, entries: pa.Array) -> Codes:
+        if not self._nested_key:
+            return codes(entries)
+        return joined_codes([codes(entries.field(name)) for name in self._nested_key], len(entries))
+
+
+def _lowest_first(versions: Versions) -> Versions:
+    """Adds in the order in which their values lie: those from below came last the deeper they lie."""
+    below = versions.steps == Step.ADD_BELOW
+    if not below.any():
+        return versions
+    numbers = np.arange(len(versions))
+    order = np.lexsort([np.where(below, -numbers - 1, numbers), versions.keys])
+    steps = np.full(len(versions), Step.ADD, dtype=np.int8)
+    return Versions(versions.rows, versions.positions[order], versions.starts, versions.ends, steps)
+
+
+def _offsets(lengths: Any) -> pa.Array:
+    return pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
+
+
+def _lists(
+    entries: pa.Array | tuple[pa.Array, pa.Array],
+    kept: Positions,
+    lengths: Positions,
+    some: Mask,
+    arrow_type: pa.DataType,
+) -> pa.Array:
+    """Lists or maps of those elements, which lie in order; null where a key has no list."""
+    begins = np.append(0, np.cumsum(lengths))
+    offsets = pa.array(begins, pa.int32(), mask=np.append(~some, False))
+    places = pa.array(kept)
+    if isinstance(entries, tuple):
+        keys, items = entries
+        return pa.MapArray.from_arrays(offsets, keys.take(places), items.take(places), type=arrow_type)
+    return pa.ListArray.from_arrays(offsets, entries.take(places), type=arrow_type)

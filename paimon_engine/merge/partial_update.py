@@ -1,0 +1,208 @@
+"""partial-update: each column takes its newest value that is not null; sequence groups have an order of their own.
+
+1. A column outside of groups takes the value of the newest add in which it is not null, or aggregates all adds.
+2. A version with a null in all columns that order a group leaves the group alone. Of the others those apply that are
+   at least as large, in these columns, as all before; nulls are smallest. The last one that applies gives all columns
+   of the group, nulls too, or nulls if it is a retract.
+3. A column of a group with an aggregate function takes in all these versions: one that does not apply goes below
+   what is there, and a retract is taken back.
+4. A retract needs a sequence group or `partial-update.remove-record-on-delete`. With the latter a −D ends the row:
+   only versions after it count. As a merge of some versions cannot tell that older ones are to be forgotten, a −D
+   with an add behind it in one merge forgets only what that merge has seen.
+
+Follows `merge-engine` = `partial-update` in the Paimon documentation (primary-key-table/merge-engine/partial-update).
+Versions that only take back give a row here where there is a sequence group, as in Paimon 0.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.merge.aggregate import Aggregate, aggregates, check_columns
+from paimon_engine.merge.versions import (
+    DELETE,
+    INSERT,
+    UPDATE_BEFORE,
+    Kinds,
+    Mask,
+    Merged,
+    Step,
+    Versions,
+    merge_versions,
+)
+from paimon_engine.merge.window import Positions, Window, ranks
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.options import TableOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceGroup:
+    """The columns `by` order the versions of themselves and of `members`."""
+
+    by: tuple[str, ...]
+    members: tuple[str, ...]
+
+
+class PartialUpdate:
+    """The merge function of a table with `merge-engine` = `partial-update`."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        """Raises: InvalidArgumentError, UnsupportedError naming the option that does not fit."""
+        options = schema.table_options
+        self._keys = frozenset(schema.primary_keys)
+        self._required = frozenset(field.name for field in schema.row_type if not field.type.nullable)
+        self._groups = sequence_groups(schema)
+        self._ordered = frozenset(name for group in self._groups for name in group.by)
+        self._aggregates = _group_aggregates(schema, self._ordered)
+        self._removes = options.partial_update_remove_record_on_delete
+        if self._removes and (self._groups or options.ignore_delete):
+            other = "a sequence group" if self._groups else "'ignore-delete'"
+            raise InvalidArgumentError(f"'partial-update.remove-record-on-delete' does not go together with {other}")
+
+    def __call__(self, window: Window) -> pa.RecordBatch:
+        """One row per key: rows[n] → rows[k], in key order.
+
+        Raises: InvalidArgumentError for a retract that the options do not allow for.
+        """
+        return merge_versions(window, self._merge, self._required)
+
+    def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
+        names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
+        if versions.retracts.any() and not self._groups:
+            return self._with_removed(versions, names)
+        merged = self._ungrouped(versions, names)
+        for group in self._groups:
+            present = [name for name in (*group.by, *group.members) if name in names]
+            if present:
+                merged.update(self._grouped(versions, group, present))
+        return merged, np.full(len(versions.starts), INSERT, dtype=np.int8)
+
+    def _ungrouped(self, versions: Versions, names: list[str]) -> dict[str, Merged]:
+        grouped = {name for group in self._groups for name in (*group.by, *group.members)}
+        adds = versions.only(~versions.retracts)
+        newest = versions.at(versions.ends - 1)
+        merged: dict[str, Merged] = {}
+        for name in names:
+            if name in self._keys:
+                merged[name] = newest
+            elif name not in grouped:
+                function = self._aggregates.get(name)
+                merged[name] = adds.at(adds.last(adds.valid(name))) if function is None else function(adds)
+        return merged
+
+    def _grouped(self, versions: Versions, group: SequenceGroup, present: list[str]) -> dict[str, Merged]:
+        order = _lexicographic(versions, group.by)
+        counted = versions.only(order > 0)
+        applies = _at_least_all_before(counted, order[order > 0])
+        below = np.where(applies, counted.steps, Step.ADD_BELOW).astype(np.int8)
+        stepped = counted.with_steps(np.where(counted.retracts, Step.RETRACT, below).astype(np.int8))
+        winner = counted.last(applies)
+        lost = winner < 0
+        if len(counted):
+            lost = lost | counted.retracts[winner]
+        merged: dict[str, Merged] = {}
+        for name in present:
+            if name in self._keys:
+                continue
+            if name in group.by:
+                merged[name] = counted.at(winner)
+            elif name in self._aggregates:
+                merged[name] = self._aggregates[name](stepped)
+            else:
+                merged[name] = np.where(lost, -1, counted.at(winner))
+        return merged
+
+    def _with_removed(self, versions: Versions, names: list[str]) -> tuple[Mapping[str, Merged], Kinds]:
+        """Merges retracts where there is no sequence group: a −D removes the row, a −U does nothing."""
+        if not self._removes:
+            raise InvalidArgumentError(
+                "'merge-engine' = 'partial-update' takes no -U or -D unless an option says what they do: "
+                "'ignore-delete' = 'true' drops them, 'partial-update.remove-record-on-delete' = 'true' lets a -D "
+                "remove its row, 'fields.<column>.sequence-group' = '<columns>' lets them take back these columns"
+            )
+        delete = versions.last(versions.kinds == DELETE)
+        begin = np.maximum(delete + 1, versions.starts)
+        alive = versions.only((np.arange(len(versions)) >= begin[versions.keys]) & ~versions.retracts)
+        merged = self._ungrouped(alive, names)
+        # What is left of a key without a row is its −D, or a −U that does nothing again.
+        gone = alive.ends == alive.starts
+        last = versions.at(np.where(delete >= 0, delete, versions.ends - 1))
+        kinds = np.where(gone, np.where(delete >= 0, DELETE, UPDATE_BEFORE), INSERT).astype(np.int8)
+        return {name: np.where(gone, last, _positions(column)) for name, column in merged.items()}, kinds
+
+
+def _positions(column: Merged) -> Positions:
+    assert isinstance(column, np.ndarray), "without sequence groups nothing is aggregated"
+    return column
+
+
+def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    """Rank of each row by those columns, from 1 on; 0 where all of them are null."""
+    order = np.zeros(len(versions), dtype=np.int64)
+    for name in columns:
+        ranked = np.where(versions.valid(name), ranks(versions.values(name), descending=False), 0)
+        order = np.unique(order * (int(ranked.max()) + 1) + ranked, return_inverse=True)[1]
+    some = np.logical_or.reduce([versions.valid(name) for name in columns])
+    return np.where(some, order + 1, 0)
+
+
+def _at_least_all_before(versions: Versions, order: npt.NDArray[np.int64]) -> Mask:
+    """Which rows have a rank that no older row of their key exceeds."""
+    if not len(versions):
+        return np.zeros(0, dtype=bool)
+    # Ranks of later keys are above all ranks of the keys before, so that one running maximum serves all keys.
+    above = versions.keys * (int(order.max()) + 1) + order
+    return np.asarray(np.maximum.accumulate(above) == above)
+
+
+# ── options ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def sequence_groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
+    """The sequence groups of a table.
+
+    Raises: InvalidArgumentError naming a column that is missing or in two groups; UnsupportedError.
+    """
+    groups = tuple(SequenceGroup(by, members) for by, members in schema.table_options.sequence_groups)
+    owner: dict[str, SequenceGroup] = {}
+    for group in groups:
+        check_columns(schema, (*group.by, *group.members), f"{_spelled(group)}")
+        for name in (*group.by, *(name for name in group.members if name not in group.by)):
+            if name in owner:
+                raise InvalidArgumentError(
+                    f"column {name!r} is in two sequence groups, {_spelled(owner[name])} and {_spelled(group)}; "
+                    "a column belongs to one"
+                )
+            owner[name] = group
+        keys = [name for name in group.by if name in schema.primary_keys]
+        if keys:
+            raise UnsupportedError(f"{_spelled(group)}: a column of the primary key, {keys[0]!r}, cannot order a group")
+    return groups
+
+
+def _spelled(group: SequenceGroup) -> str:
+    return f"'fields.{','.join(group.by)}.sequence-group'"
+
+
+def _group_aggregates(schema: TableSchema, ordering: frozenset[str]) -> Mapping[str, Aggregate]:
+    options: TableOptions = schema.table_options
+    functions = options.aggregate_functions
+    if not ordering:
+        if functions or options.default_aggregate_function is not None:
+            raise InvalidArgumentError(
+                "aggregate functions in a 'partial-update' table need a sequence group: "
+                "set 'fields.<column>.sequence-group' = '<columns>', or use 'merge-engine' = 'aggregation'"
+            )
+        return {}
+    wrong = sorted(ordering & functions.keys())
+    if wrong:
+        raise InvalidArgumentError(
+            f"column {wrong[0]!r} orders a sequence group, so it takes no 'fields.{wrong[0]}.aggregate-function'"
+        )
+    return aggregates(schema, [field.name for field in schema.row_type if field.name not in ordering])

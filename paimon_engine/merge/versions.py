@@ -1,0 +1,162 @@
+"""The versions of the keys that have several, and putting what became of them back among the other keys.
+
+A key with one version keeps it as it is, delete record or not: so says Paimon's merge, whatever the engine.
+So a merge function looks at `Versions` only and says for each column what becomes of it; `merge_versions` does the
+rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.window import Positions, Window, is_retract
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+
+Mask = npt.NDArray[np.bool_]
+Kinds = npt.NDArray[np.int8]
+INSERT, UPDATE_BEFORE, DELETE = 0, 1, 3
+
+Merged: TypeAlias = Positions | pa.Array
+"""What becomes of a column, per key: positions in the window's rows (−1: null), or an array of values."""
+
+
+class Step(IntEnum):
+    """What a version does to the value so far: goes on top of it, goes below it, or is taken back out of it."""
+
+    ADD = 0
+    ADD_BELOW = 1
+    RETRACT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Rows of k keys, by key and oldest first: `positions[n]` in the window's rows, `steps[n]` as `Step`.
+
+    Key i has the rows from `starts[i]` on, up to `ends[i]`; where some were left out it may have none.
+    """
+
+    rows: pa.RecordBatch
+    positions: Positions
+    starts: Positions
+    ends: Positions
+    steps: npt.NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def keys(self) -> npt.NDArray[np.int64]:
+        """Number of the key of each row: shape [n], ascending."""
+        return np.repeat(np.arange(len(self.starts)), self.ends - self.starts)
+
+    @property
+    def kinds(self) -> Kinds:
+        """Row kind of each row."""
+        return np.asarray(self.rows[VALUE_KIND]).astype(np.int8)[self.positions]
+
+    @property
+    def retracts(self) -> Mask:
+        """Which rows take something back."""
+        return np.asarray(self.steps == Step.RETRACT)
+
+    def values(self, column: str) -> pa.Array:
+        """Values of a column: shape [n]."""
+        return self.rows[column].take(pa.array(self.positions))
+
+    def valid(self, column: str) -> Mask:
+        """Which values of a column are not null."""
+        present = np.asarray(self.rows[column].is_valid().to_numpy(zero_copy_only=False))
+        return np.asarray(present[self.positions])
+
+    def only(self, kept: Mask) -> Versions:
+        """The same keys with some of their rows."""
+        if kept.all():
+            return self
+        before = np.append(0, np.cumsum(kept))
+        return Versions(self.rows, self.positions[kept], before[self.starts], before[self.ends], self.steps[kept])
+
+    def with_steps(self, steps: npt.NDArray[np.int8]) -> Versions:
+        """The same rows with other steps."""
+        return Versions(self.rows, self.positions, self.starts, self.ends, steps)
+
+    def first(self, chosen: Mask) -> Positions:
+        """Per key the place of the first chosen row, −1 if there is none."""
+        hits = np.append(np.flatnonzero(chosen), len(chosen))
+        found = hits[np.searchsorted(hits, self.starts)]
+        return np.where(found < self.ends, found, -1)
+
+    def last(self, chosen: Mask) -> Positions:
+        """Per key the place of the last chosen row, −1 if there is none."""
+        hits = np.append(-1, np.flatnonzero(chosen))
+        found = hits[np.searchsorted(hits, self.ends) - 1]
+        return np.where(found >= self.starts, found, -1)
+
+    def at(self, places: Positions) -> Positions:
+        """Positions in the window's rows of places among these; −1 stays."""
+        return np.where(places < 0, -1, self.positions[places]) if len(self) else places
+
+
+MergeVersions = Callable[[Versions], tuple[Mapping[str, Merged], Kinds]]
+"""What becomes of each column of the versions' rows, system columns left out, and the row kind per key."""
+
+
+def merge_versions(window: Window, merge: MergeVersions, required: Collection[str]) -> pa.RecordBatch:
+    """One row per key, in key order: `merge` for keys with several versions, the others as they are.
+
+    The sequence number is that of the newest version.
+    Raises: InvalidArgumentError naming a `required` column that would become null.
+    """
+    rows, newest = window.rows, window.newest
+    if len(newest) == rows.num_rows:
+        return rows if window.order is None else rows.take(pa.array(newest))
+    ends = np.append(window.starts, rows.num_rows)[1:]
+    several = ends - window.starts > 1
+    versions = _several(window, ends, several)
+    columns, kinds = merge(versions)
+    out = []
+    for name in rows.schema.names:
+        if name == SEQUENCE_NUMBER:
+            column = rows[name].take(pa.array(newest))
+        elif name == VALUE_KIND:
+            merged_kinds = np.asarray(rows[name])[newest].astype(np.int8)
+            merged_kinds[several] = kinds
+            column = pa.array(merged_kinds, rows[name].type)
+        else:
+            column = _spread(rows[name], newest, several, columns[name])
+        if name in required and column.null_count:
+            raise InvalidArgumentError(
+                f"column {name!r} is NOT NULL, but merging the versions of a key leaves it null; make it nullable"
+            )
+        out.append(column)
+    return pa.RecordBatch.from_arrays(out, schema=rows.schema)
+
+
+def _several(window: Window, ends: Positions, several: Mask) -> Versions:
+    """The versions of the keys that have several."""
+    counts = (ends - window.starts)[several]
+    stops = np.cumsum(counts)
+    places = np.flatnonzero(np.repeat(several, ends - window.starts))
+    positions = places if window.order is None else window.order[places]
+    retract = is_retract(np.asarray(window.rows[VALUE_KIND])[positions])
+    steps = np.where(retract, Step.RETRACT, Step.ADD).astype(np.int8)
+    return Versions(window.rows, positions, stops - counts, stops, steps)
+
+
+def _spread(column: pa.Array, newest: Positions, several: Mask, merged: Merged) -> pa.Array:
+    """The column's value per key: the newest one, but for keys with several versions what they became."""
+    taken = newest.copy()
+    if isinstance(merged, np.ndarray):
+        taken[several] = merged
+        return column.take(pa.array(taken, mask=taken < 0))
+    if several.all():
+        return merged
+    taken[several] = len(column) + np.arange(len(merged))
+    return pa.concat_arrays([column, merged]).take(pa.array(taken))

@@ -1,0 +1,57 @@
+"""Texts of sizes and durations, as options spell them: `128 mb`, `1 h`, `PT1H`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from paimon_engine.errors import InvalidArgumentError
+
+MIB: Final = 1 << 20
+DAY_MS: Final = 86_400_000
+_SIZE_UNITS: Final = {
+    "": 1, "b": 1, "bytes": 1,
+    "k": 1 << 10, "kb": 1 << 10, "kibibytes": 1 << 10,
+    "m": 1 << 20, "mb": 1 << 20, "mebibytes": 1 << 20,
+    "g": 1 << 30, "gb": 1 << 30, "gibibytes": 1 << 30,
+    "t": 1 << 40, "tb": 1 << 40, "tebibytes": 1 << 40,
+}  # fmt: skip
+_DURATION_UNITS_MS: Final = {
+    "": 1.0, "ms": 1.0, "milli": 1.0, "millis": 1.0, "millisecond": 1.0, "milliseconds": 1.0,
+    "s": 1e3, "sec": 1e3, "secs": 1e3, "second": 1e3, "seconds": 1e3,
+    "m": 6e4, "min": 6e4, "minute": 6e4, "minutes": 6e4,
+    "h": 3.6e6, "hour": 3.6e6, "hours": 3.6e6,
+    "d": 8.64e7, "day": 8.64e7, "days": 8.64e7,
+    "ns": 1e-6, "nano": 1e-6, "nanos": 1e-6, "nanosecond": 1e-6, "nanoseconds": 1e-6,
+    "us": 1e-3, "µs": 1e-3, "micro": 1e-3, "micros": 1e-3, "microsecond": 1e-3, "microseconds": 1e-3,
+}  # fmt: skip
+_NUMBER_AND_UNIT = re.compile(r"\s*(\d+)\s*([a-zµ]*)\s*", re.IGNORECASE)
+_ISO_DURATION = re.compile(
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
+)  # fmt: skip
+
+
+def parse_size_bytes(text: str) -> int:
+    """Bytes of a size such as `128 mb`; units are powers of 1024.
+
+    Raises: InvalidArgumentError.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None or match[2].lower() not in _SIZE_UNITS:
+        raise InvalidArgumentError(f"{text!r} is no size; write e.g. '128 mb', '64 kb' or a number of bytes")
+    return int(match[1]) * _SIZE_UNITS[match[2].lower()]
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of a duration such as `1 h`, `10 s`, `1 d` or ISO `PT1H`.
+
+    Raises: InvalidArgumentError.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is not None and match[2].lower() in _DURATION_UNITS_MS:
+        return int(int(match[1]) * _DURATION_UNITS_MS[match[2].lower()])
+    iso = _ISO_DURATION.fullmatch(text.strip())
+    if iso is not None and any(iso.groups()):
+        days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
+        return int(days * DAY_MS + hours * 3.6e6 + minutes * 6e4 + seconds * 1e3)
+    raise InvalidArgumentError(f"{text!r} is no duration; write e.g. '1 h', '10 s', '7 d' or 'PT1H'")

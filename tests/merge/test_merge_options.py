@@ -1,0 +1,83 @@
+"""Options that choose and shape the merge function, and those that are refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.merge.deduplicate import deduplicate
+from paimon_engine.merge.functions import merge_columns, merge_function
+from tests.merge.engine_model import Record
+from tests.merge.engine_runs import ITEM, Engine, records_of, schema_of
+
+COLUMNS = {"a": pa.int32(), "b": pa.string(), "g": pa.int32(), "h": pa.int32(), "items": pa.list_(ITEM)}
+PU, AGG = {"merge-engine": "partial-update"}, {"merge-engine": "aggregation"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({**PU, "fields.a.aggregate-function": "sum"}, "need a sequence group"),
+        ({**PU, "fields.default-aggregate-function": "sum"}, "need a sequence group"),
+        ({**PU, "fields.g.sequence-group": "a", "fields.g.aggregate-function": "max"}, "'g' orders a sequence group"),
+        ({**PU, "fields.g.sequence-group": "zz"}, "no column 'zz'"),
+        ({**PU, "fields.zz.sequence-group": "a"}, "no column 'zz'"),
+        ({**PU, "fields.g.sequence-group": "a", "fields.h.sequence-group": "a"}, "'a' is in two sequence groups"),
+        ({**PU, "fields.g.sequence-group": "a,h", "fields.h.sequence-group": "b"}, "'h' is in two sequence groups"),
+        (
+            {**PU, "fields.g.sequence-group": "a", "partial-update.remove-record-on-delete": "true"},
+            "not go together with a sequence group",
+        ),
+        (
+            {**PU, "ignore-delete": "true", "partial-update.remove-record-on-delete": "true"},
+            "not go together with 'ignore-delete'",
+        ),
+        ({**AGG, "fields.a.aggregate-function": "count"}, "'count' is no aggregate function; there are sum, product"),
+        ({**AGG, "fields.b.aggregate-function": "sum"}, "'sum' takes numbers"),
+        ({**AGG, "fields.a.aggregate-function": "listagg"}, "'listagg' takes STRING"),
+        ({**AGG, "fields.a.aggregate-function": "bool_or"}, "takes BOOLEAN"),
+        ({**AGG, "fields.a.aggregate-function": "collect"}, "takes ARRAY"),
+        ({**AGG, "fields.a.aggregate-function": "merge_map"}, "takes MAP"),
+        ({**AGG, "fields.a.aggregate-function": "nested_update"}, "takes ARRAY of ROW"),
+        (
+            {**AGG, "fields.items.aggregate-function": "nested_update", "fields.items.nested-key": "zz"},
+            "have no field 'zz'; they have id, name",
+        ),
+        ({**AGG, "fields.items.aggregate-function": "max"}, "'max' takes"),
+        ({**AGG, "fields.zz.aggregate-function": "max"}, "no column 'zz'"),
+        ({**AGG, "fields.a.aggregate-function": "max", "sequence.field": "a"}, "'a' orders versions"),
+        ({**AGG, "fields.default-aggregate-function": "sum"}, "set 'fields.b.aggregate-function'"),
+        ({"merge-engine": "first-row", "sequence.field": "a"}, "'sequence.field' cannot"),
+        ({"merge-engine": "first-row", "changelog-producer": "input"}, "not with 'input'"),
+        ({"merge-engine": "first-row", "deletion-vectors.enabled": "true"}, "'deletion-vectors.enabled'"),
+    ],
+)
+def test_options_that_no_merge_can_follow_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        merge_function(schema_of(COLUMNS, options))
+
+
+def test_a_key_column_cannot_order_a_group() -> None:
+    with pytest.raises(UnsupportedError, match="'k', cannot order"):
+        merge_function(schema_of(COLUMNS, {**PU, "fields.k.sequence-group": "a"}))
+
+
+def test_deduplicate_is_the_merge_function_by_default() -> None:
+    assert merge_function(schema_of(COLUMNS, {})) is deduplicate
+
+
+def test_a_projection_brings_the_columns_that_order_its_groups() -> None:
+    schema = schema_of(COLUMNS, {**PU, "fields.g,h.sequence-group": "a"})
+
+    assert merge_columns(schema, ["a"]) == ("k", "a", "g", "h")
+    assert merge_columns(schema, ["b"]) == ("k", "b")
+
+
+def test_the_newest_sequence_value_stays_in_an_aggregation() -> None:
+    options = {**AGG, "sequence.field": "g", "fields.default-aggregate-function": "sum"}
+    engine = Engine({"a": pa.int32(), "g": pa.int32()}, options)
+
+    (merged,) = records_of(engine.flush([Record("+I", {"k": 0, "a": 1, "g": g}) for g in (3, 5, 4)]))
+
+    assert merged.row == {"k": 0, "a": 3, "g": 5}
