@@ -112,8 +112,8 @@ def create_table(
     paths = TablePaths(path.rstrip("/"))
     exists = latest_schema_id(env, paths) is not None
     if not exists:
-        check_merge_options(created)
         check_writable(TableOptions(texts, has_primary_key=bool(primary_keys)))
+        check_merge_options(created)
         exists = not env.storage.create(paths.schema(0), schema_to_json(created).encode())
     if exists and not if_not_exists:
         raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
