@@ -266,6 +266,12 @@ class TableOptions:
         """Small files of an append table that make compaction worth while."""
         return self._int("compaction.min.file-num", 5)
 
+    @property
+    def full_compaction_delta_commits(self) -> int | None:
+        """Commits of a streaming writer between two full compactions."""
+        key = "full-compaction.delta-commits"
+        return self._int(key, 1) if key in self.raw else None
+
     # ── commits and life cycle ──────────────────────────────────────────────────────────────────
 
     @property
@@ -417,6 +423,8 @@ def check_readable(options: TableOptions) -> None:
         )
         if options.raw.get(key, "false").lower() != "false"
     ]
+    if options.deletion_vectors_enabled and options.raw.get("index-file-in-data-file-dir", "false").lower() == "true":
+        reasons.append("'index-file-in-data-file-dir' together with 'deletion-vectors.enabled'")
     _refuse("reading", reasons)
 
 

@@ -105,7 +105,9 @@ def test_a_dropped_table_is_gone(catalog: Catalog):
     catalog.drop_table("db.t", if_exists=True)
 
 
-@pytest.mark.parametrize("name", ["t", "a.b.c", ".t", "db.", "db.x/y", "db.t$snapshots", "../db.t"])
+@pytest.mark.parametrize(
+    "name", ["t", "a.b.c", ".t", "db.", "db.x/y", "../db.t", "db.t$", "db.$files", "db.t$a$b", "db.t$branch_"]
+)
 def test_a_table_name_is_database_dot_table(catalog: Catalog, name: str):
     with pytest.raises(InvalidArgumentError):
         catalog.table(name)
@@ -253,6 +255,22 @@ def test_time_travel_by_snapshot_tag_and_time(departures: Table):
         departures.to_arrow(timestamp=datetime(2000, 1, 1, tzinfo=UTC))
     with pytest.raises(InvalidArgumentError):
         departures.to_arrow(snapshot=1, tag="first")
+
+
+def test_a_limit_stops_reading(catalog: Catalog):
+    log = catalog.create_table("db.log", schema=SCHEMA)
+    for day in (FIRST, SECOND):
+        log.write(rows(day, 1.0, 2.0))
+    storage = EnvConfig(log.path).build().storage
+    storage.delete([f"{log.path}/bucket-0/{log.files()['file_path'][1].as_py()}"])
+
+    assert log.to_arrow(limit=1)["day"].to_pylist() == [FIRST]
+    assert log.to_batches(limit=2).read_all().num_rows == 2
+    assert log.to_arrow(limit=0).num_rows == 0
+    with pytest.raises(NotFoundError):
+        log.to_arrow(limit=3)
+    with pytest.raises(InvalidArgumentError, match="limit=-1"):
+        log.to_arrow(limit=-1)
 
 
 # ── maintenance ─────────────────────────────────────────────────────────────────────────────────

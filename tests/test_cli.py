@@ -235,7 +235,7 @@ def test_tags_and_files_are_listed(paimon: Run, table: Table):
     assert paimon("tags", table.path).lines[1].split()[:2] == ["first", "1"]
     files = paimon("files", table.path, "--tag", "first")
     assert files.lines[0].split() == ["bucket", "level", "records", "size", "min", "key", "max", "key"]
-    assert files.lines[1].split()[-2:] == ["{1}", "{2}"]
+    assert files.lines[1].split()[-2:] == ["[1]", "[2]"]
     assert files.err.startswith("1 file, ")
 
 

@@ -16,7 +16,15 @@ from paimon_engine.table.snapshots import latest_snapshot
 from tests.support.corpus import case
 
 Look = Callable[[TableHandle], pa.Table]
-CASES = ("tags_basic", "part_many_types", "evolve_columns_pk", "types_parquet_append", "stats_none", "lsm_levels")
+CASES = (
+    "tags_basic",
+    "part_many_types",
+    "evolve_columns_pk",
+    "types_parquet_append",
+    "stats_none",
+    "lsm_levels",
+    "statistics",
+)
 TABLES: dict[str, Look] = {
     "snapshots": inspect.snapshots,
     "tags": inspect.tags,
@@ -25,9 +33,14 @@ TABLES: dict[str, Look] = {
     "manifests": lambda table: inspect.manifests(table, latest_snapshot(table)),
     "partitions": lambda table: inspect.partitions(table, latest_snapshot(table)),
     "files": lambda table: inspect.files(table, latest_snapshot(table)),
+    "statistics": lambda table: inspect.statistics(table, latest_snapshot(table)),
+    "aggregation_fields": inspect.aggregation_fields,
+    "consumers": inspect.consumer_table,
 }
-# Java 0.9 prints partitions and keys in square brackets, dates as days, and bytes as their address in memory.
+# Java 0.9 prints partitions in square brackets, dates as days, and bytes as their address in memory.
 SPELT_OTHERWISE = {
+    # JSON with other blanks.
+    "statistics": {"colstat"},
     "partitions": {"partition"},
     "files": {"partition", "min_key", "max_key", "min_value_stats", "max_value_stats"},
     # The creator's clock has nanoseconds; a system table has milliseconds.
@@ -75,6 +88,56 @@ def test_buckets_sum_up_to_partitions() -> None:
 
     for column in ("record_count", "file_size_in_bytes", "file_count"):
         assert sum(by_bucket[column].to_pylist()) == sum(by_partition[column].to_pylist()) > 0
+
+
+def test_partitions_are_named_by_column_and_value() -> None:
+    table = _open("part_null_append")
+
+    names = inspect.partitions(table, latest_snapshot(table))["partition"].to_pylist()
+
+    assert names == sorted(names)
+    assert all(name.count("=") == len(table.schema.partition_keys) for name in names)
+    assert any("__DEFAULT_PARTITION__" in name for name in names)
+
+
+def test_keys_are_written_as_java_does(oracle: Any) -> None:
+    table = _open("lsm_levels")
+    answer = oracle.call("read", table=str(case("lsm_levels").table), system="files")
+    place = [column["name"] for column in answer["columns"]].index("min_key")
+
+    ours = inspect.file_key_ranges(table, latest_snapshot(table))
+
+    assert sorted(ours["min_key"].to_pylist()) == sorted(row[place] for row in answer["rows"])
+
+
+def test_index_files_tell_their_data_files() -> None:
+    vectors = _open("dv_parquet")
+    hashes = _open("dynamic_bucket_partitioned")
+
+    of_vectors = inspect.table_indexes(vectors, latest_snapshot(vectors)).to_pylist()
+    of_hashes = inspect.table_indexes(hashes, latest_snapshot(hashes)).to_pylist()
+
+    live = inspect.files(vectors, latest_snapshot(vectors))["file_path"].to_pylist()
+    marked = [item["f0"] for row in of_vectors for item in row["dv_ranges"]]
+    assert marked
+    assert set(marked) <= set(live)
+    assert {row["index_type"] for row in of_hashes} == {"HASH"}
+    assert all(row["partition"].startswith("{") and row["row_count"] > 0 for row in of_hashes)
+
+
+def test_rows_deleted_by_vectors_are_counted_where_they_are_known() -> None:
+    table = _open("dv_parquet")
+
+    # Java 0.9 does not write how many rows a vector marks.
+    assert inspect.partitions(table, latest_snapshot(table))["deleted_record_count"].to_pylist() == [None]
+
+
+def test_options_of_columns_are_listed() -> None:
+    found = {row["field_name"]: row for row in inspect.aggregation_fields(_open("agg_sum_product")).to_pylist()}
+
+    chosen = next(row for row in found.values() if row["function"] == "[sum]")
+    assert chosen["function_options"] == f"[fields.{chosen['field_name']}.aggregate-function]"
+    assert found["k"]["function"] == "[]"
 
 
 def test_branches_are_listed() -> None:

@@ -1,9 +1,17 @@
 """Deletion vectors: the positions of deleted rows of data files, several vectors to an index file.
 
-An index file is a version byte, then per data file: length, data, CRC-32 of the data. The data is a magic number and a
-bitmap; 32-bit bitmaps are usual, 64-bit ones come from releases since 1.2.
+    offset 0   version, 1 byte = 1
+    then per data file, in any order:
+      size     int32 BE   length of data in bytes
+      data                magic number and bitmap
+      checksum uint32 BE  CRC-32 of data
 
-Source: `DeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile` of the Java library.
+A 32-bit bitmap is a Roaring bitmap in its portable form. A 64-bit one, of releases since 1.2, is the number of 32-bit
+ones (int64 LE), then for each, by ascending keys, the high 32 bits as key (int32 LE) and the bitmap of the low bits.
+Index manifests give the place of a vector as the offset of its size field and a length: that of the data for 32-bit
+vectors, that of size, data and checksum together for 64-bit ones.
+
+Source: `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile` of the Java library.
 """
 
 from __future__ import annotations
@@ -11,26 +19,39 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from paimon_engine.errors import CorruptTableError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 
 Positions = npt.NDArray[np.int64]
 """Rows of a data file, counted from 0, ascending and each once."""
 
+Ranges = Mapping[str, tuple[int, int]]
+"""Offset and length of each data file's vector, as index manifests have them."""
+
 VERSION: Final = 1
-_MAGIC_32: Final = struct.pack(">i", 1581511376)
-_MAGIC_64: Final = struct.pack("<i", 1681511377)
-_FRAME_BYTES: Final = 8
+FRAME_BYTES: Final = 8
 """Length before the data, checksum after it."""
 
+POSITION_MAX_32: Final = (1 << 31) - 1
+"""Java counts rows of a file in an int, so that 32-bit vectors hold no more."""
 
-def decode_vector(data: bytes, path: str, offset: int) -> Positions:
+_MAGIC_32: Final = struct.pack(">i", 1581511376)
+_MAGIC_64: Final = struct.pack("<i", 1681511377)
+_NO_POSITIONS: Final = np.empty(0, np.int64)
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int) -> Positions:
     """Positions of the vector that begins at `offset` in an index file; `data` are the bytes from there on.
+
+    `length` is the one that the index manifest gives. Bytes behind the vector do not matter.
 
     Raises: CorruptTableError naming file and offset.
     """
@@ -38,51 +59,122 @@ def decode_vector(data: bytes, path: str, offset: int) -> Positions:
     if len(data) < 4:
         raise CorruptTableError(f"{where}: the file ends before it")
     (size,) = struct.unpack_from(">i", data)
-    if size < 4 or len(data) < size + _FRAME_BYTES:
+    if size < 4 or len(data) < size + FRAME_BYTES:
         raise CorruptTableError(f"{where}: it should be {size} bytes long, and {len(data) - 4} follow")
-    body = data[4 : 4 + size]
+    body = bytes(data[4 : 4 + size])
     (checksum,) = struct.unpack_from(">I", data, 4 + size)
     if checksum != zlib.crc32(body):
         raise CorruptTableError(f"{where}: the checksum is {zlib.crc32(body):#010x}, not {checksum:#010x}")
     magic, bitmap = body[:4], body[4:]
+    if magic not in (_MAGIC_32, _MAGIC_64):
+        raise CorruptTableError(f"{where}: no such kind of vector, its magic number is {magic.hex()}")
+    expected = size if magic == _MAGIC_32 else size + FRAME_BYTES
+    if length != expected:
+        raise CorruptTableError(f"{where}: its length is {expected}, the index manifest says {length}")
     try:
-        if magic == _MAGIC_32:
-            return _positions(bitmap)
-        if magic == _MAGIC_64:
-            return _positions_64(bitmap)
+        return _positions(bitmap) if magic == _MAGIC_32 else _positions_64(bitmap)
     except (ValueError, IndexError, struct.error) as error:
         raise CorruptTableError(f"{where}: {error}") from error
-    raise CorruptTableError(f"{where}: no such kind of vector, its magic number is {magic.hex()}")
 
 
-def _positions(bitmap: bytes) -> Positions:
-    return np.asarray(BitMap.deserialize(bitmap).to_array(), np.int64)
+def _positions(data: bytes) -> Positions:
+    found, end = _bitmap(data, 0)
+    if end != len(data):
+        raise ValueError(f"{len(data) - end} bytes follow the bitmap")
+    return found
 
 
 def _positions_64(data: bytes) -> Positions:
-    """Count of bitmaps, then per bitmap the high 32 bits and the bitmap of the low ones."""
     (count,) = struct.unpack_from("<q", data)
-    found, place = [], 8
+    if count < 0:
+        raise ValueError(f"it says that it has {count} bitmaps")
+    parts, place, before = [_NO_POSITIONS], 8, -1
     for _ in range(count):
         (high,) = struct.unpack_from("<i", data, place)
-        bitmap = BitMap.deserialize(data[place + 4 :])
-        found.append(np.asarray(bitmap.to_array(), np.int64) + (high << 32))
-        place += 4 + len(bitmap.serialize())
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+        if high <= before:
+            raise ValueError(f"the bitmap with key {high} follows that with key {before}")
+        low, place = _bitmap(data, place + 4)
+        parts.append(low + (high << 32))
+        before = high
+    if place != len(data):
+        raise ValueError(f"{len(data) - place} bytes follow the bitmaps")
+    return np.concatenate(parts)
 
 
-def encode_vectors(vectors: Mapping[str, Positions]) -> tuple[bytes, dict[str, tuple[int, int]]]:
-    """Bytes of an index file with 32-bit vectors, and offset and length of each data file's vector in it.
+def _bitmap(data: bytes, begin: int) -> tuple[Positions, int]:
+    """Values of the 32-bit bitmap that begins there, ascending, and where it ends.
 
-    The length is that of the data alone, as index manifests have it.
+    Raises: ValueError, IndexError.
+    """
+    bitmap = BitMap.deserialize(data[begin:])
+    return np.asarray(bitmap.to_array(), np.int64), begin + len(bitmap.serialize())
+
+
+def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, Positions]:
+    """Deleted positions by data file, of a whole index file and the places that the index manifest gives.
+
+    Raises: CorruptTableError naming file and place, also where the places leave bytes of the file unexplained.
+    """
+    if data[:1] != bytes([VERSION]):
+        raise CorruptTableError(f"{path}: version {VERSION} expected at offset 0, found {data[:1].hex() or 'no byte'}")
+    # A view, so that each vector is not a copy of the rest of the file.
+    view = memoryview(data)
+    found, end = {}, 1
+    for name, (offset, length) in sorted(ranges.items(), key=lambda item: item[1]):
+        if offset != end:
+            raise CorruptTableError(f"{path}: a deletion vector ends at {end}, the next one begins at {offset}")
+        found[name] = decode_vector(view[offset:], path, offset, length)
+        end += FRAME_BYTES + int.from_bytes(data[offset : offset + 4], "big")
+    if end != len(data):
+        raise CorruptTableError(f"{path}: the deletion vectors end at {end}, the file has {len(data)} bytes")
+    return {name: found[name] for name in ranges}
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def encode_index_file(
+    vectors: Mapping[str, Positions], *, bits: Literal[32, 64] = 32
+) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """Bytes of an index file, and offset and length of each data file's vector as index manifests have them.
+
+    Every release reads 32-bit vectors; 64-bit ones need 1.2.
+
+    Raises: InvalidArgumentError for positions that such vectors cannot hold.
     """
     file = bytearray([VERSION])
     ranges = {}
     for name, positions in vectors.items():
-        body = _MAGIC_32 + BitMap(positions.astype(np.uint32)).serialize()
-        ranges[name] = len(file), len(body)
+        body = _MAGIC_32 + _checked_bitmap(name, positions) if bits == 32 else _MAGIC_64 + _bitmaps_64(name, positions)
+        ranges[name] = len(file), len(body) if bits == 32 else len(body) + FRAME_BYTES
         file += struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
     return bytes(file), ranges
+
+
+def _checked_bitmap(name: str, positions: Positions) -> bytes:
+    if len(positions) and not 0 <= positions.min() <= positions.max() <= POSITION_MAX_32:
+        raise InvalidArgumentError(
+            f"data file {name}: 32-bit deletion vectors hold rows 0 to {POSITION_MAX_32}, "
+            f"not {positions.min()} to {positions.max()}"
+        )
+    return _encoded(positions)
+
+
+def _bitmaps_64(name: str, positions: Positions) -> bytes:
+    if len(positions) and positions.min() < 0:
+        raise InvalidArgumentError(f"data file {name}: there is no row {positions.min()}")
+    high = positions >> 32
+    keys = np.unique(high)
+    bitmaps = (struct.pack("<i", key) + _encoded(positions[high == key] & 0xFFFF_FFFF) for key in keys)
+    return struct.pack("<q", len(keys)) + b"".join(bitmaps)
+
+
+def _encoded(values: Positions) -> bytes:
+    """Portable bytes; each container in its smallest form, as in the Java library."""
+    return bytes(BitMap(values.astype(np.uint32), optimize=True).serialize())
+
+
+# ── applying ────────────────────────────────────────────────────────────────────────────────────
 
 
 def kept_rows(deleted: Positions, first_row: int, count: int) -> npt.NDArray[np.bool_] | None:

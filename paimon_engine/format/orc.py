@@ -49,7 +49,7 @@ def read_batches(
             stripe = file.read_stripe(number, columns)
             for begin in range(0, stripe.num_rows, batch_rows):
                 yield _typed(stripe.slice(begin, batch_rows), wanted)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if "out of range for nanosecond" in str(error):
             raise UnsupportedError(
                 f"{path}: {error}; such timestamps can be read from Parquet and Avro only"

@@ -37,18 +37,18 @@ def read_batches(
     Raises: CorruptTableError if the bytes are no Parquet file.
     """
     file = _open(source, path)
-    names = set(file.schema_arrow.names)
-    wanted = [name for name in schema.names if name in names]
     try:
+        names = set(file.schema_arrow.names)
+        wanted = [name for name in schema.names if name in names]
         yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
 
 def _open(source: BinaryIO, path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
 

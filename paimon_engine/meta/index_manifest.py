@@ -1,19 +1,23 @@
 """Index manifests: which index files belong to which bucket of a snapshot.
 
-An index manifest lists all that is live; unlike manifests of data files it has no base and no delta.
+An index manifest lists all that is live; unlike manifests of data files it has no base and no delta. `next_index_files`
+gives the list of the next snapshot. Records are read by field name, since releases differ in their fields.
 
-Source: `IndexManifestEntry`, `IndexFileMeta`, `DeletionVectorMeta` of the Java library.
+Source: `IndexManifestEntry`, `IndexFileMeta`, `DeletionVectorMeta`, `IndexManifestFileHandler` of the Java library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paimon_engine.errors import CorruptTableError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.manifest import FileKind
 
 DELETION_VECTORS: Final = "DELETION_VECTORS"
+HASH: Final = "HASH"
+ENTRY_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,10 @@ class VectorRange:
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """A live index file of a bucket; `kind` is `DELETION_VECTORS` or `HASH`."""
+    """A live index file of a bucket; `kind` is `DELETION_VECTORS`, `HASH` or one of later releases.
+
+    `row_count` counts hashes, or data files with a vector. `external_path` is set where it lies outside the table.
+    """
 
     partition: bytes
     bucket: int
@@ -40,27 +47,157 @@ class IndexFile:
     size_bytes: int
     row_count: int
     vectors: tuple[VectorRange, ...] = ()
+    external_path: str | None = None
+
+
+# ── records ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def index_files(records: Iterable[Mapping[str, Any]], path: str) -> list[IndexFile]:
     """Live index files of an index manifest's records, in order.
 
-    Raises: CorruptTableError if a record is none.
+    Raises: CorruptTableError naming `path` if a record is no index file, or if a data file has two vectors.
     """
     try:
-        return [_index_file(record) for record in records if record["_KIND"] == 0]
-    except (KeyError, TypeError) as error:
+        found = [_index_file(record) for record in records]
+    except (KeyError, TypeError, ValueError) as error:
         raise CorruptTableError(f"{path}: a record is no index file: {error!r}") from error
+    twice = _data_file_with_two_vectors(found)
+    if twice is not None:
+        raise CorruptTableError(f"{path}: data file {twice} has two deletion vectors")
+    return found
 
 
 def _index_file(record: Mapping[str, Any]) -> IndexFile:
-    ranges = record.get("_DELETIONS_VECTORS_RANGES") or ()
+    if record["_VERSION"] != ENTRY_VERSION:
+        raise ValueError(f"version {record['_VERSION']}, expected {ENTRY_VERSION}")
+    if record["_KIND"] != FileKind.ADD:
+        raise ValueError(f"kind {record['_KIND']}: every file of an index manifest is live")
     return IndexFile(
-        partition=record["_PARTITION"],
-        bucket=record["_BUCKET"],
-        kind=record["_INDEX_TYPE"],
-        name=record["_FILE_NAME"],
-        size_bytes=record["_FILE_SIZE"],
-        row_count=record["_ROW_COUNT"],
-        vectors=tuple(VectorRange(item["f0"], item["f1"], item["f2"], item.get("_CARDINALITY")) for item in ranges),
+        partition=bytes(record["_PARTITION"]),
+        bucket=int(record["_BUCKET"]),
+        kind=str(record["_INDEX_TYPE"]),
+        name=_file_name(record["_FILE_NAME"]),
+        size_bytes=int(record["_FILE_SIZE"]),
+        row_count=int(record["_ROW_COUNT"]),
+        vectors=tuple(_vector_range(item) for item in record.get("_DELETIONS_VECTORS_RANGES") or ()),
+        external_path=record.get("_EXTERNAL_PATH"),
     )
+
+
+def _file_name(value: Any) -> str:
+    """A name within the index directory: one that leads elsewhere would be read, and at its end deleted, there."""
+    if not isinstance(value, str) or not value.isprintable() or "/" in value or value in ("", ".", ".."):
+        raise ValueError(f"{value!r} is no name of an index file")
+    return value
+
+
+def _vector_range(record: Mapping[str, Any]) -> VectorRange:
+    found = VectorRange(str(record["f0"]), int(record["f1"]), int(record["f2"]), record.get("_CARDINALITY"))
+    if found.offset < 0 or found.length < 0:
+        raise ValueError(f"a deletion vector at offset {found.offset} of length {found.length}")
+    return found
+
+
+def _data_file_with_two_vectors(files: Iterable[IndexFile]) -> str | None:
+    seen: set[tuple[bytes, int, str]] = set()
+    for file in files:
+        for vector in file.vectors:
+            place = (file.partition, file.bucket, vector.data_file)
+            if place in seen:
+                return vector.data_file
+            seen.add(place)
+    return None
+
+
+def index_file_to_record(file: IndexFile) -> dict[str, Any]:
+    """Record of a live index file, for `INDEX_MANIFEST_SCHEMA`.
+
+    Raises: UnsupportedError for kinds of index whose records have parts that we do not keep.
+    """
+    if file.kind not in (DELETION_VECTORS, HASH):
+        raise UnsupportedError(f"index file {file.name}: writing index manifests with {file.kind} is not supported yet")
+    ranges = [
+        {"f0": vector.data_file, "f1": vector.offset, "f2": vector.length, "_CARDINALITY": vector.cardinality}
+        for vector in file.vectors
+    ]
+    return {
+        "_VERSION": ENTRY_VERSION,
+        "_KIND": int(FileKind.ADD),
+        "_PARTITION": file.partition,
+        "_BUCKET": file.bucket,
+        "_INDEX_TYPE": file.kind,
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size_bytes,
+        "_ROW_COUNT": file.row_count,
+        "_DELETIONS_VECTORS_RANGES": ranges if file.kind == DELETION_VECTORS else None,
+        "_EXTERNAL_PATH": file.external_path,
+    }
+
+
+def _optional(name: str, avro_type: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", avro_type], "default": None}
+
+
+_RANGE_SCHEMA: Final = {
+    "type": "record",
+    "name": "record__DELETIONS_VECTORS_RANGES",
+    "fields": [
+        {"name": "f0", "type": "string"},
+        {"name": "f1", "type": "int"},
+        {"name": "f2", "type": "int"},
+        _optional("_CARDINALITY", "long"),
+    ],
+}
+
+INDEX_MANIFEST_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "record",
+    "name": "record",
+    "namespace": "org.apache.paimon.avro.generated",
+    "fields": [
+        {"name": "_VERSION", "type": "int"},
+        {"name": "_KIND", "type": "int"},
+        {"name": "_PARTITION", "type": "bytes"},
+        {"name": "_BUCKET", "type": "int"},
+        {"name": "_INDEX_TYPE", "type": "string"},
+        {"name": "_FILE_NAME", "type": "string"},
+        {"name": "_FILE_SIZE", "type": "long"},
+        {"name": "_ROW_COUNT", "type": "long"},
+        _optional("_DELETIONS_VECTORS_RANGES", {"type": "array", "items": ["null", _RANGE_SCHEMA]}),
+        _optional("_EXTERNAL_PATH", "string"),
+    ],
+}
+"""Avro schema of an index manifest. Fields after those of 0.9 are nullable: old readers do without them."""
+
+
+# ── from one snapshot to the next ───────────────────────────────────────────────────────────────
+
+
+def next_index_files(
+    live: Iterable[IndexFile], *, added: Sequence[IndexFile], removed: Sequence[IndexFile], bucketed: bool
+) -> list[IndexFile]:
+    """Index files after a commit.
+
+    In tables with buckets, and for hash indexes, a bucket has one file of each kind: an added one takes the place of
+    the old one. In append tables without buckets a partition has any number of vector files, told apart by name.
+
+    Raises: InvalidArgumentError if, without buckets, a removed file is not there, an added one is there already, or a
+    data file would have two vectors.
+    """
+
+    def identity(file: IndexFile) -> tuple[object, ...]:
+        one_a_bucket = bucketed or file.kind != DELETION_VECTORS
+        return (file.partition, file.bucket, file.kind) if one_a_bucket else (file.kind, file.name)
+
+    files = {identity(file): file for file in live}
+    for file in removed:
+        if files.pop(identity(file), None) is None and len(identity(file)) == 2:
+            raise InvalidArgumentError(f"index file {file.name} is to be removed, but is not live")
+    for file in added:
+        if identity(file) in files and len(identity(file)) == 2:
+            raise InvalidArgumentError(f"index file {file.name} is to be added, but is live already")
+        files[identity(file)] = file
+    twice = _data_file_with_two_vectors(files.values())
+    if twice is not None:
+        raise InvalidArgumentError(f"data file {twice} would have two deletion vectors")
+    return list(files.values())

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
 from paimon_engine.options import TableOptions
 from paimon_engine.types import (
+    BINARY_ROOTS,
     ArrayType,
     AtomicType,
     DataField,
@@ -172,6 +173,13 @@ def _check_columns(columns: RowType, primary_keys: Sequence[str], partition_keys
         for key in keys:
             if not isinstance(columns.field(key).type, AtomicType):
                 raise InvalidArgumentError(f"{role} column {key!r} must not have a nested type")
+    for key in partition_keys:
+        data_type = columns.field(key).type
+        if isinstance(data_type, AtomicType) and data_type.root in BINARY_ROOTS:
+            raise UnsupportedError(
+                f"partition key column {key!r} must not be binary: Java would put such partitions into directories "
+                "that nobody finds again; use a text, such as its hexadecimal form"
+            )
     if primary_keys and set(primary_keys) <= set(partition_keys):
         raise InvalidArgumentError(
             f"primary key {list(primary_keys)} has no column besides the partition keys; "

@@ -6,6 +6,7 @@
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
 5. Record counts of a snapshot are the sums over its files.
+6. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
 
 For tests, and before and after repairs. It reads all metadata, and with `footers` the end of every data file.
 """
@@ -20,12 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import NotFoundError, PaimonError
+from paimon_engine.format.deletion_vector import Positions, decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
 from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import list_entries, read_manifest
+from paimon_engine.table.manifests import list_entries, live_index_files, read_manifest
 from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, root_files
 
 
@@ -71,6 +74,7 @@ class _Check:
         self._manifests: dict[str, list[ManifestEntry]] = {}
         self._directories: dict[str, dict[str, FileInfo]] = {}
         self._checked: set[str] = set()
+        self._vectors: dict[str, dict[str, Positions]] = {}
 
     def problems_of(self, root: Root) -> list[Problem]:
         """Problems of what a root reaches, as far as no earlier root reached it.
@@ -85,7 +89,8 @@ class _Check:
         problems += self._counts(root, live)
         problems += self._buckets(root, live)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest.name)]
-        return problems + self._data(root, [*live, *changelog])
+        problems += self._data(root, [*live, *changelog])
+        return problems + list(self._deletion_vectors(root, live))
 
     def _entries(self, manifest: str) -> list[ManifestEntry]:
         if manifest not in self._manifests:
@@ -127,6 +132,36 @@ class _Check:
         for numbers in totals.values():
             if len(numbers) > 1:
                 yield Problem(root.label, f"a partition has {sorted(numbers)} buckets")
+
+    def _deletion_vectors(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        row_counts = {entry.file.name: entry.file.row_count for entry in live}
+        for file in live_index_files(self._table, root.snapshot):
+            path = self._table.paths.index(file.name)
+            if file.kind != DELETION_VECTORS or file.external_path is not None or self._size_bytes(path) is None:
+                continue
+            try:
+                vectors = self._vectors_of(file, path)
+            except PaimonError as error:
+                yield Problem(root.label, str(error))
+                continue
+            if len(vectors) != file.row_count:
+                yield Problem(root.label, f"{path} has {len(vectors)} vectors, its manifest says {file.row_count}")
+            for vector in file.vectors:
+                positions = vectors[vector.data_file]
+                if vector.cardinality not in (None, len(positions)):
+                    what = f"marks {len(positions)} rows as deleted, its manifest says {vector.cardinality}"
+                    yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
+                # Vectors of files that are gone mark nothing.
+                rows = row_counts.get(vector.data_file)
+                if rows is not None and len(positions) and positions[-1] >= rows:
+                    what = f"marks row {positions[-1]} as deleted, the file has {rows} rows"
+                    yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
+
+    def _vectors_of(self, file: IndexFile, path: str) -> dict[str, Positions]:
+        if path not in self._vectors:
+            ranges = {vector.data_file: (vector.offset, vector.length) for vector in file.vectors}
+            self._vectors[path] = decode_index_file(self._table.env.storage.read(path), ranges, path)
+        return self._vectors[path]
 
     def _data(self, root: Root, entries: Sequence[ManifestEntry]) -> list[Problem]:
         problems: list[Problem] = []

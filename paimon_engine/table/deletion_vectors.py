@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paimon_engine.format.deletion_vector import Positions, decode_vector
-from paimon_engine.meta.index_manifest import DELETION_VECTORS, index_files
+from paimon_engine.errors import UnsupportedError
+from paimon_engine.format.deletion_vector import FRAME_BYTES, Positions, decode_vector
+from paimon_engine.meta.index_manifest import DELETION_VECTORS
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import read_index_manifest
-
-_FRAME_BYTES = 8
+from paimon_engine.table.manifests import live_index_files
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
-    """Where the vector of a data file lies: path of the index file, offset and length of its data in bytes."""
+    """Where the vector of a data file lies: path of the index file, offset and length as index manifests have them."""
 
     path: str
     offset: int
@@ -26,18 +25,19 @@ class VectorPlace:
 def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str, VectorPlace]:
     """Places of the snapshot's vectors by name of the data file.
 
-    Raises: NotFoundError, CorruptTableError.
+    Raises: NotFoundError, CorruptTableError; UnsupportedError for an index file outside the table.
     """
-    if snapshot is None or snapshot.index_manifest is None:
-        return {}
-    path = table.paths.manifest(snapshot.index_manifest)
-    files = index_files(read_index_manifest(table, snapshot.index_manifest), path)
-    return {
-        vector.data_file: VectorPlace(table.paths.index(file.name), vector.offset, vector.length)
-        for file in files
-        if file.kind == DELETION_VECTORS
-        for vector in file.vectors
-    }
+    places = {}
+    for file in live_index_files(table, snapshot):
+        if file.kind != DELETION_VECTORS:
+            continue
+        if file.external_path is not None:
+            raise UnsupportedError(
+                f"index file {file.name} lies outside the table, in {file.external_path}; not supported yet"
+            )
+        for vector in file.vectors:
+            places[vector.data_file] = VectorPlace(table.paths.index(file.name), vector.offset, vector.length)
+    return places
 
 
 def deleted_rows(table: TableHandle, place: VectorPlace | None) -> Positions | None:
@@ -49,5 +49,6 @@ def deleted_rows(table: TableHandle, place: VectorPlace | None) -> Positions | N
         return None
     with table.env.storage.open(place.path) as stream:
         stream.seek(place.offset)
-        data = stream.read(place.length + _FRAME_BYTES)
-    return decode_vector(data, place.path, place.offset)
+        # Enough for both kinds of vector, whichever way their length counts.
+        data = stream.read(place.length + FRAME_BYTES)
+    return decode_vector(data, place.path, place.offset, place.length)

@@ -9,6 +9,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.avro import read_records, write_records
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.index_manifest import IndexFile, index_files
 from paimon_engine.meta.manifest import (
     MANIFEST_LIST_SCHEMA,
     MANIFEST_SCHEMA,
@@ -57,6 +58,17 @@ def read_index_manifest(table: TableHandle, name: str) -> list[dict[str, Any]]:
     Raises: NotFoundError, CorruptTableError.
     """
     return _read(table, name)[1]
+
+
+def live_index_files(table: TableHandle, snapshot: Snapshot | None) -> list[IndexFile]:
+    """Index files of a snapshot, in the order of its index manifest; none where it has no index manifest.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    if snapshot is None or snapshot.index_manifest is None:
+        return []
+    path, records = _read(table, snapshot.index_manifest)
+    return index_files(records, path)
 
 
 def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:

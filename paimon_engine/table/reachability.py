@@ -31,7 +31,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import PlainTable, TableHandle, numbered
-from paimon_engine.table.manifests import read_index_manifest, read_manifest, read_manifest_list
+from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, snapshot_ids
 
 READER_THREADS: Final = 8
@@ -166,8 +166,10 @@ def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
         metadata[paths.manifest(manifest.name)] = manifest.size_bytes
     if snapshot.index_manifest is not None:
         metadata[paths.manifest(snapshot.index_manifest)] = None
-        for record in read_index_manifest(table, snapshot.index_manifest):
-            metadata[paths.index(record["_FILE_NAME"])] = record.get("_FILE_SIZE")
+        for file in live_index_files(table, snapshot):
+            # Files outside the table are not ours to delete.
+            if file.external_path is None:
+                metadata[paths.index(file.name)] = file.size_bytes
     if snapshot.statistics is not None:
         metadata[paths.statistics(snapshot.statistics)] = None
     return RootFiles(tuple(manifests), tuple(changelog), metadata)

@@ -234,11 +234,12 @@ def newest_compacted_snapshot(table: TableHandle) -> Snapshot | None:
 
     Where full compactions come every so many commits, only those count (`FullCompactedStartingScanner`).
     """
-    raw = table.options.raw
-    every = int(raw.get("full-compaction.delta-commits", "1"))
-    only_full = table.options.changelog_producer == "full-compaction" or "full-compaction.delta-commits" in raw
+    every = table.options.full_compaction_delta_commits
+    only_full = table.options.changelog_producer == "full-compaction" or every is not None
     for snapshot in snapshots_newest_first(table):
-        is_full = snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER or snapshot.commit_identifier % every == 0
+        is_full = (
+            snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER or snapshot.commit_identifier % (every or 1) == 0
+        )
         if snapshot.commit_kind is CommitKind.COMPACT and (is_full or not only_full):
             return snapshot
     return latest_snapshot(table)

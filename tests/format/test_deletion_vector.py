@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -12,47 +13,100 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import CorruptTableError
-from paimon_engine.format.deletion_vector import decode_vector, encode_vectors, kept_rows
-from paimon_engine.meta.index_manifest import DELETION_VECTORS, index_files
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.format.deletion_vector import (
+    Positions,
+    decode_index_file,
+    decode_vector,
+    encode_index_file,
+    kept_rows,
+)
+from paimon_engine.meta.index_manifest import DELETION_VECTORS
 from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import read_index_manifest
+from paimon_engine.table.manifests import live_index_files
 from paimon_engine.table.snapshots import snapshots_newest_first
 from tests.support.corpus import Case, corpus_cases
 
 EXAMPLE = bytes.fromhex("01 0000001c 5e43f2d0 3a300000 01000000 0000 0300 10000000 0000 0100 0500 2700 bdf39a1e")
+MAGIC_32 = bytes.fromhex("5e43f2d0")
+MAGIC_64 = bytes.fromhex("d1d33964")
 
-positions = st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 300), unique=True, max_size=200).map(
-    lambda found: np.array(sorted(found), np.int64)
-)
+
+def _positions(highest: int) -> st.SearchStrategy[Positions]:
+    """Scattered rows, dense ones, and runs that cross the 65 536 values of a container."""
+    scattered = st.lists(st.integers(0, highest) | st.integers(0, 300), max_size=100)
+    runs = st.lists(
+        st.tuples(st.integers(0, min(highest, 200_000)), st.integers(1, 6000), st.integers(1, 3)).map(
+            lambda run: range(run[0], min(run[0] + run[1] * run[2], highest), run[2])
+        ),
+        max_size=3,
+    )
+    return st.tuples(scattered, runs).map(
+        lambda found: np.array(sorted({*found[0], *(row for run in found[1] for row in run)}), np.int64)
+    )
+
+
+positions = _positions(2**31 - 1)
+positions_64 = _positions(2**62)
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def bitmap(*values: int) -> bytes:
+    return bytes(BitMap(values).serialize())
+
+
+def keyed(*bitmaps: tuple[int, bytes]) -> bytes:
+    """A 64-bit vector of those bitmaps, in that order."""
+    return MAGIC_64 + struct.pack("<q", len(bitmaps)) + b"".join(struct.pack("<i", key) + low for key, low in bitmaps)
 
 
 def test_the_bytes_of_the_format():
     vector = np.array([0, 1, 5, 39])
 
-    assert decode_vector(EXAMPLE[1:], "f", 1).tolist() == vector.tolist()
-    assert encode_vectors({"data": vector}) == (EXAMPLE, {"data": (1, 28)})
+    assert decode_vector(EXAMPLE[1:], "f", 1, 28).tolist() == vector.tolist()
+    assert encode_index_file({"data": vector}) == (EXAMPLE, {"data": (1, 28)})
 
 
-@given(st.lists(positions, max_size=4))
-def test_what_is_written_is_read(found: list[np.ndarray]):
-    data, ranges = encode_vectors({str(number): one for number, one in enumerate(found)})
+def test_runs_of_rows_are_stored_as_runs():
+    data, ranges = encode_index_file({"data": np.arange(10, 20)})
 
-    assert len(ranges) == len(found)
-    for number, one in enumerate(found):
-        offset, length = ranges[str(number)]
-        assert decode_vector(data[offset : offset + length + 8], "f", offset).tolist() == one.tolist()
+    assert (len(data), ranges) == (28, {"data": (1, 19)})
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@given(data=st.data())
+def test_what_is_written_is_read(data: st.DataObject, bits: Literal[32, 64]):
+    vectors = data.draw(st.dictionaries(st.text("abc", max_size=4), positions if bits == 32 else positions_64))
+
+    file, ranges = encode_index_file(vectors, bits=bits)
+
+    assert {name: found.tolist() for name, found in decode_index_file(file, ranges, "f").items()} == {
+        name: found.tolist() for name, found in vectors.items()
+    }
+    for name, (offset, length) in ranges.items():
+        assert decode_vector(file[offset:], "f", offset, length).tolist() == vectors[name].tolist()
 
 
 @given(st.dictionaries(st.integers(0, 5), positions, max_size=3))
-def test_vectors_of_64_bits(bitmaps: dict[int, np.ndarray]):
-    body = struct.pack("<iq", 1681511377, len(bitmaps))
-    for high, low in sorted(bitmaps.items()):
-        body += struct.pack("<i", high) + BitMap(low.astype(np.uint32)).serialize()
-    data = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+def test_vectors_of_64_bits_may_have_empty_bitmaps(bitmaps: dict[int, Positions]):
+    body = keyed(*((key, bitmap(*low.tolist())) for key, low in sorted(bitmaps.items())))
 
     expected = [int(one) + (high << 32) for high, low in sorted(bitmaps.items()) for one in low]
-    assert decode_vector(data, "f", 1).tolist() == expected
+    assert decode_vector(framed(body), "f", 1, len(body) + 8).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("bits", "rows"), [(32, [2**31]), (32, [2**40]), (32, [-1, 4]), (64, [-1])], ids=["2^31", "2^40", "-1", "-1 of 64"]
+)
+def test_rows_that_a_vector_cannot_hold_are_refused(bits: Literal[32, 64], rows: list[int]):
+    with pytest.raises(InvalidArgumentError, match=r"data file part-7\.parquet"):
+        encode_index_file({"part-7.parquet": np.array(rows)}, bits=bits)
+
+
+# ── bytes that are none ─────────────────────────────────────────────────────────────────────────
 
 
 @given(st.data())
@@ -65,19 +119,71 @@ def test_damage_is_noticed(data: st.DataObject):
         whole[place] ^= 1 << data.draw(st.integers(0, 7))
 
     with pytest.raises(CorruptTableError, match="an index file: deletion vector at offset 17"):
-        decode_vector(bytes(whole), "an index file", 17)
+        decode_vector(bytes(whole), "an index file", 17, 28)
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"\x5e\x43\xf2\xd0", b"\x5e\x43\xf2\xd0:0\0\0\1\0", b"\xd1\xd3\x39\x64\1", b"nope"]
-)
-def test_a_right_checksum_over_wrong_bytes(body: bytes):
-    with pytest.raises(CorruptTableError, match="offset 1"):
-        decode_vector(struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body)), "f", 1)
+WRONG: dict[str, bytes] = {
+    "nothing": b"",
+    "another magic number": b"nope",
+    "a magic number alone": MAGIC_32,
+    "a bitmap that is cut": MAGIC_32 + b":0\0\0\1\0",
+    "bytes after the bitmap": MAGIC_32 + bitmap(1, 2) + b"\0",
+    "values out of order": MAGIC_32 + bitmap(1, 2)[:-4] + b"\2\0\1\0",
+    "a 64-bit magic number alone": MAGIC_64,
+    "half a count of bitmaps": MAGIC_64 + b"\1",
+    "fewer than no bitmaps": MAGIC_64 + struct.pack("<q", -1),
+    "fewer bitmaps than said": MAGIC_64 + struct.pack("<q", 2**62) + struct.pack("<i", 0) + bitmap(1),
+    "bytes after the bitmaps": keyed((0, bitmap(1))) + b"\0",
+    "keys out of order": keyed((5, bitmap(1)), (0, bitmap(1))),
+    "a key twice": keyed((5, bitmap(1)), (5, bitmap(2))),
+    "a negative key": keyed((-5, bitmap(1))),
+}
+
+
+@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG.keys())
+def test_wrong_bytes_with_a_right_checksum(body: bytes):
+    with pytest.raises(CorruptTableError, match="an index file: deletion vector at offset 3: "):
+        decode_vector(framed(body), "an index file", 3, len(body) + (8 if body.startswith(MAGIC_64) else 0))
+
+
+@given(st.binary(max_size=80), st.sampled_from([MAGIC_32, MAGIC_64, MAGIC_32 + b":0\0\0", MAGIC_32 + b";0\0\0"]))
+def test_any_bytes_are_a_vector_or_a_named_error(body: bytes, begin: bytes):
+    body = begin + body
+    try:
+        found = decode_vector(framed(body), "f", 1, len(body) + (8 if begin == MAGIC_64 else 0))
+    except CorruptTableError as error:
+        assert "f: deletion vector at offset 1" in str(error)
+    else:
+        assert found.tolist() == sorted(set(found.tolist()))
+
+
+@pytest.mark.parametrize("length", [0, 27, 29, 36])
+def test_a_length_other_than_the_manifests_is_an_error(length: int):
+    with pytest.raises(CorruptTableError, match=f"its length is 28, the index manifest says {length}"):
+        decode_vector(EXAMPLE[1:], "f", 1, length)
+
+
+FILES: dict[str, tuple[bytes, Any, str]] = {
+    "an empty file": (b"", {}, "found no byte"),
+    "another version": (b"\2" + EXAMPLE[1:], {"data": (1, 28)}, "version 1 expected at offset 0, found 02"),
+    "a gap before a vector": (b"\1\0" + EXAMPLE[1:], {"data": (2, 28)}, "ends at 1, the next one begins at 2"),
+    "bytes at the end": (EXAMPLE + b"\0", {"data": (1, 28)}, "end at 37, the file has 38 bytes"),
+    "a vector nobody names": (EXAMPLE, {}, "end at 1, the file has 37 bytes"),
+    "a vector beyond the end": (EXAMPLE, {"data": (1, 28), "more": (37, 28)}, "offset 37: the file ends before it"),
+}
+
+
+@pytest.mark.parametrize(("data", "ranges", "what"), FILES.values(), ids=FILES.keys())
+def test_index_files_that_are_none(data: bytes, ranges: Any, what: str):
+    with pytest.raises(CorruptTableError, match=what):
+        decode_index_file(data, ranges, "f")
+
+
+# ── applying ────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(positions, st.integers(0, 400), st.integers(0, 400))
-def test_kept_rows(deleted: np.ndarray, first: int, count: int):
+def test_kept_rows(deleted: Positions, first: int, count: int):
     kept = kept_rows(deleted, first, count)
 
     gone = set(deleted.tolist())
@@ -85,16 +191,20 @@ def test_kept_rows(deleted: np.ndarray, first: int, count: int):
     assert (expected if kept is None else kept.tolist()) == expected
 
 
-@pytest.mark.parametrize("case", corpus_cases("deletion-vectors.enabled"))
+@pytest.mark.parametrize(
+    "case", [*corpus_cases("deletion-vectors.enabled"), *corpus_cases("deletion vectors on an append table")]
+)
 def test_vectors_of_java_are_written_the_same(case: Case):
     table = load_table(str(case.table), EnvConfig(str(case.table)))
-    names = {snapshot.index_manifest for snapshot in snapshots_newest_first(table)} - {None}
-    files = [file for name in names for file in index_files(read_index_manifest(table, name), name)]
-    vectors = [file for file in files if file.kind == DELETION_VECTORS]
+    files = {
+        file.name: file for snapshot in snapshots_newest_first(table) for file in live_index_files(table, snapshot)
+    }
+    vectors = [file for file in files.values() if file.kind == DELETION_VECTORS]
 
     assert vectors
     for file in vectors:
         data = table.env.storage.read(table.paths.index(file.name))
-        found = {one.data_file: decode_vector(data[one.offset :], file.name, one.offset) for one in file.vectors}
+        ranges = {one.data_file: (one.offset, one.length) for one in file.vectors}
+        found = decode_index_file(data, ranges, file.name)
         assert (len(data), len(found)) == (file.size_bytes, file.row_count)
-        assert encode_vectors(found) == (data, {one.data_file: (one.offset, one.length) for one in file.vectors})
+        assert encode_index_file(found) == (data, ranges)

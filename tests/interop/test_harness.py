@@ -12,8 +12,10 @@ import pytest
 from paimon_engine.types import RowType, parse_field, to_arrow_schema
 from tests.support.canonical import assert_same_rows, difference, rows_of, table_of, text_of
 from tests.support.corpus import Case, case, corpus_cases
+from tests.support.golden import ARCHIVE, golden_folder
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
+from tests.support.reference import reference_folder
 
 RUST_READS = ["types_parquet_append", "dedup_kinds", "part_many_types", "tags_basic"]
 
@@ -189,3 +191,15 @@ def test_table_schema_files_of_the_corpus_are_read():
 
     assert found.schema(0)["id"] == 0
     assert json.dumps(found.schema()) != json.dumps(found.schema(0))
+
+
+def test_the_golden_tables_are_of_the_corpus():
+    folder = golden_folder()
+    corpus = reference_folder("corpus")
+
+    golden = {line["case"] for line in json.loads((folder / "index.json").read_text())["cases"]}
+    all_cases = {line["case"] for line in json.loads((corpus / "index.json").read_text())["cases"]}
+
+    assert golden <= all_cases
+    assert len(golden) > 100
+    assert ARCHIVE.stat().st_size < 8 << 20

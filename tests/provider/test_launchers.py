@@ -280,10 +280,12 @@ Subprocess("local[1]").launch(Job.from_json(sys.argv[1]), {})
 
 
 @pytest.mark.spark
-def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse: str):
+def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse: str, tmp_path: Path):
     job = job_on(warehouse, "compact", full=True).to_json()
     command = [sys.executable, "-c", LAUNCH, job]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as starter:
+    # Nobody removes the job's files after SIGKILL.
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, env=environment) as starter:
         try:
             line = next(line for line in starter.stdout if line.startswith("CHILD"))
             child = int(line.split()[1])

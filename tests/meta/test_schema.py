@@ -1,0 +1,42 @@
+"""What a table must not be, said when it is created."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, PaimonError, UnsupportedError
+
+COLUMNS = {"k": pa.int64(), "p": pa.string(), "b": pa.binary(), "l": pa.list_(pa.int32()), "v": pa.string()}
+REFUSED: list[tuple[dict[str, Any], type[PaimonError], str]] = [
+    ({"schema": pa.schema([])}, InvalidArgumentError, "at least one column"),
+    ({"schema": pa.schema([("a", pa.int8()), ("a", pa.int8())])}, InvalidArgumentError, "a occurs more than once"),
+    ({"schema": pa.schema([("_VALUE_KIND", pa.int8())])}, InvalidArgumentError, "'_VALUE_KIND' is reserved"),
+    ({"schema": pa.schema([("_KEY_a", pa.int8())])}, InvalidArgumentError, "'_KEY_a' is reserved"),
+    ({"primary_keys": ["k", "k"]}, InvalidArgumentError, "named twice"),
+    ({"primary_keys": ["nothing"]}, InvalidArgumentError, "nothing"),
+    ({"primary_keys": ["l"]}, InvalidArgumentError, "'l' must not have a nested type"),
+    ({"partition_keys": ["l"]}, InvalidArgumentError, "'l' must not have a nested type"),
+    ({"partition_keys": ["b"]}, UnsupportedError, "'b' must not be binary"),
+    ({"primary_keys": ["p"], "partition_keys": ["p"]}, InvalidArgumentError, "no column besides the partition keys"),
+    ({"primary_keys": ["k"], "partition_keys": ["p"], "options": {"bucket": "1"}}, InvalidArgumentError, "must hold"),
+    ({"options": {"bucket": "0"}}, InvalidArgumentError, "'bucket' = '0'"),
+    ({"options": {"bucket": "1"}}, InvalidArgumentError, "needs 'bucket-key'"),
+    ({"options": {"bucket": "1", "bucket-key": "nothing"}}, InvalidArgumentError, "nothing"),
+    ({"primary_keys": ["k"], "options": {"bucket": "1", "bucket-key": "v"}}, InvalidArgumentError, "'bucket-key'"),
+    ({"primary_keys": ["k"], "options": {"bucket": "1", "sequence.field": "x"}}, InvalidArgumentError, "x"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "message"), REFUSED, ids=[message for _, _, message in REFUSED])
+def test_refused_tables(tmp_path: Path, arguments: dict[str, Any], kind: type[PaimonError], message: str):
+    catalog = Catalog(str(tmp_path))
+
+    with pytest.raises(kind, match=message):
+        catalog.create_table("db.t", **{"schema": pa.schema(COLUMNS), **arguments})
+
+    with pytest.raises(NotFoundError):
+        catalog.table("db.t")

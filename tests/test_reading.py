@@ -1,0 +1,210 @@
+"""Reading through the facade: options of a read, branches, system tables."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, date
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Table, UnsupportedError, open_table
+from tests.support.corpus import case
+
+SCHEMA = pa.schema(
+    [
+        pa.field("day", pa.date32(), nullable=False),
+        pa.field("flight", pa.int64(), nullable=False),
+        pa.field("delay", pa.float64()),
+    ]
+)
+FIRST = date(2013, 1, 1)
+
+
+def rows(day: date, *delays: float | None) -> pa.Table:
+    """Flights 0, 1, … of a day."""
+    return pa.table({"day": [day] * len(delays), "flight": list(range(len(delays))), "delay": list(delays)}, SCHEMA)
+
+
+def delays(table: Table, **how: Any) -> dict[tuple[date, int], float | None]:
+    return {(row["day"], row["flight"]): row["delay"] for row in table.to_arrow(**how).to_pylist()}
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return Catalog(f"memory://{uuid.uuid4()}/lake")
+
+
+@pytest.fixture
+def departures(catalog: Catalog) -> Table:
+    return catalog.create_table(
+        "flights.departures", schema=SCHEMA, primary_keys=["day", "flight"], options={"bucket": 2}
+    )
+
+
+# ── options of a read ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def thrice(departures: Table) -> Table:
+    """Snapshots 1 (tag `first`), 2 and 3, of which 3 is a compaction; flight 0 is 1.0, then 2.0 late."""
+    departures.write(rows(FIRST, 1.0))
+    departures.create_tag("first")
+    departures.write(rows(FIRST, 2.0))
+    departures.compact(full=True)
+    return departures
+
+
+@pytest.mark.parametrize(
+    ("options", "delay"),
+    [
+        ({"scan.snapshot-id": "1"}, 1.0),
+        ({"scan.snapshot-id": 1}, 1.0),
+        ({"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}, 1.0),
+        ({"scan.mode": "from-snapshot-full", "scan.snapshot-id": "1"}, 1.0),
+        ({"scan.tag-name": "first"}, 1.0),
+        ({"scan.version": "first"}, 1.0),
+        ({"scan.version": "1"}, 1.0),
+        ({"scan.mode": "latest-full"}, 2.0),
+        ({"scan.mode": "compacted-full"}, 2.0),
+        ({"branch": "main"}, 2.0),
+        ({"source.split.target-size": "1 kb", "source.split.open-file-cost": "1 b"}, 2.0),
+        ({"incremental-between": "0,1"}, 1.0),
+        ({"scan.mode": "incremental", "incremental-between": "1,3"}, 2.0),
+    ],
+    ids=str,
+)
+def test_an_option_chooses_what_is_read(thrice: Table, options: dict[str, Any], delay: float):
+    assert delays(thrice, options=options) == {(FIRST, 0): delay}
+
+
+def test_times_may_be_options(thrice: Table):
+    first, second = (moment.as_py().replace(tzinfo=UTC) for moment in thrice.snapshots()["commit_time"][:2])
+    assert first < second
+
+    local = first.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")
+    assert delays(thrice, options={"scan.timestamp": local}) == {(FIRST, 0): 1.0}
+    millis = int(first.timestamp() * 1000)
+    assert delays(thrice, options={"scan.timestamp-millis": millis}) == {(FIRST, 0): 1.0}
+
+
+def test_options_of_the_table_choose_unless_the_read_does(catalog: Catalog, thrice: Table):
+    table = catalog.table("flights.departures", {"scan.snapshot-id": "1"})
+
+    assert delays(table) == {(FIRST, 0): 1.0}
+    assert delays(table, snapshot=2) == delays(table, options={"scan.mode": "full"}) == {(FIRST, 0): 2.0}
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "said"),
+    [
+        ({"options": {"read.batch-size": "7"}}, UnsupportedError, "'read.batch-size' is not honoured"),
+        ({"options": {"scan.mode": "from-file-creation-time"}}, UnsupportedError, "from-file-creation-time"),
+        ({"options": {"scan.file-creation-time-millis": "1"}}, UnsupportedError, "scan.file-creation-time-millis"),
+        ({"options": {"scan.mode": "newest"}}, InvalidArgumentError, "choose one of default, latest-full"),
+        ({"options": {"scan.mode": "full", "scan.snapshot-id": "1"}}, InvalidArgumentError, "does not go with"),
+        (
+            {"options": {"scan.mode": "from-timestamp"}},
+            InvalidArgumentError,
+            "needs one of 'scan|scan.timestamp-millis",
+        ),
+        ({"options": {"scan.snapshot-id": "one"}}, InvalidArgumentError, "no whole number"),
+        ({"options": {"scan.timestamp": "noon"}}, InvalidArgumentError, "'noon' is no time"),
+        ({"options": {"scan.version": "nope"}}, NotFoundError, "'nope' is no tag"),
+        ({"options": {"scan.watermark": "5"}}, NotFoundError, "reached the watermark 5"),
+        ({"options": {"incremental-between": "1"}}, InvalidArgumentError, "write FROM,TO"),
+        ({"options": {"incremental-between-scan-mode": "delta"}}, InvalidArgumentError, "add incremental="),
+        ({"snapshot": 1, "options": {"scan.tag-name": "first"}}, InvalidArgumentError, "not for several"),
+        ({"snapshot": 1, "options": {"scan.snapshot-id": "2"}}, InvalidArgumentError, "asked for twice"),
+        ({"snapshot": 1, "incremental": (1, 2)}, InvalidArgumentError, "not for several"),
+        ({"branch": "b", "options": {"branch": "c"}}, InvalidArgumentError, "ask for one"),
+        ({"branch": "b"}, NotFoundError, "no branch 'b'"),
+        ({"where": "rowkind = '+I'"}, InvalidArgumentError, "rowkind"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused(thrice: Table, how: dict[str, Any], error: type[Exception], said: str):
+    with pytest.raises(error, match=said):
+        thrice.to_arrow(**how)
+
+
+def test_a_branch_is_read_like_a_table():
+    table = open_table(str(case("branches").table))
+    branch = open_table(f"{case('branches').table}$branch_dev")
+
+    rows_of_branch = table.to_arrow(branch="dev").sort_by("k")
+    assert rows_of_branch.num_rows == 14
+    assert rows_of_branch.schema.names == ["k", "a", "s", "extra"]
+    assert branch.to_arrow().sort_by("k").equals(rows_of_branch)
+    assert table.to_arrow(options={"branch": "dev"}).sort_by("k").equals(rows_of_branch)
+    assert open_table(table.path, options={"branch": "dev"}).to_arrow().sort_by("k").equals(rows_of_branch)
+    first = branch.snapshots()["snapshot_id"][0].as_py()
+    assert table.to_arrow(branch="dev", snapshot=first).num_rows == branch.to_arrow(snapshot=first).num_rows
+
+
+# ── system tables ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_system_table_is_read_like_a_table(catalog: Catalog, thrice: Table):
+    snapshots = catalog.table("flights.departures$snapshots")
+
+    assert snapshots.to_arrow().equals(thrice.snapshots())
+    found = snapshots.to_arrow(["commit_kind"], "snapshot_id > 1", limit=1)
+    assert found.to_pylist() == [{"commit_kind": "APPEND"}]
+    assert snapshots.to_batches().read_all().num_rows == 3
+    assert snapshots.arrow_schema == thrice.snapshots().schema
+    assert repr(snapshots).endswith("departures$snapshots')")
+    assert open_table(f"{thrice.path}$tags").to_arrow().num_rows == 1
+
+
+def test_tables_of_files_travel_in_time(catalog: Catalog, thrice: Table):
+    files = catalog.table("flights.departures$files")
+
+    assert files.to_arrow(["level"])["level"].to_pylist() == [5]
+    assert files.to_arrow(["level"], tag="first")["level"].to_pylist() == [0]
+    assert files.to_arrow(snapshot=2).num_rows == 2
+    with pytest.raises(InvalidArgumentError, match="leave incremental out"):
+        files.to_arrow(incremental=(1, 2))
+    for how in ({"snapshot": 1}, {"incremental": (1, 2)}, {"options": {"scan.mode": "full"}}):
+        with pytest.raises(InvalidArgumentError, match="the whole branch"):
+            catalog.table("flights.departures$schemas").to_arrow(**how)
+
+
+def test_the_read_optimized_table_shows_what_is_compacted(catalog: Catalog, thrice: Table):
+    optimized = catalog.table("flights.departures$ro")
+    thrice.write(rows(FIRST, 3.0))
+
+    assert delays(optimized) == {(FIRST, 0): 2.0}
+    assert delays(optimized, snapshot=2) == {}
+    assert optimized.arrow_schema == thrice.arrow_schema
+
+
+def test_the_audit_log_and_the_binlog_show_row_kinds(catalog: Catalog, departures: Table):
+    departures.write(rows(FIRST, 1.0, 2.0), row_kinds=["+I", "-D"])
+
+    log = catalog.table("flights.departures$audit_log")
+    assert sorted(log.to_arrow()["rowkind"].to_pylist()) == ["+I", "-D"]
+    assert log.to_arrow(["delay", "rowkind"], "flight = 1").to_pylist() == [{"delay": 2.0, "rowkind": "-D"}]
+    binlog = catalog.table("flights.departures$binlog").to_arrow(where="flight = 0")
+    assert binlog.to_pylist() == [{"rowkind": "+I", "day": [FIRST], "flight": [0], "delay": [1.0]}]
+    assert departures.to_arrow(["flight"], with_row_kinds=True).to_pylist() == [{"rowkind": "+I", "flight": 0}]
+
+
+def test_a_system_table_that_does_not_exist_is_named_with_those_that_do(catalog: Catalog, departures: Table):
+    with pytest.raises(
+        NotFoundError, match="no system table 'nope'; these exist: aggregation_fields, audit_log, .*tags"
+    ):
+        catalog.table("flights.departures$nope")
+    with pytest.raises(NotFoundError, match="there is no table"):
+        catalog.table("flights.arrivals$files")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [lambda t: t.write(rows(FIRST, 1.0)), lambda t: t.compact(), lambda t: t.create_tag("t"), lambda t: t.files()],
+)
+def test_a_system_table_can_only_be_read(catalog: Catalog, departures: Table, verb: Callable[[Table], Any]):
+    with pytest.raises(UnsupportedError, match=r"\$files is a system table"):
+        verb(catalog.table("flights.departures$files"))
