@@ -186,7 +186,9 @@ def test_later_files_win(lake: Lake, monkeypatch: pytest.MonkeyPatch):
 
     result = lake.run(Write(sources), create=KEYED)
 
-    assert lake.progress == [Progress("write", done, 3) for done in range(4)]
+    # Tasks that end at the same moment may be told together.
+    assert [lake.progress[0], lake.progress[-1]] == [Progress("write", 0, 3), Progress("write", 3, 3)]
+    assert [told.done for told in lake.progress] == sorted({told.done for told in lake.progress})
     assert result.details["rows"] == 6
     assert lake.rows() == [(1, "c"), (10, "a"), (11, "b"), (12, "c")]
 
