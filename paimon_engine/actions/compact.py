@@ -18,9 +18,9 @@ from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.options import check_writable
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage

@@ -15,7 +15,8 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundEr
 from paimon_engine.merge.functions import check_merge_options
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
-from paimon_engine.options import TableOptions, check_writable
+from paimon_engine.options import TableOptions
+from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
 from paimon_engine.types import RowType, from_arrow_field
 

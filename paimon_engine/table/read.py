@@ -22,8 +22,8 @@ from paimon_engine.merge.repeated import merge_repeated_runs
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.options import check_readable
 from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, to_arrow_expression
+from paimon_engine.supported import check_readable
 from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.deletion_vectors import VectorPlace, deleted_rows
 from paimon_engine.table.file_format import bucket_path, read_data_file

@@ -15,7 +15,7 @@ from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.functions import check_storable
 from paimon_engine.meta.manifest import DataFile, FileSource
-from paimon_engine.options import check_writable
+from paimon_engine.supported import check_writable
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle

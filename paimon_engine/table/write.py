@@ -27,7 +27,7 @@ from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import SequenceOrder, sort_window
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_engine.options import check_writable
+from paimon_engine.supported import check_writable
 from paimon_engine.table.bucketing import split_by_bucket
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path

@@ -22,8 +22,9 @@ from paimon_engine.meta.index_manifest import (
     index_files,
 )
 from paimon_engine.meta.snapshot import CommitKind, parse_snapshot
-from paimon_engine.options import TableOptions, check_readable
+from paimon_engine.options import TableOptions
 from paimon_engine.predicate import parse_where, to_arrow_expression
+from paimon_engine.supported import check_readable
 from paimon_engine.table.check import Problem, check_table
 from paimon_engine.table.commit import CommitRequest, commit
 from paimon_engine.table.commit_message import CommitMessage

@@ -12,8 +12,9 @@ import pytest
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.options import TableOptions, check_readable, check_writable
+from paimon_engine.options import TableOptions
 from paimon_engine.storage import MemoryStorage
+from paimon_engine.supported import check_readable, check_writable
 from paimon_engine.table.catalog import create_table
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.open_read import open_read

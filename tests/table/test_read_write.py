@@ -19,7 +19,8 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, decode_row
 from paimon_engine.meta.manifest import FileSource
-from paimon_engine.options import TableOptions, check_readable, check_writable
+from paimon_engine.options import TableOptions
+from paimon_engine.supported import check_readable, check_writable
 from paimon_engine.table.file_format import READERS
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.read import read_snapshot_rows

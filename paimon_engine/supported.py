@@ -1,0 +1,102 @@
+"""What a table may ask for that the engine lacks: refused by name, never ignored.
+
+Each check looks at the options of a table; what it does not find here, the engine does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paimon_engine.errors import UnsupportedError
+from paimon_engine.options import TableOptions
+
+
+def _refuse(doing: str, reasons: list[str]) -> None:
+    if reasons:
+        raise UnsupportedError(f"{doing} this table is not supported yet: {'; '.join(reasons)}")
+
+
+def check_readable(options: TableOptions) -> None:
+    """Raises UnsupportedError if reading would give other rows than the table's options promise."""
+    reasons = []
+    # With deletion vectors each key is valid in one place, so that nothing is merged.
+    if options.has_primary_key and not options.deletion_vectors_enabled:
+        reasons += _merge_blockers(options)
+    reasons += [
+        f"'{key}'"
+        for key in (
+            "record-level.expire-time",
+            "scan.fallback-branch",
+            "sequence.snapshot-ordering",
+            "data-evolution.enabled",
+            "deletion-vectors.merge-on-read",
+        )
+        if options.raw.get(key, "false").lower() != "false"
+    ]
+    if options.deletion_vectors_enabled and options.raw.get("index-file-in-data-file-dir", "false").lower() == "true":
+        reasons.append("'index-file-in-data-file-dir' together with 'deletion-vectors.enabled'")
+    _refuse("reading", reasons)
+
+
+_LATER_MERGE_OPTIONS: Final = (
+    "partial-update.remove-record-on-sequence-group",
+    "aggregation.remove-record-on-delete",
+)
+_LATER_COLUMN_OPTIONS: Final = ("count-limit", "nested-sequence-field", "nested-key-null-strategy", "ts-field")
+_MISSING_FUNCTIONS: Final = frozenset(
+    {"rbm32", "rbm64", "hll_sketch", "theta_sketch", "merge_map_with_keytime", "nested_partial_update"}
+)
+
+
+def _merge_blockers(options: TableOptions) -> list[str]:
+    """Options of the merge engine that the engine lacks; Paimon 0.9 itself knows only the sketches among them."""
+    if options.merge_engine not in ("partial-update", "aggregation"):
+        return []
+    functions = {f"fields.{column}.aggregate-function": name for column, name in options.aggregate_functions.items()}
+    functions["fields.default-aggregate-function"] = options.default_aggregate_function or ""
+    listed = {column for column, name in options.aggregate_functions.items() if name == "listagg"}
+    keys = [key for key in _LATER_MERGE_OPTIONS if options.raw.get(key, "false").lower() != "false"]
+    keys += [key for key in options.raw if key.startswith("fields.") and key.endswith(_LATER_COLUMN_OPTIONS)]
+    keys += [f"fields.{column}.distinct" for column in listed if options.distinct(column)]
+    return [f"'{key}'" for key in keys] + [
+        f"'{key}' = '{name}'" for key, name in functions.items() if name in _MISSING_FUNCTIONS
+    ]
+
+
+FILE_FORMATS: Final = ("parquet", "orc", "avro")
+
+_WRITE_BLOCKERS: Final = (
+    "metadata.stats-mode.per.level",
+    "metadata.stats-keep-first-n-columns",
+    "data-file.external-paths",
+    "data-file.path-directory",
+    "record-level.expire-time",
+    "primary-key.nullable",
+)
+_WRITE_BLOCKING_SWITCHES: Final = (
+    "row-tracking.enabled",
+    "data-file.thin-mode",
+    "index-file-in-data-file-dir",
+    "file.suffix.include.compression",
+    "force-lookup",
+)
+
+
+def check_writable(options: TableOptions) -> None:
+    """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
+    check_readable(options)
+    reasons = []
+    if options.deletion_vectors_enabled:
+        reasons.append("'deletion-vectors.enabled' = 'true'")
+    if options.has_primary_key and options.bucket < 1:
+        reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
+    if options.changelog_producer != "none":
+        reasons.append(f"'changelog-producer' = '{options.changelog_producer}'")
+    if options.raw.get("manifest.format", "avro").lower() != "avro":
+        # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
+        reasons.append(f"'manifest.format' = '{options.raw['manifest.format']}'")
+    reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
+    reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]
+    reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if options.raw.get(key, "false").lower() == "true"]
+    reasons += [f"'{key}'" for key in options.raw if key.startswith("file-index.") and key.endswith(".columns")]
+    _refuse("writing", reasons)
