@@ -258,7 +258,17 @@ class TableOptions:
         """Whether deleted rows are marked in deletion vectors."""
         return self._bool("deletion-vectors.enabled", default=False)
 
+    @property
+    def deletion_vectors_bitmap64(self) -> bool:
+        """Whether vectors count rows in 64 bits, which releases before 1.2 cannot read."""
+        return self._bool("deletion-vectors.bitmap64", default=False)
+
     # ── compaction ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def compaction_delete_ratio_threshold(self) -> float:
+        """Share of deleted rows above which a file is rewritten without them."""
+        return self._float("compaction.delete-ratio-threshold", 0.5)
 
     @property
     def num_sorted_run_compaction_trigger(self) -> int:

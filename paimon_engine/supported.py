@@ -85,8 +85,6 @@ def check_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
     check_readable(options)
     reasons = []
-    if options.deletion_vectors_enabled:
-        reasons.append("'deletion-vectors.enabled' = 'true'")
     if options.has_primary_key and options.bucket < 1:
         reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
     if options.raw.get("manifest.format", "avro").lower() != "avro":

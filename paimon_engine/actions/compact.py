@@ -15,9 +15,10 @@ from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.meta.file_set import by_bucket
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_text
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
@@ -25,7 +26,7 @@ from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.manifests import live_entries, live_index_files
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.rewrite import RewriteTask, rewrite
 from paimon_engine.table.scan import matching_partitions, partition_predicate_parts
@@ -100,6 +101,7 @@ class _Run:
     after: dict[Bucket, list[DataFile]] = field(default_factory=dict)
     tasks: dict[Bucket, CompactTask] = field(default_factory=dict)
     skipped: dict[Bucket, str] = field(default_factory=dict)
+    vectors: dict[Bucket, tuple[IndexFile, ...]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     snapshot_id: int | None = None
     conflicts: int = 0
@@ -155,7 +157,9 @@ def compact(
 
 
 def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None) -> list[CompactTask]:
-    entries = live_entries(table, latest_snapshot(table))
+    snapshot = latest_snapshot(table)
+    entries = live_entries(table, snapshot)
+    run.vectors = _vectors(table, snapshot)
     if spec.where is not None:
         chosen, other = partition_predicate_parts(table.schema, parse_where(spec.where))
         if other:
@@ -168,13 +172,35 @@ def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None
             continue
         files = [entry.file for entry in members]
         run.files[bucket] = files
-        planned = plan_bucket(*bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full)
+        deleted = {
+            item.data_file: _deleted_count(item) for file in run.vectors.get(bucket, ()) for item in file.vectors
+        }
+        planned = plan_bucket(
+            *bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full, deleted_counts=deleted
+        )
         if isinstance(planned, NothingToDo):
             run.skip(bucket, planned.reason)
         else:
             run.tasks[bucket] = planned
             tasks.append(planned)
     return tasks
+
+
+def _deleted_count(vector: VectorRange) -> int:
+    """Rows that a vector deletes; one at least where its writer, of 0.9, did not say how many."""
+    return 1 if vector.cardinality is None else vector.cardinality
+
+
+def _vectors(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
+    """Index files with deletion vectors, by bucket."""
+    if not table.options.deletion_vectors_enabled:
+        return {}
+    found: dict[Bucket, tuple[IndexFile, ...]] = {}
+    for file in live_index_files(table, snapshot):
+        if file.kind == DELETION_VECTORS:
+            bucket = (file.partition, file.bucket)
+            found[bucket] = (*found.get(bucket, ()), file)
+    return found
 
 
 def _rewrite(
@@ -185,8 +211,9 @@ def _rewrite(
     on_progress: OnProgress | None,
 ) -> list[CommitMessage]:
     """Messages of the tasks that succeeded. Moves between levels need no task."""
-    work = [RewriteTask(table.plain(), task) for task in tasks if not task.is_move]
-    moves = [rewrite(table.env, RewriteTask(table.plain(), task)) for task in tasks if task.is_move]
+    prepared = [RewriteTask(table.plain(), task, run.vectors.get((task.partition, task.bucket), ())) for task in tasks]
+    work = [item for item in prepared if not item.task.is_move]
+    moves = [rewrite(table.env, item) for item in prepared if item.task.is_move]
     listener = counting(on_progress, "compact", len(work))
     outcomes = executor.map(rewrite, work, config=table.config, on_done=listener) if work else []
     messages = [*moves, *(outcome.value for outcome in outcomes if isinstance(outcome, Done))]

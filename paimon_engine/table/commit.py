@@ -23,7 +23,7 @@ from typing import Any
 
 import tenacity
 
-from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
+from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_conflicts
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
@@ -108,14 +108,8 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
     """Makes the next snapshot out of the request's messages; atomic, and safe to repeat.
 
     Raises: ConflictError after too many lost races; OutcomeUnknownError if the store never said whether the last try
-    succeeded; StorageError; UnsupportedError for a table with deletion vectors.
+    succeeded; StorageError.
     """
-    if table.options.deletion_vectors_enabled:
-        # Files that go would leave their vectors behind, and new ones could bring old versions of a key back to light.
-        raise UnsupportedError(
-            f"{table.paths.root}: committing data files to a table with 'deletion-vectors.enabled' = 'true' "
-            "is not supported yet"
-        )
     return _Commit(table, request).run()
 
 
