@@ -24,7 +24,23 @@ from paimon_engine.merge.versions import Step, Versions
 Union = Callable[[bytes, bytes], bytes]
 """Serialised form of what either of two serialised sketches has; the first is the older one."""
 
+# Bytes of a HyperLogLog sketch: where things lie in its head, and behind it.
+_HLL_LG_K: Final = 3
+_HLL_FLAGS: Final = 5
+_HLL_MODE: Final = 7
+_HLL_SUMS: Final = slice(8, 32)
+_HLL_ARRAY_AT: Final = 40
+_HLL_SET_AT: Final = 12
+_HLL_LIST_AT: Final = 8
+_OUT_OF_ORDER: Final = 16
+_COUPON_SLOT_BITS: Final = 26
+_HLL_LIST, _HLL_ARRAY = 0, 2
+
+# The same of a theta sketch.
 _THETA_LG_NOMINAL: Final = 12
+_THETA_HEAD_BYTES: Final = 8
+_THETA_FLAGS: Final = 5
+_THETA_SINGLE: Final = 32
 _THETA_SHARE_AT: Final = 12
 _THETA_SHARE: Final = struct.pack("<f", 1.0)
 
@@ -78,11 +94,47 @@ def _folded(column: str, values: list[bytes], steps: list[int], union: Union) ->
 
 
 def _hll_union(one: bytes, other: bytes) -> bytes:
-    newer = datasketches.hll_sketch.deserialize(other)
-    union = datasketches.hll_union(newer.lg_config_k)
-    union.update(newer)
-    union.update(datasketches.hll_sketch.deserialize(one))
-    return bytes(union.get_result(datasketches.tgt_hll_type.HLL_4).serialize_compact())
+    sketches = [datasketches.hll_sketch.deserialize(data) for data in (other, one)]
+    union = datasketches.hll_union(sketches[0].lg_config_k)
+    for sketch in sketches:
+        union.update(sketch)
+    united = bytes(union.get_result(datasketches.tgt_hll_type.HLL_4).serialize_compact())
+    arrays = [place for place, data in enumerate((other, one)) if _is_out_of_order_array(data)]
+    if len(arrays) != 1 or not _is_out_of_order_array(united) or united[_HLL_LG_K] != sketches[arrays[0]].lg_config_k:
+        return united
+    share = _hip_sum((other, one)[arrays[0]], sketches[arrays[0]], sketches[1 - arrays[0]])
+    return united[: _HLL_SUMS.start] + share + united[_HLL_SUMS.start + len(share) :]
+
+
+def _is_out_of_order_array(data: bytes) -> bool:
+    return data[_HLL_MODE] & 3 == _HLL_ARRAY and bool(data[_HLL_FLAGS] & _OUT_OF_ORDER)
+
+
+def _hip_sum(data: bytes, array: datasketches.hll_sketch, few: datasketches.hll_sketch) -> bytes:
+    """The sum of the HIP estimator after the values of `few` went into `array`, whose stored form is `data`.
+
+    It means nothing once sketches were united, so that C++ leaves it 0. Java goes on adding to it.
+    """
+    union = datasketches.hll_union(array.lg_config_k)
+    union.update(array)
+    slots = 1 << array.lg_config_k
+    highest = bytearray(union.get_result(datasketches.tgt_hll_type.HLL_8).serialize_updatable()[_HLL_ARRAY_AT:][:slots])
+    stored = few.serialize_updatable()
+    mode = stored[_HLL_MODE] & 3
+    if mode == _HLL_ARRAY:
+        return bytes(8)
+    table = stored[_HLL_LIST_AT if mode == _HLL_LIST else _HLL_SET_AT :]
+    hip, low, high = struct.unpack("<ddd", data[_HLL_SUMS])
+    for (coupon,) in struct.iter_unpack("<I", table):
+        slot, value = coupon & slots - 1, coupon >> _COUPON_SLOT_BITS
+        before = highest[slot]
+        if value <= before:
+            continue
+        highest[slot] = value
+        hip += slots / (low + high)
+        low += (2.0**-value if value < 32 else 0.0) - (2.0**-before if before < 32 else 0.0)
+        high += (2.0**-value if value >= 32 else 0.0) - (2.0**-before if before >= 32 else 0.0)
+    return struct.pack("<d", hip)
 
 
 def _theta_union(one: bytes, other: bytes) -> bytes:
@@ -90,6 +142,14 @@ def _theta_union(one: bytes, other: bytes) -> bytes:
     union.update(datasketches.compact_theta_sketch.deserialize(one))
     union.update(datasketches.compact_theta_sketch.deserialize(other))
     united = bytes(union.get_result(ordered=True).serialize())
-    # Java keeps the sampling share of the sketch there; the field is unused in C++.
-    at, end = _THETA_SHARE_AT, _THETA_SHARE_AT + len(_THETA_SHARE)
-    return united[:at] + _THETA_SHARE + united[end:] if len(united) >= end else united
+    return _as_java_marks_it(united)
+
+
+def _as_java_marks_it(theta: bytes) -> bytes:
+    """The sketch with what C++ leaves out of its head: the mark of a single value, or the sampling share."""
+    if theta[0] > 1:
+        return theta[:_THETA_SHARE_AT] + _THETA_SHARE + theta[_THETA_SHARE_AT + len(_THETA_SHARE) :]
+    if len(theta) > _THETA_HEAD_BYTES:
+        flags = theta[_THETA_FLAGS] | _THETA_SINGLE
+        return theta[:_THETA_FLAGS] + bytes([flags]) + theta[_THETA_FLAGS + 1 :]
+    return theta

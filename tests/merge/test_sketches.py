@@ -30,7 +30,9 @@ def dense(random: Random) -> list[int]:
             count = random.choice([1, 2, 3, 2_040, 2_047, 2_048])
             return [first + 3 * place + more for place in range(count) for more in (0, 1)]
         case 3:
-            return [first + 4 * place + more for place in range(random.choice([1, 4, 2_047, 2_048])) for more in range(3)]
+            return [
+                first + 4 * place + more for place in range(random.choice([1, 4, 2_047, 2_048])) for more in range(3)
+            ]
         case 4:
             return list(range(first + 1, first + 65_536, 2))[: random.choice([4_096, 4_097, 32_768])]
         case _:
@@ -44,7 +46,9 @@ def scattered(random: Random) -> list[int]:
         return [base + one for one in dense(random)]
     shift = random.choice([16, 24, 32, 40, 48, 55])
     fan = random.choice([2, 5, 17, 60, 127])
-    numbers = [(random.randrange(fan) << shift) + (random.randrange(fan) << 16) for _ in range(random.choice([3, 20, 150]))]
+    numbers = [
+        (random.randrange(fan) << shift) + (random.randrange(fan) << 16) for _ in range(random.choice([3, 20, 150]))
+    ]
     return [one + random.randrange(3) for one in numbers]
 
 
