@@ -5,7 +5,9 @@ Writing gathers batches into row groups; per column it uses a dictionary only wh
 themselves, which halves the time and a quarter of the size against a dictionary on every column.
 
 Types are laid out as the Java library's `ParquetSchemaConverter` does: decimals as INT32, INT64 or fixed bytes,
-times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or microseconds.
+times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or microseconds, or as INT96 if they have
+more than 6 digits. Arrow reads INT96 as nanoseconds and gives wrong values outside 1677 to 2262 without a word, so
+such columns are read in milliseconds too, and checked.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
+from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, leaf_arrays, leaves_of, replace_leaves
 
 READ_BUFFER_BYTES = 65_536
 ROW_GROUP_ROWS_MAX = 1 << 20
 ROW_GROUP_BYTES_MAX = 64 << 20
 """Arrow bytes per row group: bounds what a writer holds, and lets readers skip."""
 
+_NANOS_MILLIS_MAX = (1 << 63) // 1_000_000
 _DICTIONARY_SHARE_MAX = 0.5
 _CODECS = {"zstd", "snappy", "gzip", "lz4", "brotli", "none", "uncompressed"}
 
@@ -34,20 +37,57 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in the file's own types and order.
 
-    Raises: CorruptTableError if the bytes are no Parquet file.
+    Raises: CorruptTableError if the bytes are no Parquet file; UnsupportedError for nanoseconds outside 1677 to 2262.
     """
     file = _open(source, path)
     try:
         names = set(file.schema_arrow.names)
         wanted = [name for name in schema.names if name in names]
-        yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+        batches = file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+        int96 = _int96_columns(file.schema, wanted)
+        if int96:
+            coarse = _open(source, path, int96_unit="ms").iter_batches(
+                batch_size=batch_rows, columns=int96, use_threads=False
+            )
+            batches = _checked(batches, coarse, path)
+        yield from batches
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
 
-def _open(source: BinaryIO, path: str) -> pq.ParquetFile:
+def _int96_columns(schema: pq.ParquetSchema, wanted: list[str]) -> list[str]:
+    """Those of the columns that are stored as INT96, or have a part that is."""
+    leaves = (schema.column(place) for place in range(len(schema.names)))
+    paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+    return [name for name in wanted if any(path == name or path.startswith(f"{name}.") for path in paths)]
+
+
+def _checked(
+    batches: Iterator[pa.RecordBatch], coarse: Iterator[pa.RecordBatch], path: str
+) -> Iterator[pa.RecordBatch]:
+    """The batches, whose INT96 timestamps in milliseconds are in `coarse`."""
+    for batch, millis in zip(batches, coarse, strict=True):
+        for name, column in zip(millis.schema.names, millis.columns, strict=True):
+            for leaf in leaf_arrays(column):
+                if pa.types.is_timestamp(leaf.type) and leaf.type.unit == "ms" and _exceeds_nanos(leaf):
+                    raise UnsupportedError(
+                        f"{path}: column {name!r} has timestamps outside 1677 to 2262, which have no Arrow form in "
+                        "nanoseconds"
+                    )
+        yield batch
+
+
+def _exceeds_nanos(millis: pa.Array) -> bool:
+    bounds = pc.min_max(millis.cast(pa.int64()))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    return low is not None and (low < -_NANOS_MILLIS_MAX or high >= _NANOS_MILLIS_MAX)
+
+
+def _open(source: BinaryIO, path: str, *, int96_unit: str | None = None) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
+        return pq.ParquetFile(
+            source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES, coerce_int96_timestamp_unit=int96_unit
+        )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
@@ -74,7 +114,7 @@ class ParquetWriter:
         Raises: UnsupportedError for columns that Parquet files of Paimon cannot hold; InvalidArgumentError for a codec
         that Parquet does not have.
         """
-        _check_types(schema)
+        self._has_int96 = _check_types(schema)
         _codec(options)
         self._sink = sink
         self._schema = _stored_schema(schema)
@@ -128,6 +168,7 @@ class ParquetWriter:
             use_dictionary=_repeating_columns(first),
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
+            use_deprecated_int96_timestamps=self._has_int96,
             store_schema=False,
         )
 
@@ -143,13 +184,22 @@ def _repeating_columns(batch: pa.RecordBatch) -> list[str]:
     return names
 
 
-def _check_types(schema: pa.Schema) -> None:
-    for field in schema:
-        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
-            raise UnsupportedError(
-                f"column {field.name!r}: timestamps of more than 6 digits cannot be written to Parquet yet; "
-                "use TIMESTAMP(6)"
-            )
+def _check_types(schema: pa.Schema) -> bool:
+    """Whether timestamps are written as INT96; Arrow does that for all of a file's or for none.
+
+    Raises: UnsupportedError.
+    """
+    units = {
+        field.name: {leaf.unit for leaf in leaves_of(field.type) if pa.types.is_timestamp(leaf)} for field in schema
+    }
+    fine = [name for name, found in units.items() if "ns" in found]
+    coarse = [name for name, found in units.items() if found - {"ns"}]
+    if fine and coarse:
+        raise UnsupportedError(
+            f"column {fine[0]!r} has timestamps of more than 6 digits, column {coarse[0]!r} has coarser ones; together "
+            "they cannot be written to Parquet: use one precision for all, or 'file.format' = 'orc'"
+        )
+    return bool(fine)
 
 
 def _stored_schema(schema: pa.Schema) -> pa.Schema:
