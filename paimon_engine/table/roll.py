@@ -17,8 +17,8 @@ from paimon_engine.format.layout import WriteOptions
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from paimon_engine.meta.stats import EMPTY_STATS, StatsCollector, parse_stats_mode, to_simple_stats
-from paimon_engine.table.file_format import WRITERS, BeginFile, bucket_path
+from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, parse_stats_mode, to_simple_stats
+from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import DataField, to_arrow_field
 
@@ -117,7 +117,7 @@ class RollingWriter:
         if self._open is None:
             path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._format}"
             self._paths.append(path)
-            self._open = _OpenFile(self._table, path, self._schema, WRITERS[self._format], self._encoding)
+            self._open = _OpenFile(self._table, path, self._schema, self._format, self._encoding)
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -135,7 +135,7 @@ class _OpenFile:
     """The data file being written, and what was seen of its rows."""
 
     def __init__(
-        self, table: TableHandle, path: str, schema: pa.Schema, begin: BeginFile, encoding: WriteOptions
+        self, table: TableHandle, path: str, schema: pa.Schema, file_format: str, encoding: WriteOptions
     ) -> None:
         self._table = table
         self._path = path
@@ -144,15 +144,16 @@ class _OpenFile:
         self._context = table.env.storage.writer(path)
         self._sink: BinaryIO = self._context.__enter__()
         try:
-            self._writer = begin(self._sink, schema, encoding)
+            self._writer = WRITERS[file_format](self._sink, schema, encoding)
         except BaseException:
             self.discard()
             raise
         value_fields = table.schema.row_type.fields
         modes = [parse_stats_mode(options.stats_mode_of(field.name)) for field in value_fields]
-        self._value_stats = StatsCollector([field.type for field in value_fields], modes)
+        ways = FORMAT_STATS[file_format]
+        self._value_stats = StatsCollector([field.type for field in value_fields], modes, ways)
         key_types = [field.type for field in table.schema.key_type]
-        self._key_stats = StatsCollector(key_types, [parse_stats_mode(_KEY_STATS_MODE)] * len(key_types))
+        self._key_stats = StatsCollector(key_types, [parse_stats_mode(_KEY_STATS_MODE)] * len(key_types), ways)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0
