@@ -297,6 +297,21 @@ def with_nullable(data_type: DataType, *, nullable: bool) -> DataType:
     return replace(data_type, nullable=nullable)
 
 
+def atomic_types(data_type: DataType) -> Iterator[AtomicType]:
+    """The types without parts in a type, in order; such a type is its own."""
+    match data_type:
+        case AtomicType():
+            yield data_type
+        case ArrayType(element) | MultisetType(element):
+            yield from atomic_types(element)
+        case MapType(key, value):
+            yield from atomic_types(key)
+            yield from atomic_types(value)
+        case RowType(fields):
+            for field in fields:
+                yield from atomic_types(field.type)
+
+
 # ── Arrow ───────────────────────────────────────────────────────────────────────────────────────
 
 _ARROW_ATOMS: Mapping[TypeRoot, pa.DataType] = {

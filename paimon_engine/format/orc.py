@@ -22,7 +22,17 @@ import pyarrow.orc as po
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, leaf_arrays, leaves_of, replace_leaves
-from paimon_engine.types import MAX_LENGTH, ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, TypeRoot
+from paimon_engine.types import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    atomic_types,
+)
 
 STRIPE_BYTES: Final = 64 << 20
 _ENCODED_SHARE: Final = 0.4
@@ -85,15 +95,10 @@ def fitted(rows: pa.RecordBatch, types: Mapping[str, DataType]) -> pa.RecordBatc
 
 
 def _has_limited_text(data_type: DataType) -> bool:
-    match data_type:
-        case AtomicType(root):
-            return root is TypeRoot.CHAR or (root is TypeRoot.VARCHAR and data_type.length < MAX_LENGTH)
-        case ArrayType(element) | MultisetType(element):
-            return _has_limited_text(element)
-        case MapType(key, value):
-            return _has_limited_text(key) or _has_limited_text(value)
-        case RowType(fields):
-            return any(_has_limited_text(field.type) for field in fields)
+    return any(
+        part.root is TypeRoot.CHAR or (part.root is TypeRoot.VARCHAR and part.length < MAX_LENGTH)
+        for part in atomic_types(data_type)
+    )
 
 
 def _fitted(array: pa.Array, data_type: DataType) -> pa.Array:

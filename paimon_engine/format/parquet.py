@@ -7,7 +7,7 @@ themselves, which halves the time and a quarter of the size against a dictionary
 Types are laid out as the Java library's `ParquetSchemaConverter` does: decimals as INT32, INT64 or fixed bytes,
 times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or microseconds, or as INT96 if they have
 more than 6 digits. Arrow reads INT96 as nanoseconds and gives wrong values outside 1677 to 2262 without a word, so
-such columns are read in milliseconds too, and checked.
+such columns are read in microseconds too, and checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROW_GROUP_ROWS_MAX = 1 << 20
 ROW_GROUP_BYTES_MAX = 64 << 20
 """Arrow bytes per row group: bounds what a writer holds, and lets readers skip."""
 
-_NANOS_MILLIS_MAX = (1 << 63) // 1_000_000
+_NANOS_MICROS_MAX = (1 << 63) // 1_000
 _DICTIONARY_SHARE_MAX = 0.5
 _CODECS = {"zstd", "snappy", "gzip", "lz4", "brotli", "none", "uncompressed"}
 
@@ -46,7 +46,7 @@ def read_batches(
         batches = file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
         int96 = _int96_columns(file.schema, wanted)
         if int96:
-            coarse = _open(source, path, int96_unit="ms").iter_batches(
+            coarse = _open(source, path, int96_unit="us").iter_batches(
                 batch_size=batch_rows, columns=int96, use_threads=False
             )
             batches = _checked(batches, coarse, path)
@@ -65,11 +65,11 @@ def _int96_columns(schema: pq.ParquetSchema, wanted: list[str]) -> list[str]:
 def _checked(
     batches: Iterator[pa.RecordBatch], coarse: Iterator[pa.RecordBatch], path: str
 ) -> Iterator[pa.RecordBatch]:
-    """The batches, whose INT96 timestamps in milliseconds are in `coarse`."""
-    for batch, millis in zip(batches, coarse, strict=True):
-        for name, column in zip(millis.schema.names, millis.columns, strict=True):
+    """The batches, whose INT96 timestamps in microseconds are in `coarse`."""
+    for batch, micros in zip(batches, coarse, strict=True):
+        for name, column in zip(micros.schema.names, micros.columns, strict=True):
             for leaf in leaf_arrays(column):
-                if pa.types.is_timestamp(leaf.type) and leaf.type.unit == "ms" and _exceeds_nanos(leaf):
+                if pa.types.is_timestamp(leaf.type) and leaf.type.unit == "us" and _exceeds_nanos(leaf):
                     raise UnsupportedError(
                         f"{path}: column {name!r} has timestamps outside 1677 to 2262, which have no Arrow form in "
                         "nanoseconds"
@@ -77,10 +77,10 @@ def _checked(
         yield batch
 
 
-def _exceeds_nanos(millis: pa.Array) -> bool:
-    bounds = pc.min_max(millis.cast(pa.int64()))
+def _exceeds_nanos(micros: pa.Array) -> bool:
+    bounds = pc.min_max(micros.cast(pa.int64()))
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    return low is not None and (low < -_NANOS_MILLIS_MAX or high >= _NANOS_MILLIS_MAX)
+    return low is not None and not -_NANOS_MICROS_MAX <= low <= high <= _NANOS_MICROS_MAX
 
 
 def _open(source: BinaryIO, path: str, *, int96_unit: str | None = None) -> pq.ParquetFile:

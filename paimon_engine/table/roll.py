@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.merge.window import is_retract
@@ -20,11 +21,23 @@ from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, parse_stats_mode, to_simple_stats
 from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.types import DataField, to_arrow_field
+from paimon_engine.types import (
+    STRING_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    atomic_types,
+    to_arrow_field,
+)
 
-_KEY_STATS_MODE: Final = "truncate(128)"
 _ROWS_PER_SLICE_MAX: Final = 65_536
 _ROWS_PER_SLICE_MIN: Final = 1_000
+_AVRO_TIME_PRECISION_MAX: Final = 3
 _SEQUENCE_NUMBER_ID: Final = 2147483646
 _VALUE_KIND_ID: Final = 2147483645
 
@@ -50,6 +63,37 @@ def _identified(field: pa.Field, field_id: int) -> pa.Field:
     return field.with_metadata({"PARQUET:field_id": str(field_id)})
 
 
+def _check_types(schema: TableSchema, file_format: str) -> None:
+    """What the Arrow types, which the formats themselves check, do not show."""
+    for field in schema.row_type if file_format == "avro" else ():
+        for part in atomic_types(field.type):
+            if part.root is TypeRoot.TIME and part.precision > _AVRO_TIME_PRECISION_MAX:
+                raise UnsupportedError(
+                    f"column {field.name!r}: Avro files hold times of up to 3 digits; "
+                    "use TIME(3), or another 'file.format'"
+                )
+        if _has_multiset_of_others(field.type):
+            raise UnsupportedError(
+                f"column {field.name!r}: Avro files hold a MULTISET of texts only; use another 'file.format'"
+            )
+
+
+def _has_multiset_of_others(data_type: DataType) -> bool:
+    match data_type:
+        case MultisetType(AtomicType(root)) if root in STRING_ROOTS:
+            return False
+        case MultisetType():
+            return True
+        case ArrayType(element):
+            return _has_multiset_of_others(element)
+        case MapType(key, value):
+            return _has_multiset_of_others(key) or _has_multiset_of_others(value)
+        case RowType(fields):
+            return any(_has_multiset_of_others(field.type) for field in fields)
+        case _:
+            return False
+
+
 class RollingWriter:
     """Writes sorted rows of one bucket; call `finish` for the files, or `abort` to delete what was written.
 
@@ -67,7 +111,7 @@ class RollingWriter:
         source: FileSource,
         first_sequence_number: int = 0,
     ) -> None:
-        """Nothing is written before the first row."""
+        """Nothing is written before the first row. Raises: UnsupportedError for a type that the format lacks."""
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
         self._level = level
@@ -77,6 +121,7 @@ class RollingWriter:
         self._schema = file_arrow_schema(table.schema)
         options = table.options
         self._format = options.file_format_of(level)
+        _check_types(table.schema, self._format)
         self._encoding = WriteOptions(options.file_compression_of(level), options.zstd_level)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
@@ -153,7 +198,10 @@ class _OpenFile:
         ways = FORMAT_STATS[file_format]
         self._value_stats = StatsCollector([field.type for field in value_fields], modes, ways)
         key_types = [field.type for field in table.schema.key_type]
-        self._key_stats = StatsCollector(key_types, [parse_stats_mode(_KEY_STATS_MODE)] * len(key_types), ways)
+        # Releases from 1.0 on always keep 128 characters of keys.
+        key_names = [KEY_PREFIX + field.name for field in table.schema.key_type]
+        key_modes = [parse_stats_mode(options.stats_mode_of(name)) for name in key_names]
+        self._key_stats = StatsCollector(key_types, key_modes, ways)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0
