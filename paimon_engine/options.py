@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import MIB, parse_duration_ms, parse_size_bytes
+
+_CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress", "avro": "avro.codec"}
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,15 @@ class TableOptions:
         """Format of new data files of a level."""
         return self._per_level("file.format.per.level").get(level, self.file_format)
 
-    def file_compression_of(self, level: int) -> str:
-        """Codec of new data files of a level."""
-        return self._per_level("file.compression.per.level").get(level, self.file_compression)
+    def codec_of(self, level: int) -> str:
+        """Codec of new data files of a level; an option of the file format's own wins."""
+        per_level = self._per_level("file.compression.per.level").get(level, self.file_compression)
+        return self.raw.get(_CODEC_OPTIONS.get(self.file_format_of(level), ""), per_level).lower()
+
+    @property
+    def thin_files(self) -> bool:
+        """Whether data files leave out the key columns that come again among the values."""
+        return self._bool("data-file.thin-mode", default=False)
 
     @property
     def zstd_level(self) -> int:

@@ -73,7 +73,6 @@ _WRITE_BLOCKERS: Final = (
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
     "row-tracking.enabled",
-    "data-file.thin-mode",
     "index-file-in-data-file-dir",
     "file.suffix.include.compression",
     "force-lookup",

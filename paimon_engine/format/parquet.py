@@ -29,7 +29,7 @@ ROW_GROUP_BYTES_MAX = 64 << 20
 
 _NANOS_MICROS_MAX = (1 << 63) // 1_000
 _DICTIONARY_SHARE_MAX = 0.5
-_CODECS = {"zstd", "snappy", "gzip", "lz4", "brotli", "none", "uncompressed"}
+_CODECS = {"zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "none", "uncompressed"}
 
 
 def read_batches(
@@ -102,7 +102,7 @@ def _codec(options: WriteOptions) -> tuple[str, int | None]:
         raise InvalidArgumentError(f"'file.compression' = {name!r}; Parquet takes one of {', '.join(sorted(_CODECS))}")
     if name in ("none", "uncompressed"):
         return "none", None
-    return name, options.zstd_level if name == "zstd" else None
+    return name.removesuffix("_raw"), options.zstd_level if name == "zstd" else None
 
 
 class ParquetWriter:

@@ -37,17 +37,22 @@ from paimon_engine.types import (
 
 _ROWS_PER_SLICE_MAX: Final = 65_536
 _ROWS_PER_SLICE_MIN: Final = 1_000
+_THIN_KEY_STATS_MODE: Final = "truncate(128)"
 _AVRO_TIME_PRECISION_MAX: Final = 3
 _SEQUENCE_NUMBER_ID: Final = 2147483646
 _VALUE_KIND_ID: Final = 2147483645
 
 
 def file_arrow_schema(schema: TableSchema) -> pa.Schema:
-    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables."""
+    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables.
+
+    Thin files leave out the keys, which are among the values too.
+    """
     values = [_with_id(field, field.name, field.id) for field in schema.row_type]
     if not schema.primary_keys:
         return pa.schema(values)
-    keys = [_with_id(field, KEY_PREFIX + field.name, field.id + KEY_FIELD_ID_OFFSET) for field in schema.key_type]
+    in_front = () if schema.table_options.thin_files else schema.key_type
+    keys = [_with_id(field, KEY_PREFIX + field.name, field.id + KEY_FIELD_ID_OFFSET) for field in in_front]
     system = [
         _identified(pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False), _SEQUENCE_NUMBER_ID),
         _identified(pa.field(VALUE_KIND, pa.int8(), nullable=False), _VALUE_KIND_ID),
@@ -122,7 +127,7 @@ class RollingWriter:
         options = table.options
         self._format = options.file_format_of(level)
         _check_types(table.schema, self._format)
-        self._encoding = WriteOptions(options.file_compression_of(level), options.zstd_level)
+        self._encoding = WriteOptions(options.codec_of(level), options.zstd_level)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
@@ -194,19 +199,29 @@ class _OpenFile:
             self.discard()
             raise
         value_fields = table.schema.row_type.fields
-        modes = [parse_stats_mode(options.stats_mode_of(field.name)) for field in value_fields]
+        modes = [parse_stats_mode(self._stats_mode(field.name)) for field in value_fields]
         ways = FORMAT_STATS[file_format]
         self._value_stats = StatsCollector([field.type for field in value_fields], modes, ways)
         key_types = [field.type for field in table.schema.key_type]
-        # Releases from 1.0 on always keep 128 characters of keys.
-        key_names = [KEY_PREFIX + field.name for field in table.schema.key_type]
-        key_modes = [parse_stats_mode(options.stats_mode_of(name)) for name in key_names]
+        prefix = "" if options.thin_files else KEY_PREFIX
+        key_modes = [parse_stats_mode(self._stats_mode(prefix + field.name)) for field in table.schema.key_type]
         self._key_stats = StatsCollector(key_types, key_modes, ways)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0
         self._delete_row_count = 0
         self._encoded_share = 0.5
+
+    def _stats_mode(self, name: str) -> str:
+        """Mode of a column; releases that know thin files keep 128 characters of their keys."""
+        options, schema = self._table.options, self._table.schema
+        if (
+            options.thin_files
+            and name in schema.trimmed_primary_keys
+            and f"fields.{name}.stats-mode" not in options.raw
+        ):
+            return _THIN_KEY_STATS_MODE
+        return options.stats_mode_of(name)
 
     def note_sequence(self, low: int, high: int) -> None:
         before = self._sequence
