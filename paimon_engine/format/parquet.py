@@ -80,7 +80,7 @@ def _checked(
 def _exceeds_nanos(micros: pa.Array) -> bool:
     bounds = pc.min_max(micros.cast(pa.int64()))
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    return low is not None and not -_NANOS_MICROS_MAX <= low <= high <= _NANOS_MICROS_MAX
+    return low is not None and not -_NANOS_MICROS_MAX - 1 <= low <= high <= _NANOS_MICROS_MAX
 
 
 def _open(source: BinaryIO, path: str, *, int96_unit: str | None = None) -> pq.ParquetFile:
