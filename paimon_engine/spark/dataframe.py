@@ -29,7 +29,7 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     Raises: UnsupportedError for a Spark type that has no Arrow form.
     """
     try:
-        return to_arrow_schema(frame.schema)
+        return to_arrow_schema(frame.schema, timezone="UTC")
     except PySparkTypeError as error:
         raise UnsupportedError(f"the DataFrame has a column of a type without a Paimon counterpart: {error}") from error
 
