@@ -28,8 +28,17 @@ def main() -> None:
         answers.flush()
 
 
+def _catalog(request: Request) -> Any:
+    return CatalogFactory.create(request["catalog"])
+
+
+def ask(request: Request) -> Any:
+    """Calls a method of the catalog."""
+    return getattr(_catalog(request), request["method"])(*request["arguments"])
+
+
 def create(request: Request) -> None:
-    catalog = CatalogFactory.create({"warehouse": request["warehouse"]})
+    catalog = _catalog(request)
     catalog.create_database(request["name"].split(".")[0], True)
     schema = Schema.from_pyarrow_schema(
         pa.ipc.open_file(request["schema"]).schema,
@@ -42,7 +51,7 @@ def create(request: Request) -> None:
 
 def write(request: Request) -> None:
     """One commit per Arrow file."""
-    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["name"])
+    table = _catalog(request).get_table(request["name"])
     for path in request["data"]:
         builder = table.new_batch_write_builder()
         if request["overwrite"] is not None:
@@ -55,7 +64,7 @@ def write(request: Request) -> None:
 
 
 def read(request: Request) -> None:
-    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["name"])
+    table = _catalog(request).get_table(request["name"])
     if request["options"]:
         table = table.copy(request["options"])
     builder = table.new_read_builder()
@@ -68,7 +77,7 @@ def read(request: Request) -> None:
 def read_rust(request: Request) -> None:
     from pypaimon_rust.datafusion import PaimonCatalog
 
-    table = PaimonCatalog({"warehouse": request["warehouse"]}).get_table(request["name"])
+    table = PaimonCatalog(request["catalog"]).get_table(request["name"])
     builder = table.new_read_builder(request["options"])
     names = request["columns"] or [field.name() for field in table.schema().fields()]
     batches = builder.with_projection(names).new_read().read(builder.new_scan().plan().splits())
@@ -83,7 +92,7 @@ def _save(path: str, rows: pa.Table) -> None:
         writer.write_table(rows)
 
 
-OPS = {"create": create, "write": write, "read": read, "read_rust": read_rust}
+OPS = {"ask": ask, "create": create, "write": write, "read": read, "read_rust": read_rust}
 
 if __name__ == "__main__":
     main()
