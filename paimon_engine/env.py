@@ -47,6 +47,8 @@ class StorageSource(Protocol):
         """The storage of that address."""
         ...
 
+    def __hash__(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class EnvConfig:
@@ -94,7 +96,6 @@ def _secret(option: str, variable: str) -> str:
     value = os.environ.get(variable)
     if value is None:
         raise InvalidArgumentError(
-            f"The option {option} is to come from the environment variable {variable}, "
-            "which is not set in this process"
+            f"The option {option} is to come from the environment variable {variable}, which is not set in this process"
         )
     return value

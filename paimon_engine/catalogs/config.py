@@ -97,9 +97,7 @@ class CatalogConfig:
         _check(given.get(METASTORE, "filesystem").lower(), [*given, *hidden])
         storage = {key: given.pop(key) for key in list(given) if key.startswith(_STORAGE_PREFIX)}
         storage_hidden = {key: hidden.pop(key) for key in list(hidden) if key.startswith(_STORAGE_PREFIX)}
-        env = EnvConfig(
-            address, {**storage, **(storage_options or {})}, {**storage_hidden, **(storage_secrets or {})}
-        )
+        env = EnvConfig(address, {**storage, **(storage_options or {})}, {**storage_hidden, **(storage_secrets or {})})
         return cls(address, env, given, hidden)
 
     @property

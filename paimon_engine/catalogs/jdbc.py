@@ -63,7 +63,9 @@ def open_metastore(config: CatalogConfig) -> JdbcMetastore:
     if URI not in values:
         raise InvalidArgumentError("a JDBC catalog needs its 'uri', for example jdbc:sqlite:/lake/catalog.db")
     if values.get("lock.type", "jdbc") != "jdbc":
-        raise UnsupportedError(f"'lock.type' = '{values['lock.type']}' is not supported; a JDBC catalog locks by 'jdbc'")
+        raise UnsupportedError(
+            f"'lock.type' = '{values['lock.type']}' is not supported; a JDBC catalog locks by 'jdbc'"
+        )
     url = parse_uri(values[URI], with_prefix(values, JDBC_PREFIX))
     scheme = config.warehouse.partition("://")[0] if "://" in config.warehouse else ""
     settings = LockSettings.of(values)
@@ -170,9 +172,7 @@ class JdbcMetastore:
 
     def list_tables(self, database: str) -> list[str]:
         self._check_database(database)
-        names = select(TABLES.c.table_name).where(
-            TABLES.c.catalog_key == self._key, TABLES.c.database_name == database
-        )
+        names = select(TABLES.c.table_name).where(TABLES.c.catalog_key == self._key, TABLES.c.database_name == database)
         with transaction(engine_for(self._url)) as connection:
             return sorted(connection.scalars(names))
 
@@ -232,9 +232,7 @@ class JdbcMetastore:
         try:
             with transaction(engine_for(self._url)) as connection:
                 for kept in (TABLES, TABLE_PROPERTIES):
-                    connection.execute(
-                        update(kept).where(*self._is(kept, name)).values(self._names(new_name))
-                    )
+                    connection.execute(update(kept).where(*self._is(kept, name)).values(self._names(new_name)))
                 # Inside the transaction: a store that cannot rename leaves the names as they were.
                 storage.rename_dir(self._path(name), self._path(new_name))
         except IntegrityError as error:
@@ -256,8 +254,7 @@ class JdbcMetastore:
         }
         properties = {**schema.options, **{key: text for key, text in keys.items() if text}}
         rows = [
-            {**self._names(name), "property_key": key, "property_value": value}
-            for key, value in properties.items()
+            {**self._names(name), "property_key": key, "property_value": value} for key, value in properties.items()
         ]
         if rows:
             connection.execute(insert(TABLE_PROPERTIES), rows)
@@ -279,8 +276,7 @@ class JdbcMetastore:
         if database not in databases:
             known = ", ".join(databases) or "none"
             raise NotFoundError(
-                f"no database {database!r} in the JDBC catalog {self._key!r}; it has {known}. "
-                "create_database makes one"
+                f"no database {database!r} in the JDBC catalog {self._key!r}; it has {known}. create_database makes one"
             )
 
     def _check_table(self, name: TableName) -> None:

@@ -13,7 +13,19 @@ import os
 from collections.abc import Iterator
 from functools import lru_cache
 
-from sqlalchemy import URL, BigInteger, Column, Connection, Engine, MetaData, String, Table, create_engine, inspect, text
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    inspect,
+    text,
+)
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.types import TIMESTAMP

@@ -273,7 +273,11 @@ def test_an_expired_lock_goes_to_the_next_and_its_holder_learns_of_it(lock_url: 
         ("sqlite:////lake/c.db", {}, "sqlite:////lake/c.db"),
         ("jdbc:postgresql://h:5433/lake?user=u&password=p", {}, "postgresql+psycopg://u:p@h:5433/lake"),
         ("postgresql://u@h/lake", {"password": "p"}, "postgresql+psycopg://u:p@h/lake"),
-        ("jdbc:postgresql://h/lake", {"user": "u", "sslmode": "require"}, "postgresql+psycopg://u@h/lake?sslmode=require"),
+        (
+            "jdbc:postgresql://h/lake",
+            {"user": "u", "sslmode": "require"},
+            "postgresql+psycopg://u@h/lake?sslmode=require",
+        ),
         ("jdbc:postgresql://h/l?currentSchema=s", {}, "postgresql+psycopg://h/l?options=-csearch_path%3Ds"),
     ],
 )
