@@ -8,7 +8,7 @@ Source: `CatalogOptions`, `JdbcCatalogOptions`, `RESTCatalogOptions` of the Java
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_engine.env import EnvConfig, secret_values
@@ -94,6 +94,8 @@ class CatalogConfig:
         given = {key: _text(value) for key, value in (options or {}).items()}
         address = _address(warehouse, given.pop(WAREHOUSE, None))
         hidden = dict(secrets or {})
+        if METASTORE in hidden or WAREHOUSE in hidden:
+            raise InvalidArgumentError(f"'{METASTORE}' and '{WAREHOUSE}' are no secrets; give them as options")
         _check(given.get(METASTORE, "filesystem").lower(), [*given, *hidden])
         storage = {key: given.pop(key) for key in list(given) if key.startswith(_STORAGE_PREFIX)}
         storage_hidden = {key: hidden.pop(key) for key in list(hidden) if key.startswith(_STORAGE_PREFIX)}
@@ -108,15 +110,11 @@ class CatalogConfig:
     @property
     def table_defaults(self) -> dict[str, str]:
         """Options of new tables that do not set them."""
-        return with_prefix(self.options, TABLE_DEFAULT_PREFIX)
+        return with_prefix(self.values(), TABLE_DEFAULT_PREFIX)
 
     def values(self) -> dict[str, str]:
         """The options with their secrets in clear, for the one who connects. Raises: InvalidArgumentError."""
         return {**self.options, **secret_values(self.secrets)}
-
-    def with_options(self, options: Mapping[str, str]) -> CatalogConfig:
-        """The same catalog with these options laid over its own, as a server may ask."""
-        return replace(self, options={**self.options, **options})
 
     def __hash__(self) -> int:
         return hash((self.warehouse, tuple(sorted(self.options.items())), tuple(sorted(self.secrets.items()))))

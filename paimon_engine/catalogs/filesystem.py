@@ -21,7 +21,7 @@ def open_metastore(config: CatalogConfig) -> FilesystemMetastore:
 
     Raises: UnsupportedError if a lock is asked for.
     """
-    if is_true(config.options, LOCK_ENABLED):
+    if is_true(config.values(), LOCK_ENABLED):
         raise UnsupportedError(
             f"'{LOCK_ENABLED}' = 'true' needs 'metastore' = 'jdbc'; a directory has no lock, and local disks and object "
             "stores with conditional writes need none"

@@ -102,8 +102,9 @@ class JdbcMetastore:
         self._config = config
         self._url = url
         self._lock = lock
-        self._key = config.options.get("catalog-key", "jdbc")
-        self._syncs_properties = is_true(config.options, "sync-all-properties")
+        values = config.values()
+        self._key = values.get("catalog-key", "jdbc")
+        self._syncs_properties = is_true(values, "sync-all-properties")
 
     # ── databases ───────────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paimon_engine.catalogs.base import TableName
-from paimon_engine.catalogs.config import CatalogConfig, is_true
+from paimon_engine.catalogs.config import TABLE_DEFAULT_PREFIX, CatalogConfig, is_true, with_prefix
 from paimon_engine.catalogs.filesystem import not_empty
 from paimon_engine.catalogs.rest_client import RestClient, client_of
 from paimon_engine.catalogs.rest_door import RestDoor, branch_object
@@ -149,7 +149,7 @@ class RestMetastore:
     # ── details ─────────────────────────────────────────────────────────────────────────────────
 
     def _table_defaults(self) -> dict[str, str]:
-        return replace(self._config, options=self._client.options).table_defaults
+        return with_prefix(self._client.options, TABLE_DEFAULT_PREFIX)
 
     def _env_config(self, path: str, name: TableName, branch: str, *, is_external: bool) -> EnvConfig:
         config = replace(self._config.storage, address=path)

@@ -147,7 +147,7 @@ def test_the_server_makes_the_snapshot_files(table, server: RestServer):
 
     files = sorted(item.name for item in Path(table.path, "snapshot").iterdir())
     assert files == ["snapshot-1"]
-    assert f"POST /v1/lake/databases/db/tables/t/commit" in server.requests
+    assert "POST /v1/lake/databases/db/tables/t/commit" in server.requests
 
 
 def test_the_latest_of_the_server_wins_over_files(table):
