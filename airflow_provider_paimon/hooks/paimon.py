@@ -143,7 +143,7 @@ class PaimonHook(BaseHook):
 
     def table_ref(self, table: str) -> TableRef:
         """A table for a job: `database.table` of the warehouse, or the path of a table's directory."""
-        if "/" in table and not self.catalog_options:
+        if "/" in table:
             return TableRef(path=table)
         return TableRef(warehouse=self.warehouse, name=table)
 

@@ -23,8 +23,8 @@ def open_metastore(config: CatalogConfig) -> FilesystemMetastore:
     """
     if is_true(config.values(), LOCK_ENABLED):
         raise UnsupportedError(
-            f"'{LOCK_ENABLED}' = 'true' needs 'metastore' = 'jdbc'; a directory has no lock, and local disks and object "
-            "stores with conditional writes need none"
+            f"'{LOCK_ENABLED}' = 'true' needs 'metastore' = 'jdbc'; a directory has no lock, and local disks and "
+            "object stores with conditional writes need none"
         )
     return FilesystemMetastore(config)
 

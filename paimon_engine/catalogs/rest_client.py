@@ -149,13 +149,12 @@ class RestClient:
         except _NOT_SENT as error:
             raise _Again(f"no connection: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
+            reason = f"{type(error).__name__}: {error}"
             if method == "GET" and isinstance(error, httpx.TransportError):
-                raise _Again(f"{type(error).__name__}: {error}") from error
+                raise _Again(reason) from error
             if isinstance(error, httpx.TransportError):
-                raise OutcomeUnknownError(
-                    f"{method} {url}: may or may not have been done, the answer got lost: {type(error).__name__}: {error}"
-                ) from error
-            raise StorageError(f"{method} {url}: {type(error).__name__}: {error}") from error
+                raise OutcomeUnknownError(f"{method} {url}: may or may not have been done: {reason}") from error
+            raise StorageError(f"{method} {url}: {reason}") from error
         if method == "GET" and response.status_code in _TRY_AGAIN:
             raise _Again(f"status {response.status_code}", response.headers.get("Retry-After"))
         return response

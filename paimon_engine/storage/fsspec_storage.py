@@ -203,6 +203,19 @@ class FsspecStorage:
                 self._fs.rmdir(directory)
             self._fs.rmdir(native)
 
+    def give_up(self, path: str, upload: Any) -> None:
+        """Ends an upload so that it leaves no file."""
+        if not self._is_object_store:
+            # Written in place, where nothing refers to it yet.
+            with contextlib.suppress(Exception):
+                upload.close()
+            self._delete(path)
+            return
+        with contextlib.suppress(Exception):
+            upload.discard()
+        # Else the file system completes the upload when the object is collected.
+        upload.closed = True
+
     def _delete(self, path: str) -> None:
         with _mapped(path), contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(self._native(path))
@@ -255,10 +268,7 @@ class _NewFile(io.BufferedIOBase):
             self._storage.delete([self._path])
         else:
             super().close()
-            with contextlib.suppress(Exception):
-                self._upload.discard()
-            # Else the file system completes the upload when the object is collected.
-            self._upload.closed = True
+            self._storage.give_up(self._path, self._upload)
 
     def __del__(self) -> None:
         """Nothing: an upload that was dropped without being closed leaves no file."""

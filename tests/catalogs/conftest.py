@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.storage.conftest import s3_options
 from tests.support.postgres import PostgresServer, start_postgres
+
+__all__ = ["s3_options"]
 
 
 @pytest.fixture(scope="session")

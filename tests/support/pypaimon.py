@@ -140,6 +140,10 @@ class PyPaimon:
         """What a method of the catalog with these options answers."""
         return self._call("ask", InCatalog(options, ""), method=method, arguments=list(arguments))
 
+    def dlf_headers(self, **request: Any) -> dict[str, str]:
+        """What the client adds to a REST request: method, resource, parameters, body, region, keys, now."""
+        return dict(self._call("dlf_headers", InCatalog({}, ""), **request))
+
     def close(self) -> None:
         """Ends the process."""
         with contextlib.suppress(BrokenPipeError):

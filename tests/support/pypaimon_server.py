@@ -37,6 +37,23 @@ def ask(request: Request) -> Any:
     return getattr(_catalog(request), request["method"])(*request["arguments"])
 
 
+def dlf_headers(request: Request) -> dict[str, str]:
+    """What the client adds to a request of that method, path, parameters and body at that moment."""
+    from datetime import datetime
+
+    from pypaimon.api.auth.dlf_signer import DLFDefaultSigner
+    from pypaimon.api.token_loader import DLFToken
+    from pypaimon.api.typedef import RESTAuthParameter
+
+    signer = DLFDefaultSigner(request["region"])
+    token = DLFToken(*request["keys"])
+    headers = signer.sign_headers(request["body"], datetime.fromisoformat(request["now"]), token.security_token, "host")
+    sent = RESTAuthParameter(
+        path=request["resource"], parameters=request["parameters"], method=request["method"], data=request["body"]
+    )
+    return {**headers, "Authorization": signer.authorization(sent, token, "host", headers)}
+
+
 def create(request: Request) -> None:
     catalog = _catalog(request)
     catalog.create_database(request["name"].split(".")[0], True)
@@ -92,7 +109,7 @@ def _save(path: str, rows: pa.Table) -> None:
         writer.write_table(rows)
 
 
-OPS = {"ask": ask, "create": create, "write": write, "read": read, "read_rust": read_rust}
+OPS = {"ask": ask, "dlf_headers": dlf_headers, "create": create, "write": write, "read": read, "read_rust": read_rust}
 
 if __name__ == "__main__":
     main()

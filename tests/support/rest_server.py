@@ -6,7 +6,7 @@ test wants from it besides the specification:
 - `POST /test/faults {"path": regex, "method": …, "fault": "lose_reply" | "lose_request" | status, "times": n}`;
 - `GET /test/requests`: method and path of all requests so far;
 - options of the warehouse are given as JSON in the variable `REST_SERVER`: `token`, `page_size`, `defaults`,
-  `overrides`, `lend` (credentials of tables).
+  `overrides`, `lend` (credentials of tables), `store` (an S3 address for tables, reached with what is lent).
 
 As in the specification a commit succeeds if the UUID of its base is that of the latest snapshot; the server then
 writes the snapshot file.
@@ -24,7 +24,7 @@ import time
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 PREFIX = "lake"
@@ -96,7 +96,7 @@ class Lake:
         path = schema.get("options", {}).pop("path", None)
         table = {
             "id": str(uuid.uuid4()),
-            "path": path or str(self.root / f"{database}.db" / f"{name}-{uuid.uuid4()}"),
+            "path": path or f"{self.settings.get('store', self.root)}/{database}.db/{name}-{uuid.uuid4()}",
             "isExternal": path is not None,
             "schema": schema,
         }
@@ -191,10 +191,26 @@ class Lake:
         return f"{'' if branch == 'main' else f'branch/branch-{branch}/'}snapshot/snapshot-{number}"
 
     def _write(self, root: str, name: str, value: Any) -> None:
+        if "://" in root:
+            self._store().pipe_file(f"{root}/{name}", json.dumps(value).encode())
+            return
         file = Path(root, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as out:
             json.dump(value, out)
+
+    def _store(self) -> Any:
+        """The S3 server to which the lent credentials lead."""
+        import s3fs
+
+        lent = self.settings["lend"]
+        style = {"s3": {"addressing_style": "path"}}
+        return s3fs.S3FileSystem(
+            key=lent["s3.access-key"],
+            secret=lent["s3.secret-key"],
+            endpoint_url=lent["s3.endpoint"],
+            config_kwargs=style,
+        )
 
     def _audit(self) -> dict[str, Any]:
         return {"owner": "tests", "createdAt": 1, "createdBy": "tests", "updatedAt": 2, "updatedBy": "tests"}
@@ -204,8 +220,8 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     lake: Lake
     lock = threading.Lock()
-    faults: list[dict[str, Any]] = []
-    requests: list[str] = []
+    faults: ClassVar[list[dict[str, Any]]] = []
+    requests: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self._serve()
@@ -310,7 +326,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_args: Any) -> None:
         """Nothing."""
 
 
