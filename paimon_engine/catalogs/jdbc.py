@@ -10,7 +10,7 @@ Source: `JdbcCatalog` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from sqlalchemy import URL, ColumnElement, Connection, Table, delete, insert, select, update
@@ -18,15 +18,13 @@ from sqlalchemy.exc import IntegrityError
 
 from paimon_engine.catalogs.base import TableName
 from paimon_engine.catalogs.config import (
-    JDBC_PREFIX,
     LOCK_ENABLED,
     URI,
     CatalogConfig,
     is_true,
-    with_prefix,
 )
 from paimon_engine.catalogs.filesystem import not_empty
-from paimon_engine.catalogs.jdbc_lock import JdbcLock, LockSettings, make_lock_table
+from paimon_engine.catalogs.jdbc_lock import LockSettings, make_lock_table
 from paimon_engine.catalogs.jdbc_tables import (
     DATABASE_PROPERTIES,
     TABLE_PROPERTIES,
@@ -38,13 +36,12 @@ from paimon_engine.catalogs.jdbc_tables import (
     make_tables,
     transaction,
 )
-from paimon_engine.catalogs.jdbc_url import parse_uri
+from paimon_engine.catalogs.jdbc_url import url_of
+from paimon_engine.catalogs.stores import LockedStore
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.storage import Storage, storage_for
-from paimon_engine.storage.locked import LockedStorage
 from paimon_engine.table.catalog import DATABASE_SUFFIX, TableDraft, create_table
 from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
 
@@ -66,7 +63,7 @@ def open_metastore(config: CatalogConfig) -> JdbcMetastore:
         raise UnsupportedError(
             f"'lock.type' = '{values['lock.type']}' is not supported; a JDBC catalog locks by 'jdbc'"
         )
-    url = parse_uri(values[URI], with_prefix(values, JDBC_PREFIX))
+    url = url_of(values)
     scheme = config.warehouse.partition("://")[0] if "://" in config.warehouse else ""
     settings = LockSettings.of(values)
     locks = is_true(values, LOCK_ENABLED, default=scheme not in _NEEDS_NO_LOCK)
@@ -75,24 +72,6 @@ def open_metastore(config: CatalogConfig) -> JdbcMetastore:
     if locks:
         make_lock_table(engine_for(url), settings)
     return metastore
-
-
-@dataclass(frozen=True)
-class LockedStore:
-    """How workers reach a table's store: they connect to the catalog's database for the lock by themselves."""
-
-    config: CatalogConfig
-    lock_id: str
-
-    def storage(self, address: str, options: Mapping[str, str]) -> Storage:
-        """`StorageSource`."""
-        values = self.config.values()
-        url = parse_uri(values[URI], with_prefix(values, JDBC_PREFIX))
-        inner = storage_for(address, options)
-        under_lock = getattr(inner, "under_lock", None)
-        return LockedStorage(
-            inner if under_lock is None else under_lock(), JdbcLock(url, self.lock_id, LockSettings.of(values))
-        )
 
 
 class JdbcMetastore:

@@ -31,7 +31,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import Float
 
+from paimon_engine.catalogs.config import CatalogConfig
 from paimon_engine.catalogs.jdbc_tables import LOCK_KEY_LENGTH, engine_for, lock_table, make_tables, transaction
+from paimon_engine.catalogs.jdbc_url import url_of
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.units import parse_duration_ms
 
@@ -122,6 +124,12 @@ class JdbcLock:
             f"the commit lock {self._lock_id!r} was not free within {self._settings.acquire_timeout_ms} ms; "
             "raise 'lock-acquire-timeout', or look who holds it in paimon_distributed_locks"
         )
+
+
+def lock_of(config: CatalogConfig, lock_id: str) -> JdbcLock:
+    """The lock of that id in a catalog's database. Raises: InvalidArgumentError, UnsupportedError."""
+    values = config.values()
+    return JdbcLock(url_of(values), lock_id, LockSettings.of(values))
 
 
 def make_lock_table(engine: Engine, settings: LockSettings) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from paimon_engine.catalogs.config import JDBC_PREFIX, URI, with_prefix
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 
 _JDBC: Final = "jdbc:"
@@ -25,6 +26,11 @@ _PASSING: Final[Mapping[str, frozenset[str]]] = {
     "postgresql": frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "application_name"}),
 }
 """Connection properties whose name and meaning the drivers share."""
+
+
+def url_of(options: Mapping[str, str]) -> URL:
+    """URL of a catalog's options, with their `jdbc.*` as connection properties. Raises: as `parse_uri`."""
+    return parse_uri(options[URI], with_prefix(options, JDBC_PREFIX))
 
 
 def parse_uri(uri: str, properties: Mapping[str, str]) -> URL:

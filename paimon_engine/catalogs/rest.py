@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from paimon_engine.catalogs.base import TableName
@@ -18,26 +18,16 @@ from paimon_engine.catalogs.config import TABLE_DEFAULT_PREFIX, CatalogConfig, i
 from paimon_engine.catalogs.filesystem import not_empty
 from paimon_engine.catalogs.rest_client import RestClient, client_of
 from paimon_engine.catalogs.rest_door import RestDoor, branch_object
-from paimon_engine.env import Env, EnvConfig, now_ms
+from paimon_engine.catalogs.stores import LentStore
+from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, StorageError, UnsupportedError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
-from paimon_engine.storage import MemoryStorage, Storage, storage_for
-from paimon_engine.storage.leased import Lease, LeasedStorage
+from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.catalog import TableDraft, check_engine_can
 from paimon_engine.table.handle import TableHandle
 
 _OUR_TABLES: Final = ("table", "materialized-table")
-_STORE_NAMES: Final[Mapping[str, str]] = {
-    "fs.s3a.access.key": "s3.access-key",
-    "fs.s3a.secret.key": "s3.secret-key",
-    "fs.s3a.session.token": "s3.session-token",
-    "fs.s3a.endpoint": "s3.endpoint",
-    "fs.s3a.endpoint.region": "s3.region",
-    "s3.access.key": "s3.access-key",
-    "s3.secret.key": "s3.secret-key",
-}
-"""What servers call the credentials that they lend, and what we call them."""
 
 
 def open_metastore(config: CatalogConfig) -> RestMetastore:
@@ -47,28 +37,6 @@ def open_metastore(config: CatalogConfig) -> RestMetastore:
     """
     client_of(config)
     return RestMetastore(config)
-
-
-@dataclass(frozen=True)
-class LentStore:
-    """How workers reach a table's store: they ask the server for credentials by themselves."""
-
-    config: CatalogConfig
-    database: str
-    object_name: str
-
-    def storage(self, address: str, options: Mapping[str, str]) -> Storage:
-        """`StorageSource`."""
-
-        def renew() -> Lease:
-            answer = client_of(self.config).get("databases", self.database, "tables", self.object_name, "token")
-            # The specification says `expiresAt`, Java's server and clients say `expiresAtMillis`.
-            expires_ms = answer.get("expiresAtMillis", answer.get("expiresAt"))
-            lent = {_STORE_NAMES.get(key, key): str(value) for key, value in (answer.get("token") or {}).items()}
-            known = {key: value for key, value in lent.items() if key.startswith("s3.")}
-            return Lease(storage_for(address, {**options, **known}), None if expires_ms is None else int(expires_ms))
-
-        return LeasedStorage(renew, now_ms)
 
 
 class RestMetastore:

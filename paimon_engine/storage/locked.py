@@ -7,7 +7,8 @@ Source: `RenamingSnapshotCommit` of the Java library, which holds the same lock 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Protocol
 
 from paimon_engine.errors import OutcomeUnknownError
@@ -29,17 +30,22 @@ class Lock(Protocol):
 class LockedStorage:
     """`Storage` over another one, with `create` under a lock."""
 
-    def __init__(self, inner: Storage, lock: Lock) -> None:
+    def __init__(self, inner: Storage, make_lock: Callable[[], Lock]) -> None:
+        """`make_lock` is called once, by the first `create`."""
         self._inner = inner
-        self._lock = lock
+        self._make_lock = make_lock
+        self._made = threading.Lock()
+        self._lock: Lock | None = None
 
     def create(self, path: str, data: bytes) -> bool:
-        self._lock.acquire()
+        with self._made:
+            lock = self._lock = self._lock or self._make_lock()
+        lock.acquire()
         was_ours = False
         try:
             created = not self._inner.exists(path) and self._inner.create(path, data)
         finally:
-            was_ours = self._lock.release()
+            was_ours = lock.release()
         if created and not was_ours:
             # Whoever took the lock meanwhile may have replaced the file: the caller has to look.
             raise OutcomeUnknownError(f"{path}: the lock expired while the file was created")

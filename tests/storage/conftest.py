@@ -72,7 +72,7 @@ def place(request: pytest.FixtureRequest, tmp_path) -> Place:
     if kind == "locked":
         # fsspec's plain file system, which looks first and writes then.
         plain = FsspecStorage.for_scheme("local", {})
-        return Place(LockedStorage(plain.under_lock(), ThreadLock()), f"local://{tmp_path}")
+        return Place(LockedStorage(plain.under_lock(), ThreadLock), f"local://{tmp_path}")
     if kind == "leased":
         return Place(LeasedStorage(lambda: Lease(storage_for(str(tmp_path), {})), lambda: 0), str(tmp_path))
     root = roots[kind] if kind in roots else f"{kind}://lake/{uuid.uuid4()}"

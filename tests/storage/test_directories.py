@@ -89,7 +89,7 @@ class LostLock:
 
 
 def test_a_file_made_under_a_lock_that_was_lost_is_in_doubt(tmp_path: Path):
-    storage = LockedStorage(LocalStorage(), LostLock())
+    storage = LockedStorage(LocalStorage(), LostLock)
     path = f"{tmp_path}/snapshot-1"
 
     with pytest.raises(OutcomeUnknownError, match="the lock expired"):
