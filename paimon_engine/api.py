@@ -160,8 +160,12 @@ class Catalog:
         try:
             self._metastore.rename_table(old, new)
         except NotFoundError:
-            if not if_exists or old.table in self._metastore.list_tables(old.database):
+            if not if_exists or self._has(old):
                 raise
+
+    def _has(self, name: TableName) -> bool:
+        in_database = name.database in self._metastore.list_databases()
+        return in_database and name.table in self._metastore.list_tables(name.database)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Deletes the table with all its files, tags and branches. There is no way back.

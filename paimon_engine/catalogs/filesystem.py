@@ -5,6 +5,7 @@ Source: `FileSystemCatalog` of the Java library.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from paimon_engine.catalogs.base import TableName
@@ -61,7 +62,9 @@ class FilesystemMetastore:
         if tables and not cascade:
             raise not_empty(database, tables)
         for table in tables:
-            self.drop_table(TableName(database, table))
+            # One that somebody else drops meanwhile is gone as well.
+            with contextlib.suppress(NotFoundError):
+                self.drop_table(TableName(database, table))
         self._env_config.build().storage.delete_tree(self._directory(database))
 
     def list_tables(self, database: str) -> list[str]:

@@ -9,6 +9,7 @@ Source: `JdbcCatalog` of the Java library.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -140,7 +141,9 @@ class JdbcMetastore:
         if (tables or views) and not cascade:
             raise not_empty(database, [*tables, *views])
         for table in tables:
-            self.drop_table(TableName(database, table))
+            # One that somebody else drops meanwhile is gone as well.
+            with contextlib.suppress(NotFoundError):
+                self.drop_table(TableName(database, table))
         with transaction(engine_for(self._url)) as connection:
             for kept in (TABLES, DATABASE_PROPERTIES, TABLE_PROPERTIES, *([VIEWS] if views else [])):
                 connection.execute(

@@ -102,9 +102,9 @@ class RestMetastore:
         _check_type(schema, place)
         config = self._env_config(path, name, branch, is_external=bool(answer.get("isExternal")))
         door = None if answer.get("isExternal") else RestDoor(self._config, name.database, name.table, answer.get("id"))
-        return TableHandle(
-            config.build(), config, TablePaths(path, branch), schema.with_options(options), dict(options), door
-        )
+        schema = schema.with_options(options)
+        paths, known = TablePaths(path, branch), {schema.id: schema}
+        return TableHandle(config.build(), config, paths, schema, dict(options), door, known)
 
     def drop_table(self, name: TableName) -> None:
         self._client.delete("databases", name.database, "tables", name.table)
