@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
+import httpx
 import pyarrow as pa
 import pytest
 
@@ -280,6 +281,21 @@ def test_the_server_learns_what_a_commit_changes_in_each_partition(catalog: Cata
     # The day's number, since `partition.legacy-name` is on.
     assert told == {"15706": (2, 1), "__DEFAULT_PARTITION__": (1, 1)}
     assert [(item["recordCount"], item["fileCount"]) for item in second] == [(-1, 0)]
+
+
+def test_a_branch_has_snapshots_of_its_own(catalog: Catalog, table, server: RestServer):
+    table.write(rows(1))
+    path = f"{server.options['uri']}/v1/lake/databases/db/tables/t/branches"
+    httpx.post(path, json={"branch": "b"}, trust_env=False).raise_for_status()
+
+    branch = catalog.table("db.t$branch_b")
+    branch.write(rows(7))
+    branch.write(rows(8))
+
+    assert ids(branch) == sorted(table.to_arrow(branch="b")["id"].to_pylist()) == [7, 8]
+    assert ids(table) == [1]
+    assert branch.latest_snapshot_id() == 2
+    assert "POST /v1/lake/databases/db/tables/t$branch_b/commit" in server.requests
 
 
 def test_an_external_table_is_committed_by_its_files(catalog: Catalog, server: RestServer, tmp_path: Path):

@@ -167,6 +167,10 @@ class Lake:
             raise ApiError(404, f"No snapshot {version}", "SNAPSHOT", version)
         return {"snapshot": json.loads(file.read_text())}
 
+    def create_branch(self, database: str, name: str, body: dict[str, Any]) -> None:
+        root = Path(self.table(database, name)["path"])
+        shutil.copytree(root / "schema", root / "branch" / f"branch-{body['branch']}" / "schema")
+
     def rollback(self, database: str, name: str, body: dict[str, Any]) -> None:
         table, key, instant = self.table(database, name), self._key(database, name), body["instant"]
         if instant["type"] == "tag":
@@ -291,6 +295,8 @@ class Handler(BaseHTTPRequestHandler):
                 return self.lake.snapshot(database, name, version)
             case "POST", ["databases", database, "tables", name, "commit"]:
                 return self.lake.commit(database, name, body)
+            case "POST", ["databases", database, "tables", name, "branches"]:
+                return self.lake.create_branch(database, name, body)
             case "POST", ["databases", database, "tables", name, "rollback"]:
                 return self.lake.rollback(database, name, body)
             case _:
