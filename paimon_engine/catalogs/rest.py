@@ -121,9 +121,11 @@ class RestMetastore:
 
     def _env_config(self, path: str, name: TableName, branch: str, *, is_external: bool) -> EnvConfig:
         config = replace(self._config.storage, address=path)
-        if is_external or not is_true(self._client.options, "data-token.enabled"):
+        if is_external:
             return config
-        return replace(config, source=LentStore(self._config, name.database, branch_object(name.table, branch)))
+        is_lent = is_true(self._client.options, "data-token.enabled")
+        store = LentStore(self._config, name.database, branch_object(name.table, branch), is_lent)
+        return replace(config, source=store)
 
 
 def _schema(answer: Mapping[str, Any], place: str) -> TableSchema:

@@ -6,6 +6,7 @@ server lends they fetch by themselves.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,8 @@ from paimon_engine.env import now_ms
 from paimon_engine.storage import Storage, storage_for
 from paimon_engine.storage.leased import Lease, LeasedStorage
 from paimon_engine.storage.locked import Lock, LockedStorage
+
+_KEPT: Final = re.compile(r"/(snapshot/snapshot|schema/schema)-\d+$")
 
 _STORE_NAMES: Final[Mapping[str, str]] = {
     "fs.s3a.access.key": "s3.access-key",
@@ -48,14 +51,20 @@ class LockedStore:
 
 @dataclass(frozen=True)
 class LentStore:
-    """`StorageSource` whose credentials a REST server lends for a while."""
+    """`StorageSource` of a table that a REST server keeps; with `is_lent` it lends the credentials too.
+
+    Snapshots and schemas are the server's: nobody makes their files beside it.
+    """
 
     config: CatalogConfig
     database: str
     object_name: str
+    is_lent: bool
 
     def storage(self, address: str, options: Mapping[str, str]) -> Storage:
         def renew() -> Lease:
+            if not self.is_lent:
+                return Lease(storage_for(address, options))
             from paimon_engine.catalogs.rest_client import client_of
 
             answer = client_of(self.config).get("databases", self.database, "tables", self.object_name, "token")
@@ -65,4 +74,4 @@ class LentStore:
             known = {key: value for key, value in lent.items() if key.startswith("s3.")}
             return Lease(storage_for(address, {**options, **known}), None if expires_ms is None else int(expires_ms))
 
-        return LeasedStorage(renew, now_ms)
+        return LeasedStorage(renew, now_ms, lambda path: _KEPT.search(path) is not None)

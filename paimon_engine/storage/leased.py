@@ -1,4 +1,4 @@
-"""A store whose credentials are lent for a while and renewed in time."""
+"""A store that a server lends: its credentials are renewed in time, and what the server keeps is not made here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.storage.base import FileInfo, Storage
 
 _SAFE_TIME_MS: Final = 3_600_000
@@ -24,7 +25,11 @@ class Lease:
 class LeasedStorage:
     """`Storage` that gets itself a new lease before the old one ends. Files opened before keep the old one."""
 
-    def __init__(self, renew: Callable[[], Lease], clock: Callable[[], int]) -> None:
+    def __init__(
+        self, renew: Callable[[], Lease], clock: Callable[[], int], is_kept: Callable[[str], bool] = lambda _path: False
+    ) -> None:
+        """`is_kept` tells of a path whether the server alone may create it."""
+        self._is_kept = is_kept
         self._renew = renew
         self._clock = clock
         self._lock = threading.Lock()
@@ -53,6 +58,8 @@ class LeasedStorage:
         return self._now.writer(path)
 
     def create(self, path: str, data: bytes) -> bool:
+        if self._is_kept(path):
+            raise UnsupportedError(f"{path}: the REST catalog makes this file, and this change is not asked of it yet")
         return self._now.create(path, data)
 
     def overwrite(self, path: str, data: bytes) -> None:

@@ -7,12 +7,15 @@ Source: `RenamingSnapshotCommit` of the Java library, which holds the same lock 
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Protocol
 
-from paimon_engine.errors import OutcomeUnknownError
+from paimon_engine.errors import OutcomeUnknownError, StorageError
 from paimon_engine.storage.base import FileInfo, Storage
+
+logger = logging.getLogger(__name__)
 
 
 class Lock(Protocol):
@@ -45,10 +48,10 @@ class LockedStorage:
         try:
             created = not self._inner.exists(path) and self._inner.create(path, data)
         finally:
-            was_ours = lock.release()
+            was_ours = _released(lock)
         if created and not was_ours:
             # Whoever took the lock meanwhile may have replaced the file: the caller has to look.
-            raise OutcomeUnknownError(f"{path}: the lock expired while the file was created")
+            raise OutcomeUnknownError(f"{path}: the lock was lost while the file was created")
         return created
 
     def read(self, path: str) -> bytes:
@@ -89,3 +92,13 @@ class LockedStorage:
 
     def delete_tree(self, path: str) -> None:
         self._inner.delete_tree(path)
+
+
+def _released(lock: Lock) -> bool:
+    """Whether the lock was ours to the end, as far as its keeper still tells."""
+    try:
+        return lock.release()
+    except StorageError as error:
+        # It expires by itself; what was done under it counts for more than how it was given back.
+        logger.warning("a lock could not be given back and has to expire: %s", error)
+        return False

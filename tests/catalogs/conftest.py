@@ -5,15 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage.conftest import s3_options
 from tests.support.postgres import PostgresServer, start_postgres
-
-__all__ = ["s3_options"]
+from tests.support.s3 import start_s3
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     yield from start_postgres()
+
+
+@pytest.fixture(scope="session")
+def lent_store() -> Iterator[dict[str, str]]:
+    """Credentials of an S3 server that a REST server may lend."""
+    yield from start_s3()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -151,6 +151,14 @@ def test_the_server_makes_the_snapshot_files(table, server: RestServer):
     assert "POST /v1/lake/databases/db/tables/t/commit" in server.requests
 
 
+@pytest.mark.parametrize("name", ["snapshot/snapshot-2", "schema/schema-1", "branch/branch-b/snapshot/snapshot-1"])
+def test_nobody_makes_the_servers_files_beside_it(table, name: str):
+    table.write(rows(1))
+
+    with pytest.raises(UnsupportedError, match="the REST catalog makes this file"):
+        table._handle.env.storage.create(f"{table.path}/{name}", b"{}")
+
+
 def test_the_latest_of_the_server_wins_over_files(table):
     table.write(rows(1))
     stray = Path(table.path, "snapshot", "snapshot-2")
@@ -396,9 +404,9 @@ def test_pypaimon_and_we_share_the_tables_of_a_server(pypaimon: PyPaimon, tmp_pa
 
 
 @pytest.mark.s3
-def test_data_is_reached_with_what_the_server_lends(tmp_path: Path, s3_options: dict[str, str]):
+def test_data_is_reached_with_what_the_server_lends(tmp_path: Path, lent_store: dict[str, str]):
     overrides = {"data-token.enabled": "true"}
-    with rest_server(tmp_path, overrides=overrides, lend=s3_options, store="s3://lake/rest") as server:
+    with rest_server(tmp_path, overrides=overrides, lend=lent_store, store="s3://lent/rest") as server:
         catalog = Catalog(options=server.options)
         catalog.create_database("db")
         table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": 1})
@@ -406,8 +414,8 @@ def test_data_is_reached_with_what_the_server_lends(tmp_path: Path, s3_options: 
         table.write(rows(2, 3))
         table.compact(full=True)
 
-        assert table.path.startswith("s3://lake/rest/db.db/t")
+        assert table.path.startswith("s3://lent/rest/db.db/t")
         assert ids(catalog.table("db.t")) == [1, 2, 3]
         assert server.requests.count("GET /v1/lake/databases/db/tables/t/token") == 1
-        assert "test" not in repr(table._handle.config)
+        assert "lent-secret" not in repr(table._handle.config)
         assert check_table(table._handle) == []

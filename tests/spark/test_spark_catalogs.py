@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,22 +11,25 @@ import pytest
 from paimon_engine import Catalog
 from paimon_engine.spark.executor import SparkExecutor
 from paimon_engine.table.check import check_table
-from tests.storage.conftest import s3_options
 from tests.support.rest import rest_server
-
-__all__ = ["s3_options"]
+from tests.support.s3 import start_s3
 
 pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
 
+@pytest.fixture(scope="module")
+def lent_store() -> Iterator[dict[str, str]]:
+    yield from start_s3()
+
+
 def rows(begin: int, end: int) -> pa.Table:
     return pa.table({"id": range(begin, end), "v": ["x"] * (end - begin)}, SCHEMA)
 
 
-def test_workers_use_what_a_rest_server_lends(spark, tmp_path: Path, s3_options: dict[str, str]):
-    lends = {"overrides": {"data-token.enabled": "true"}, "lend": s3_options, "store": "s3://lake/spark"}
+def test_workers_use_what_a_rest_server_lends(spark, tmp_path: Path, lent_store: dict[str, str]):
+    lends = {"overrides": {"data-token.enabled": "true"}, "lend": lent_store, "store": "s3://lent/spark"}
     with rest_server(tmp_path, **lends) as server:
         catalog = Catalog(options=server.options, executor=SparkExecutor(spark))
         catalog.create_database("db")

@@ -88,11 +88,19 @@ class LostLock:
         return False
 
 
-def test_a_file_made_under_a_lock_that_was_lost_is_in_doubt(tmp_path: Path):
-    storage = LockedStorage(LocalStorage(), LostLock)
+class StuckLock(LostLock):
+    """A lock whose keeper went away."""
+
+    def release(self) -> bool:
+        raise StorageError("no connection")
+
+
+@pytest.mark.parametrize("lock", [LostLock, StuckLock])
+def test_a_file_made_under_a_lock_that_was_lost_is_in_doubt(tmp_path: Path, lock: type[LostLock]):
+    storage = LockedStorage(LocalStorage(), lock)
     path = f"{tmp_path}/snapshot-1"
 
-    with pytest.raises(OutcomeUnknownError, match="the lock expired"):
+    with pytest.raises(OutcomeUnknownError, match="the lock was lost"):
         storage.create(path, b"1")
     assert not storage.create(path, b"2")
     assert storage.read(path) == b"1"
