@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, leaf_arrays, leaves_of, replace_leaves
+from paimon_engine.format.parquet_footer import FooterSink
 
 READ_BUFFER_BYTES = 65_536
 ROW_GROUP_ROWS_MAX = 1 << 20
@@ -111,13 +112,16 @@ class ParquetWriter:
     def __init__(self, sink: BinaryIO, schema: pa.Schema, options: WriteOptions) -> None:
         """Begins a file on `sink`; the caller closes the sink.
 
-        Raises: UnsupportedError for columns that Parquet files of Paimon cannot hold; InvalidArgumentError for a codec
-        that Parquet does not have.
+        Raises: InvalidArgumentError for a codec that Parquet does not have.
         """
-        self._has_int96 = _check_types(schema)
         _codec(options)
-        self._sink = sink
-        self._schema = _stored_schema(schema)
+        self._meant = _stored_schema(schema)
+        self._leaves = [leaf for field in self._meant for leaf in leaves_of(field.type)]
+        units = {leaf.unit for leaf in self._leaves if pa.types.is_timestamp(leaf)}
+        self._has_int96 = "ns" in units
+        self._footer = FooterSink(sink) if len(units) > 1 and self._has_int96 else None
+        self._schema = self._meant if self._footer is None else _with_plain_timestamps(self._meant)
+        self._sink = sink if self._footer is None else self._footer
         self._options = options
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.RecordBatch] = []
@@ -136,7 +140,10 @@ class ParquetWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; closes the row group when it is full."""
-        arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
+        arrays = [
+            cast(cast(column, meant.type), field.type)
+            for column, meant, field in zip(batch.columns, self._meant, self._schema, strict=True)
+        ]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._pending_rows += batch.num_rows
         self._pending_bytes += batch.nbytes
@@ -155,8 +162,14 @@ class ParquetWriter:
     def close(self) -> None:
         """Writes what is pending and the footer."""
         self.close_row_group()
-        if self._writer is not None:
+        if self._writer is None:
+            return
+        if self._footer is None:
             self._writer.close()
+            return
+        self._footer.hold()
+        self._writer.close()
+        self._footer.release(self._leaves)
 
     def _begin(self, first: pa.RecordBatch) -> pq.ParquetWriter:
         codec, level = _codec(self._options)
@@ -184,22 +197,13 @@ def _repeating_columns(batch: pa.RecordBatch) -> list[str]:
     return names
 
 
-def _check_types(schema: pa.Schema) -> bool:
-    """Whether timestamps are written as INT96; Arrow does that for all of a file's or for none.
+def _with_plain_timestamps(schema: pa.Schema) -> pa.Schema:
+    """The schema with plain integers for timestamps of up to 6 digits."""
 
-    Raises: UnsupportedError.
-    """
-    units = {
-        field.name: {leaf.unit for leaf in leaves_of(field.type) if pa.types.is_timestamp(leaf)} for field in schema
-    }
-    fine = [name for name, found in units.items() if "ns" in found]
-    coarse = [name for name, found in units.items() if found - {"ns"}]
-    if fine and coarse:
-        raise UnsupportedError(
-            f"column {fine[0]!r} has timestamps of more than 6 digits, column {coarse[0]!r} has coarser ones; together "
-            "they cannot be written to Parquet: use one precision for all, or 'file.format' = 'orc'"
-        )
-    return bool(fine)
+    def plain(leaf: pa.DataType) -> pa.DataType:
+        return pa.int64() if pa.types.is_timestamp(leaf) and leaf.unit != "ns" else leaf
+
+    return pa.schema([field.with_type(replace_leaves(field.type, plain)) for field in schema])
 
 
 def _stored_schema(schema: pa.Schema) -> pa.Schema:

@@ -176,13 +176,32 @@ def test_nanoseconds_are_int96_in_parquet(zone: str | None):
     assert found.equals(table)
 
 
-def test_nanoseconds_beside_coarser_timestamps_are_refused_in_parquet():
-    table = pa.table(
-        {"fine": pa.array([1], pa.timestamp("ns")), "coarse": pa.array([[1]], pa.list_(pa.timestamp("s")))}
-    )
+MIXED = pa.schema(
+    [
+        pa.field("fine", pa.timestamp("ns"), metadata={"PARQUET:field_id": "7"}),
+        pa.field("n", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "8"}),
+        pa.field("s", pa.timestamp("s"), metadata={"PARQUET:field_id": "300"}),
+        pa.field("ms", pa.timestamp("ms", "UTC"), nullable=False),
+        pa.field("l", pa.list_(pa.timestamp("us", "UTC")), metadata={"PARQUET:field_id": "-1"}),
+        pa.field("m", pa.map_(pa.timestamp("ms"), pa.struct([("x", pa.decimal128(30, 2)), ("y", pa.timestamp("us"))]))),
+        *(pa.field(f"more{place}", pa.time32("ms")) for place in range(20)),
+    ]
+)
 
-    with pytest.raises(UnsupportedError, match=r"'fine'.*'coarse'.*'orc'"):
-        written("parquet", table)
+
+def test_nanoseconds_lie_beside_coarser_timestamps_in_parquet():
+    row = {"fine": 1, "n": 2, "s": -3, "ms": 4, "l": [-5, None], "m": [(6, {"x": Decimal("7.00"), "y": 8})]}
+    table = pa.Table.from_pylist([row, {"n": 0, "ms": 0}] * 500, MIXED)
+    coarse = pa.schema([field for field in MIXED if field.name != "fine"])
+
+    data = written("parquet", table)
+
+    file = pq.ParquetFile(io.BytesIO(data))
+    assert read("parquet", data, MIXED).cast(MIXED).equals(table)
+    without = pq.ParquetFile(io.BytesIO(written("parquet", table.select(coarse.names)))).schema
+    # But for the INT96 column the schema is the one that Arrow itself writes.
+    assert str(without).splitlines()[2:] == str(file.schema).splitlines()[3:]
+    assert file.metadata.row_group(0).column(2).statistics.min == datetime(1969, 12, 31, 23, 59, 57)
 
 
 def test_int96_timestamps_that_arrow_cannot_hold_are_no_wrong_rows():

@@ -140,13 +140,20 @@ def test_values_and_their_statistics(tmp_path: Path, oracle: JavaPaimon, form: s
 
 @pytest.mark.parametrize("form", ["parquet", "orc"])
 def test_nanoseconds(tmp_path: Path, oracle: JavaPaimon, form: str):
-    fields = [["k", "INT NOT NULL"], *fields_of(list(NANOS)), ["list", "ARRAY<TIMESTAMP(9)>"]]
+    coarse = [["s", "TIMESTAMP(0)"], ["ms", f"TIMESTAMP(3) {LTZ} NOT NULL"], ["us", "MAP<TIMESTAMP(6), TIMESTAMP(9)>"]]
+    fields = [["k", "INT NOT NULL"], *fields_of(list(NANOS)), ["list", "ARRAY<TIMESTAMP(9)>"], *coarse]
     options = {"file.format": form, "bucket": "1", "metadata.stats-mode": "full"}
     twins = Twins(oracle, tmp_path, fields, primary_keys=["k"], options=options)
 
     low, high = zip(*NANOS.values(), strict=True)
-    twins.write([[0, *low, [low[0], None]], [1, None, None, None]])
-    twins.write([[1, *high, []]])
+    second, milli, micro = TYPES["TIMESTAMP(0)"], TYPES[f"TIMESTAMP(3) {LTZ}"][1], TYPES["TIMESTAMP(6)"][1]
+    twins.write(
+        [
+            [0, *low, [low[0], None], second[0], milli, [[micro, low[0]]]],
+            [1, None, None, None, None, milli, None],
+        ]
+    )
+    twins.write([[1, *high, [], second[1], milli, [[second[1], None]]]])
     twins.assert_same()
     twins.assert_same_metadata()
 
@@ -209,10 +216,9 @@ PARTITIONS = {
 }
 
 
-# Parquet takes no mixture of fine and coarse timestamps, and ORC has padded CHARs in its statistics.
-@pytest.mark.parametrize("options", [{}, {"partition.default-name": "nothing=here", "file.format": "orc"}])
 @pytest.mark.parametrize("name", PARTITIONS)
-def test_partitions(tmp_path: Path, oracle: JavaPaimon, name: str, options: dict[str, str]):
+def test_partitions(tmp_path: Path, oracle: JavaPaimon, name: str):
+    options = {} if len(name) % 2 else {"partition.default-name": "nothing=here", "file.format": "orc"}
     fields = [["v", "INT"], *fields_of([name]), ["p", "STRING"]]
     twins = Twins(oracle, tmp_path, fields, partition_keys=["c0", "p"], options=options)
     values = PARTITIONS[name][1:] if name in LATER and options else PARTITIONS[name]
@@ -220,6 +226,7 @@ def test_partitions(tmp_path: Path, oracle: JavaPaimon, name: str, options: dict
     twins.write([[place, value, "x=y" if place % 2 else None] for place, value in enumerate(values)])
 
     twins.assert_same()
+    # Java's statistics of CHARs in ORC have spaces behind the texts.
     if not (options and name.startswith("CHAR")):
         twins.assert_same_metadata()
     assert folders(twins.java) == folders(twins.ours)
