@@ -94,6 +94,12 @@ class _Reader:
         return int(struct.unpack("<" + form, self.take(struct.calcsize(form)))[0])
 
     def container(self, form: _Form, size: int) -> _Container:
+        found = self._container(form, size)
+        if not len(found):
+            raise ValueError("a container without numbers")
+        return found
+
+    def _container(self, form: _Form, size: int) -> _Container:
         match form:
             case _Form.ARRAY:
                 return _Container(form, np.frombuffer(self.take(2 * size), dtype="<u2"))

@@ -86,7 +86,7 @@ def _folded(column: str, values: list[bytes], steps: list[int], union: Union) ->
     for value, step in zip(values[1:], steps[1:], strict=True):
         try:
             state = union(value, state) if step == Step.ADD_BELOW else union(state, value)
-        except (InvalidArgumentError, RuntimeError, ValueError) as error:
+        except (InvalidArgumentError, RuntimeError, ValueError, IndexError) as error:
             raise InvalidArgumentError(
                 f"column {column!r}: a value is no sketch that its aggregate function can unite: {error}"
             ) from error

@@ -6,10 +6,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from paimon_engine import open_table
+from paimon_engine import Catalog, open_table
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.roaring import union_32, union_64
 from tests.support.canonical import assert_same_rows, rows_of
@@ -75,6 +76,21 @@ def test_unions_have_the_bytes_of_java(tmp_path: Path, oracle: JavaPaimon, name:
 
     open_table(str(path)).compact(full=True)
     assert_same_rows(rows_of(open_table(str(path)).to_arrow()), oracle.read(path))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values())
+def test_bytes_that_are_no_sketch_name_their_column(tmp_path: Path, function: str):
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.v.aggregate-function": function}
+    schema = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.binary())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+
+    # A value that meets no other one is nobody's business.
+    table.write(pa.table({"k": pa.array([1], pa.int32()), "v": [b"no sketch"]}, schema))
+    assert table.to_arrow()["v"].to_pylist() == [b"no sketch"]
+
+    for bad in (b"", b"no sketch", bytes(40)):
+        with pytest.raises(InvalidArgumentError, match="column 'v': a value is no sketch"):
+            table.write(pa.table({"k": pa.array([2, 2], pa.int32()), "v": [bad, b"x"]}, schema))
 
 
 def test_a_value_that_is_no_bitmap_names_itself():
