@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry, file_from_record, file_to_record
+from paimon_engine.meta.unknown_fields import UnknownField
 
 _VERSION = 1
+_UNKNOWN = "$unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,9 @@ class CommitMessage:
             "partition": self.partition,
             "bucket": self.bucket,
             "totalBuckets": self.total_buckets,
-            "newFiles": [file_to_record(file) for file in self.new_files],
-            "compactBefore": [file_to_record(file) for file in self.compact_before],
-            "compactAfter": [file_to_record(file) for file in self.compact_after],
+            "newFiles": [_file_to_json(file) for file in self.new_files],
+            "compactBefore": [_file_to_json(file) for file in self.compact_before],
+            "compactAfter": [_file_to_json(file) for file in self.compact_after],
         }
         return json.dumps(value, default=_bytes_to_json)
 
@@ -74,12 +76,21 @@ class CommitMessage:
                 partition=value["partition"],
                 bucket=value["bucket"],
                 total_buckets=value["totalBuckets"],
-                new_files=tuple(file_from_record(record) for record in value["newFiles"]),
-                compact_before=tuple(file_from_record(record) for record in value["compactBefore"]),
-                compact_after=tuple(file_from_record(record) for record in value["compactAfter"]),
+                new_files=tuple(_file_from_json(record) for record in value["newFiles"]),
+                compact_before=tuple(_file_from_json(record) for record in value["compactBefore"]),
+                compact_after=tuple(_file_from_json(record) for record in value["compactAfter"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgumentError(f"no valid commit message: {error!r}") from error
+
+
+def _file_to_json(file: DataFile) -> dict[str, Any]:
+    return {**file_to_record(replace(file, unknown={})), _UNKNOWN: dict(file.unknown)}
+
+
+def _file_from_json(record: Mapping[str, Any]) -> DataFile:
+    unknown = record.get(_UNKNOWN) or {}
+    return file_from_record(record, {name: UnknownField(*field) for name, field in unknown.items()})
 
 
 def _bytes_to_json(value: Any) -> Mapping[str, str]:
