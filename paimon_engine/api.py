@@ -9,8 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import inspect
+from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
 from paimon_engine.actions.commit import CommitResult, commit_messages
 from paimon_engine.actions.compact import Compact, CompactResult, compact
+from paimon_engine.actions.compact_manifests import (
+    CompactManifests,
+    CompactManifestsResult,
+    compact_manifests,
+)
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.tags import (
@@ -199,16 +205,19 @@ class Table:
         *,
         commit_user: str | None = None,
         commit_identifier: int = BATCH_COMMIT_IDENTIFIER,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> WriteResult:
         """Writes and commits an Arrow table, record batch or record-batch reader, or a Spark DataFrame.
 
         `row_kinds` is an array of `+I -U +U -D` beside the rows, or the name of a column that holds them.
         `overwrite={}` replaces the partitions that rows come for (all rows of an unpartitioned table),
         `{"column": value}` those partitions. A `commit_user` makes repeating the call safe: it commits once.
+        The snapshot keeps `properties`, and `watermark` (epoch milliseconds) unless it is at a later one already.
 
         Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
         """
-        name = CommitName(commit_user, commit_identifier)
+        name = CommitName(commit_user, commit_identifier, watermark, properties)
         if _is_frame(data):
             if row_kinds is not None and not isinstance(row_kinds, str):
                 raise InvalidArgumentError("rows of a DataFrame have no order: name the column that holds their kinds")
@@ -222,14 +231,25 @@ class Table:
             batches = _with_kinds(batches, row_kinds)
         return write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
 
-    def commit(self, messages: Sequence[CommitMessage], *, commit_user: str, kind: str = "APPEND") -> CommitResult:
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        *,
+        commit_user: str,
+        kind: str = "APPEND",
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitResult:
         """Makes one snapshot of changes that were prepared elsewhere; once for this user and `kind`.
 
-        `kind` is `APPEND` or `COMPACT`. Files of the messages stay whatever happens: they are the caller's.
+        `kind` is `APPEND` or `COMPACT`; `watermark` and `properties` are as for `write`. Files of the messages stay
+        whatever happens: they are the caller's.
 
         Raises: InvalidArgumentError; ConflictError if files that the messages remove are gone; StorageError.
         """
-        return commit_messages(self._handle, messages, commit_user=commit_user, kind=kind)
+        return commit_messages(
+            self._handle, messages, commit_user=commit_user, kind=kind, watermark=watermark, properties=properties
+        )
 
     def to_arrow(
         self,
@@ -310,6 +330,37 @@ class Table:
         """
         spec = Compact(full, where, dry_run)
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def compact_manifests(
+        self,
+        dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as compact_manifests(dry_run=True)
+        *,
+        commit_user: str | None = None,
+    ) -> CompactManifestsResult:
+        """Rewrites the lists of the table's files to few large ones; no data file is touched.
+
+        The result tells manifests, bytes and entries before and after; a dry run plans the same and writes nothing.
+
+        Raises: UnsupportedError, ConflictError, StorageError.
+        """
+        return compact_manifests(self._handle, CompactManifests(dry_run), commit_user=commit_user)
+
+    def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> AnalyzeResult:
+        """Counts the rows and gathers statistics of these columns, for query planners; a snapshot names them.
+
+        All columns that are not nested by default; `columns=[]` counts rows only. The system table `$statistics`
+        shows what was found. Beyond 65,535 distinct values their count is an estimate.
+
+        Raises: InvalidArgumentError for a missing or nested column; UnsupportedError, ConflictError, StorageError.
+        """
+        spec = Analyze(_names(columns))
+        return analyze(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def create_tag(
         self,

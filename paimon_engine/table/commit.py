@@ -23,7 +23,13 @@ from typing import Any
 
 import tenacity
 
-from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnsupportedError,
+)
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_conflicts
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
@@ -93,7 +99,8 @@ class CommitRequest:
 
     `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
     `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
-    name is fresh. `statistics` names a new statistics file. `compacts_manifests` rewrites all base manifests, due or not.
+    name is fresh. `statistics` names a new statistics file.
+    `compacts_manifests` rewrites the base manifests, whether that is due or not.
     """
 
     messages: Sequence[CommitMessage]
@@ -115,6 +122,7 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
     succeeded; StorageError; UnsupportedError for a table with deletion vectors.
     """
     check_metadata_writable(table.options)
+    _check_told(request)
     if table.options.deletion_vectors_enabled and request.messages:
         # Files that go would leave their vectors behind, and new ones could bring old versions of a key back to light.
         raise UnsupportedError(
@@ -122,6 +130,16 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
             "is not supported yet"
         )
     return _Commit(table, request).run()
+
+
+def _check_told(request: CommitRequest) -> None:
+    """Raises InvalidArgumentError for what a snapshot cannot say in a way that every reader takes."""
+    for name, value in (request.properties or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidArgumentError(f"property {name!r} = {value!r} of a commit: names and values are texts")
+    watermark = request.watermark
+    if watermark is not None and (type(watermark) is not int or not -(1 << 63) <= watermark < 1 << 63):
+        raise InvalidArgumentError(f"watermark {watermark!r}: give a whole number of milliseconds")
 
 
 class _Lost(Exception):  # noqa: N818 - an outcome of a try, not an error
