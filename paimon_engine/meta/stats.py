@@ -7,7 +7,7 @@
 
 A missing smallest or largest value means *unknown*, not *all null* (that is: null count = row count). Both are missing
 for nested types, for BINARY types (the Java library never collects these either), for FLOAT and DOUBLE columns with a
-NaN, and where cutting leaves no upper bound. Nested types have no null count either.
+NaN, and where cutting leaves no upper bound. In Parquet files nested types have no null count either.
 FLOAT and DOUBLE bounds of zero are widened to −0.0 and 0.0, as Parquet does, since readers order these differently.
 
 Source: `SimpleColStatsCollector`, `TruncateSimpleColStatsCollector`, `StatsCollectorFactories`,
@@ -182,12 +182,13 @@ class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
     `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
+    `counts_nested` is for files of formats whose statistics in Java count the nulls of nested columns.
     """
 
-    def __init__(self, types: Sequence[DataType], modes: Sequence[StatsMode]) -> None:
+    def __init__(self, types: Sequence[DataType], modes: Sequence[StatsMode], *, counts_nested: bool = False) -> None:
         assert len(types) == len(modes), (len(types), len(modes))
         self._modes = tuple(modes)
-        self._columns = tuple(_Column(data_type) for data_type in types)
+        self._columns = tuple(_Column(data_type, counts_nested=counts_nested) for data_type in types)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in a batch whose columns are those of the collector, in order."""
@@ -203,8 +204,9 @@ class StatsCollector:
 class _Column:
     """Running statistics of one column; bounds of each batch wait as Arrow scalars until they are asked for."""
 
-    def __init__(self, data_type: DataType) -> None:
+    def __init__(self, data_type: DataType, *, counts_nested: bool) -> None:
         self.data_type = data_type
+        self.counts_nulls = counts_nested or isinstance(data_type, AtomicType)
         self.is_float = isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
         self.null_count = 0
         self.has_nan = False
@@ -224,10 +226,9 @@ class _Column:
         self.bounds += (bounds["min"], bounds["max"])
 
     def stats(self) -> ColumnStats:
-        if not isinstance(self.data_type, AtomicType):
-            return UNKNOWN_STATS
         if not self.bounds:
-            return ColumnStats(None, None, self.null_count)
+            return ColumnStats(None, None, self.null_count) if self.counts_nulls else UNKNOWN_STATS
+        assert isinstance(self.data_type, AtomicType)
         bounds = internal_values(pa.array(self.bounds, self.bounds[0].type), self.data_type)
         return _widened(min(bounds), max(bounds), self.null_count)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_engine.meta.schema import KEY_PREFIX
 from paimon_engine.meta.stats import (
     UNKNOWN_STATS,
     ColumnStats,
@@ -45,13 +44,13 @@ def value_stats_modes(
     return modes
 
 
-def key_stats_modes(options: TableOptions, columns: Sequence[str], *, level: int) -> list[StatsMode]:
-    """Statistics mode of each key column in a file of that level.
+def key_stats_modes(options: TableOptions, count: int, *, level: int) -> list[StatsMode]:
+    """Statistics mode of each of `count` key columns in a file of that level; they have none of their own.
 
     Raises: InvalidArgumentError for a mode that does not exist.
     """
     of_file = _KEY_MODE_OF_LATER_RELEASES if options.stats_dense else options.stats_mode_of_level(level)
-    return [parse_stats_mode(options.stats_mode_of(KEY_PREFIX + column) or of_file) for column in columns]
+    return [parse_stats_mode(of_file)] * count
 
 
 def stored_stats(

@@ -159,8 +159,9 @@ class _OpenFile:
             raise
         values, keys = table.schema.row_type, table.schema.key_type
         modes = value_stats_modes(options, values.names, level=level)
-        self._value_stats = StatsCollector([field.type for field in values], modes)
-        modes = key_stats_modes(options, keys.names, level=level)
+        counts_nested = not path.endswith(".parquet")
+        self._value_stats = StatsCollector([field.type for field in values], modes, counts_nested=counts_nested)
+        modes = key_stats_modes(options, len(keys.names), level=level)
         self._key_stats = StatsCollector([field.type for field in keys], modes)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
