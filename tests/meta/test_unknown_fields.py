@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, Table
+from paimon_engine import Catalog, Table, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.avro import write_records
@@ -36,6 +36,7 @@ FILE_FIELD = {
 LIST_FIELDS = [
     {"name": "_MIN_BUCKET", "type": ["null", "int"], "default": None},
     {"name": "_TOTAL_BUCKETS", "type": "int"},
+    {"name": "_MIN_ROW_ID", "type": ["null", "long"], "default": None},
     {"name": "_EXTRA_FILES", "type": ["null", {"type": "array", "items": "string"}], "default": None},
 ]
 ROWS = pa.table({"k": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
@@ -74,6 +75,7 @@ def make_later(root: Path) -> None:
         "_FILE_SIZE": manifest.stat().st_size,
         "_MIN_BUCKET": 0,
         "_TOTAL_BUCKETS": 3,
+        "_MIN_ROW_ID": 40,
         "_EXTRA_FILES": ["x"],
     }
     schema = {**MANIFEST_LIST_SCHEMA, "fields": [*MANIFEST_LIST_SCHEMA["fields"], *LIST_FIELDS]}
@@ -99,6 +101,9 @@ def test_a_manifest_list_keeps_them_when_it_grows(table: Table):
     assert snapshot is not None
     (listed,) = records_of(Path(table.path) / "manifest" / snapshot.base_manifest_list)
     assert (listed["_MIN_BUCKET"], listed["_TOTAL_BUCKETS"], listed["_EXTRA_FILES"]) == (0, 3, ["x"])
+    shown = open_table(f"{table.path}$manifests").to_arrow()
+    assert shown["min_row_id"].to_pylist() == [40, None]
+    assert shown["max_row_id"].to_pylist() == [None, None]
 
 
 def test_manifests_keep_them_when_they_are_merged(table: Table, oracle: JavaPaimon):
