@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError
@@ -96,8 +97,12 @@ def _file_from_json(record: Mapping[str, Any]) -> DataFile:
 def _bytes_to_json(value: Any) -> Mapping[str, str]:
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, datetime):
+        return {"$time": value.isoformat()}
     raise TypeError(f"{type(value).__name__} cannot be part of a commit message")
 
 
 def _bytes_from_json(value: dict[str, Any]) -> Any:
-    return base64.b64decode(value["$bytes"]) if value.keys() == {"$bytes"} else value
+    if value.keys() == {"$bytes"}:
+        return base64.b64decode(value["$bytes"])
+    return datetime.fromisoformat(value["$time"]) if value.keys() == {"$time"} else value

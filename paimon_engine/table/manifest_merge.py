@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile, manifest_schema
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import MetadataWriter, may_hold, read_manifest
+from paimon_engine.table.manifests import MetadataWriter, may_hold_partitions, read_manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,11 @@ def _full_merge(
     entries = {item.name: read_manifest(table, item.name) for item in manifests if item.name in changing}
     removed = {e.identity for found in entries.values() for e in found if e.kind is FileKind.DELETE}
     partitions = {identity.partition for identity in removed}
-    concerned = [item for item in manifests if item.name in changing or (removed and may_hold(table, item, partitions))]
+    concerned = [
+        item
+        for item in manifests
+        if item.name in changing or (removed and may_hold_partitions(table, item, partitions))
+    ]
     if len(concerned) <= 1:
         return None
     rewritten: list[ManifestEntry] = []

@@ -76,8 +76,8 @@ def live_index_files(table: TableHandle, snapshot: Snapshot | None) -> list[Inde
     """
     if snapshot is None or snapshot.index_manifest is None:
         return []
-    path, records = _read(table, snapshot.index_manifest)
-    return index_files(records, path)
+    path, data = _bytes(table, snapshot.index_manifest)
+    return index_files(read_records(data, path), path, record_fields(data, path))
 
 
 def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
@@ -99,7 +99,7 @@ def live_entries(
         return []
     manifests = snapshot_manifests(table, snapshot)
     if partitions is not None:
-        manifests = [manifest for manifest in manifests if may_hold(table, manifest, partitions)]
+        manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
     return live_files(_entries(table, manifests, partitions))
 
 
@@ -113,7 +113,7 @@ def _entries(
                 yield entry
 
 
-def may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
+def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
     """Whether the manifest's partition statistics leave room for one of the partitions."""
     types = [field.type for field in table.schema.partition_type]
     if not types or manifest.partition_stats == EMPTY_STATS:
@@ -123,6 +123,11 @@ def may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection[
         all(_in_range(value, known) for value, known in zip(decode_row(types, partition), ranges, strict=True))
         for partition in partitions
     )
+
+
+def may_hold_partitions(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
+    """Whether the manifest can have entries of one of the partitions."""
+    return _may_hold(table, manifest, partitions)
 
 
 def _in_range(value: Any, known: ColumnStats) -> bool:

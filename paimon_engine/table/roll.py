@@ -17,9 +17,9 @@ from paimon_engine.format.layout import WriteOptions
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from paimon_engine.meta.stats import EMPTY_STATS, StatsCollector, to_simple_stats
+from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
 from paimon_engine.meta.stats_modes import key_stats_modes, stored_stats, value_stats_modes
-from paimon_engine.table.file_format import WRITERS, BeginFile, bucket_path
+from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import DataField, to_arrow_field
 
@@ -117,8 +117,7 @@ class RollingWriter:
         if self._open is None:
             path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._format}"
             self._paths.append(path)
-            begin = WRITERS[self._format]
-            self._open = _OpenFile(self._table, path, self._schema, begin, self._encoding, level=self._level)
+            self._open = _OpenFile(self._table, path, self._schema, self._format, self._encoding, level=self._level)
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -140,7 +139,7 @@ class _OpenFile:
         table: TableHandle,
         path: str,
         schema: pa.Schema,
-        begin: BeginFile,
+        file_format: str,
         encoding: WriteOptions,
         *,
         level: int,
@@ -153,16 +152,16 @@ class _OpenFile:
         self._context = table.env.storage.writer(path)
         self._sink: BinaryIO = self._context.__enter__()
         try:
-            self._writer = begin(self._sink, schema, encoding)
+            self._writer = WRITERS[file_format](self._sink, schema, encoding)
         except BaseException:
             self.discard()
             raise
         values, keys = table.schema.row_type, table.schema.key_type
         modes = value_stats_modes(options, values.names, level=level)
-        counts_nested = not path.endswith(".parquet")
-        self._value_stats = StatsCollector([field.type for field in values], modes, counts_nested=counts_nested)
+        ways = FORMAT_STATS[file_format]
+        self._value_stats = StatsCollector([field.type for field in values], modes, ways)
         modes = key_stats_modes(options, len(keys.names), level=level)
-        self._key_stats = StatsCollector([field.type for field in keys], modes)
+        self._key_stats = StatsCollector([field.type for field in keys], modes, ways)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0

@@ -14,7 +14,15 @@ import pytest
 from paimon_engine import Catalog, Table, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import UnsupportedError
-from paimon_engine.format.avro import write_records
+from paimon_engine.format.avro import read_records, record_fields, write_records
+from paimon_engine.meta.index_manifest import (
+    HASH,
+    INDEX_MANIFEST_SCHEMA,
+    IndexFile,
+    index_file_to_record,
+    index_files,
+    index_manifest_schema,
+)
 from paimon_engine.meta.manifest import MANIFEST_LIST_SCHEMA, MANIFEST_SCHEMA
 from paimon_engine.meta.schema import parse_schema, schema_to_json
 from paimon_engine.meta.snapshot import parse_snapshot, snapshot_to_json
@@ -161,6 +169,18 @@ def _with_unknown_type(table: Table) -> CommitMessage:
     value = json.loads(message.to_json())
     value["newFiles"][0]["$unknown"]["_ORIGIN"][1] = None
     return CommitMessage.from_json(json.dumps(value))
+
+
+def test_index_manifests_keep_them():
+    later = {"name": "_HUE", "type": {"type": "array", "items": "string"}}
+    schema = {**INDEX_MANIFEST_SCHEMA, "fields": [*INDEX_MANIFEST_SCHEMA["fields"], later]}
+    file = IndexFile(b"\0" * 12, 0, HASH, "index-1", 8, 2)
+    stored = write_records(schema, [{**index_file_to_record(file), "_HUE": ["red"]}])
+
+    (read,) = index_files(read_records(stored, "m"), "m", record_fields(stored, "m"))
+    ours = write_records(index_manifest_schema([read, file]), [index_file_to_record(item) for item in (read, file)])
+
+    assert [record["_HUE"] for record in read_records(ours, "m")] == [["red"], None]
 
 
 SCHEMA = """{"version": 3, "id": 0, "fields": [{"id": 0, "name": "k", "type": "INT", "since": 4},
