@@ -76,7 +76,6 @@ _WRITE_BLOCKING_SWITCHES: Final = (
     "data-file.thin-mode",
     "index-file-in-data-file-dir",
     "file.suffix.include.compression",
-    "force-lookup",
 )
 
 
@@ -88,8 +87,6 @@ def check_writable(options: TableOptions) -> None:
         reasons.append("'deletion-vectors.enabled' = 'true'")
     if options.has_primary_key and options.bucket < 1:
         reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
-    if options.changelog_producer != "none":
-        reasons.append(f"'changelog-producer' = '{options.changelog_producer}'")
     reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]

@@ -33,7 +33,7 @@ def value_stats_modes(
 
     Raises: InvalidArgumentError for a mode that does not exist.
     """
-    of_file = options.changelog_stats_mode if is_changelog else options.stats_mode_of_level(level)
+    of_file = (options.changelog_stats_mode if is_changelog else None) or options.stats_mode_of_level(level)
     limit = options.stats_columns_max
     modes = []
     for position, column in enumerate(columns):
@@ -44,12 +44,14 @@ def value_stats_modes(
     return modes
 
 
-def key_stats_modes(options: TableOptions, count: int, *, level: int) -> list[StatsMode]:
+def key_stats_modes(options: TableOptions, count: int, *, level: int, is_changelog: bool = False) -> list[StatsMode]:
     """Statistics mode of each of `count` key columns in a file of that level; they have none of their own.
 
     Raises: InvalidArgumentError for a mode that does not exist.
     """
-    of_file = _KEY_MODE_OF_LATER_RELEASES if options.stats_dense else options.stats_mode_of_level(level)
+    of_file = (options.changelog_stats_mode if is_changelog else None) or options.stats_mode_of_level(level)
+    if options.stats_dense:
+        of_file = _KEY_MODE_OF_LATER_RELEASES
     return [parse_stats_mode(of_file)] * count
 
 

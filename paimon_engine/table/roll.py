@@ -66,18 +66,23 @@ class RollingWriter:
         level: int,
         source: FileSource,
         first_sequence_number: int = 0,
+        changelog: bool = False,
     ) -> None:
-        """Nothing is written before the first row."""
+        """Nothing is written before the first row. `changelog` files differ in names and statistics."""
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
         self._level = level
+        self._is_changelog = changelog
         self._source = source
         self._next_sequence_number = first_sequence_number
-        self._prefix = f"{table.options.data_file_prefix}{table.env.new_id()}"
-        self._schema = file_arrow_schema(table.schema)
         options = table.options
-        self._format = options.file_format_of(level)
-        self._encoding = WriteOptions(options.file_compression_of(level), options.zstd_level)
+        self._prefix = f"{options.changelog_prefix if changelog else options.data_file_prefix}{table.env.new_id()}"
+        self._schema = file_arrow_schema(table.schema)
+        self._format, codec = options.file_format_of(level), options.file_compression_of(level)
+        if changelog:
+            self._format = options.changelog_file_format or self._format
+            codec = options.changelog_file_compression or codec
+        self._encoding = WriteOptions(codec, options.zstd_level)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
@@ -117,7 +122,15 @@ class RollingWriter:
         if self._open is None:
             path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._format}"
             self._paths.append(path)
-            self._open = _OpenFile(self._table, path, self._schema, self._format, self._encoding, level=self._level)
+            self._open = _OpenFile(
+                self._table,
+                path,
+                self._schema,
+                self._format,
+                self._encoding,
+                level=self._level,
+                is_changelog=self._is_changelog,
+            )
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -143,6 +156,7 @@ class _OpenFile:
         encoding: WriteOptions,
         *,
         level: int,
+        is_changelog: bool,
     ) -> None:
         self._table = table
         self._path = path
@@ -157,10 +171,10 @@ class _OpenFile:
             self.discard()
             raise
         values, keys = table.schema.row_type, table.schema.key_type
-        modes = value_stats_modes(options, values.names, level=level)
+        modes = value_stats_modes(options, values.names, level=level, is_changelog=is_changelog)
         ways = FORMAT_STATS[file_format]
         self._value_stats = StatsCollector([field.type for field in values], modes, ways)
-        modes = key_stats_modes(options, len(keys.names), level=level)
+        modes = key_stats_modes(options, len(keys.names), level=level, is_changelog=is_changelog)
         self._key_stats = StatsCollector([field.type for field in keys], modes, ways)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None

@@ -14,7 +14,7 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, from_simple_stats
 from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import delta_entries, live_entries
+from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.snapshots import latest_snapshot, snapshots_newest_first
 from tests.support.oracle import JavaPaimon
 
@@ -141,6 +141,20 @@ def test_levels_have_their_own_statistics(tmp_path: Path):
     table.compact(full=True)
 
     assert value_stats(table.path)["s"] == ColumnStats(None, None, 1)
+
+
+def test_changelog_files_have_their_own_statistics(tmp_path: Path):
+    modes = {"changelog-file.stats-mode": "counts", "metadata.stats-mode": "full"}
+    table = make(tmp_path, {"changelog-producer": "input", **modes})
+    table.write(rows())
+
+    handle = load_table(table.path, EnvConfig(table.path))
+    snapshot = latest_snapshot(handle)
+    assert snapshot is not None
+    (entry,) = changelog_entries(handle, snapshot)
+    types = [field.type for field in handle.schema.row_type]
+    assert from_simple_stats(types, entry.file.value_stats)[1] == ColumnStats(None, None, 1)
+    assert value_stats(table.path)["n"] == ColumnStats(-7, 1, 1)
 
 
 @pytest.mark.parametrize(
