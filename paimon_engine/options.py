@@ -132,8 +132,9 @@ class TableOptions:
         return self.raw.get(f"fields.{column}.stats-mode")
 
     def stats_mode_of_level(self, level: int) -> str:
-        """Statistics mode of the files of a level, for columns without their own."""
-        return self._per_level("metadata.stats-mode.per.level").get(level, self.stats_mode)
+        """Statistics mode of the files of a level, for columns without their own; append tables have no levels."""
+        by_level = self._per_level("metadata.stats-mode.per.level") if self.has_primary_key else {}
+        return by_level.get(level, self.stats_mode)
 
     @property
     def changelog_stats_mode(self) -> str | None:

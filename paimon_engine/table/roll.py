@@ -18,7 +18,7 @@ from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
-from paimon_engine.meta.stats_modes import key_stats_modes, stored_stats, value_stats_modes
+from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
 from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import DataField, to_arrow_field
@@ -71,17 +71,16 @@ class RollingWriter:
         """Nothing is written before the first row. `changelog` files differ in names and statistics."""
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
-        self._level = level
-        self._is_changelog = changelog
         self._source = source
         self._next_sequence_number = first_sequence_number
         options = table.options
         self._prefix = f"{options.changelog_prefix if changelog else options.data_file_prefix}{table.env.new_id()}"
         self._schema = file_arrow_schema(table.schema)
-        self._format, codec = options.file_format_of(level), options.file_compression_of(level)
+        file_format, codec = options.file_format_of(level), options.file_compression_of(level)
         if changelog:
-            self._format = options.changelog_file_format or self._format
+            file_format = options.changelog_file_format or file_format
             codec = options.changelog_file_compression or codec
+        self._traits = FileTraits(level, file_format, changelog)
         self._encoding = WriteOptions(codec, options.zstd_level)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
@@ -120,17 +119,9 @@ class RollingWriter:
 
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         if self._open is None:
-            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._format}"
+            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._traits.format}"
             self._paths.append(path)
-            self._open = _OpenFile(
-                self._table,
-                path,
-                self._schema,
-                self._format,
-                self._encoding,
-                level=self._level,
-                is_changelog=self._is_changelog,
-            )
+            self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding)
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -148,34 +139,25 @@ class _OpenFile:
     """The data file being written, and what was seen of its rows."""
 
     def __init__(
-        self,
-        table: TableHandle,
-        path: str,
-        schema: pa.Schema,
-        file_format: str,
-        encoding: WriteOptions,
-        *,
-        level: int,
-        is_changelog: bool,
+        self, table: TableHandle, path: str, schema: pa.Schema, traits: FileTraits, encoding: WriteOptions
     ) -> None:
         self._table = table
         self._path = path
         self._schema = schema
-        self._level = level
+        self._level = traits.level
         options = table.options
         self._context = table.env.storage.writer(path)
         self._sink: BinaryIO = self._context.__enter__()
         try:
-            self._writer = WRITERS[file_format](self._sink, schema, encoding)
+            self._writer = WRITERS[traits.format](self._sink, schema, encoding)
         except BaseException:
             self.discard()
             raise
         values, keys = table.schema.row_type, table.schema.key_type
-        modes = value_stats_modes(options, values.names, level=level, is_changelog=is_changelog)
-        ways = FORMAT_STATS[file_format]
-        self._value_stats = StatsCollector([field.type for field in values], modes, ways)
-        modes = key_stats_modes(options, len(keys.names), level=level, is_changelog=is_changelog)
-        self._key_stats = StatsCollector([field.type for field in keys], modes, ways)
+        of_keys, of_values = stats_modes(options, traits, keys=keys.names, values=values.names)
+        ways = FORMAT_STATS[traits.format]
+        self._value_stats = StatsCollector([field.type for field in values], of_values, ways)
+        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0

@@ -13,6 +13,8 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, from_simple_stats
+from paimon_engine.meta.stats_modes import FileTraits, stats_modes
+from paimon_engine.options import TableOptions
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.snapshots import latest_snapshot, snapshots_newest_first
@@ -219,3 +221,25 @@ def test_a_mode_that_does_not_exist_is_named_before_anything_is_written(tmp_path
     with pytest.raises(InvalidArgumentError, match="truncate"):
         table.write(rows())
     assert table.latest_snapshot_id() is None
+
+
+@pytest.mark.parametrize(
+    ("file_format", "options", "keys", "values"),
+    [
+        ("parquet", {}, "truncate(16)", "truncate(16) truncate(16) truncate(16)"),
+        ("parquet", {"metadata.stats-mode": "none"}, "none", "none none none"),
+        ("orc", {"metadata.stats-keep-first-n-columns": "1"}, "truncate(128)", "truncate(16) none none"),
+        ("avro", {"metadata.stats-keep-first-n-columns": "1"}, "truncate(16)", "none none none"),
+        ("avro", {"metadata.stats-keep-first-n-columns": "4"}, "truncate(16)", "truncate(16) none none"),
+        ("parquet", {"metadata.stats-mode.per.level": "0:counts,5:full"}, "truncate(128)", "full full full"),
+    ],
+)
+def test_modes_of_keys_and_columns_are_those_of_the_release_that_the_options_come_from(
+    file_format: str, options: dict[str, str], keys: str, values: str
+):
+    file = FileTraits(5, file_format)
+
+    of_keys, of_values = stats_modes(TableOptions(options), file, keys=["k"], values=["k", "n", "s"])
+
+    assert " ".join(map(str, of_keys)) == keys
+    assert " ".join(map(str, of_values)) == values
