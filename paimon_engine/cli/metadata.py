@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from paimon_engine.cli.arguments import (
+    CatalogOption,
     DryRunOption,
     JsonOption,
     SparkOption,
@@ -36,13 +37,14 @@ def compact_manifests(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rewrite the lists of a table's files to few large ones. No data file is touched."""
     from paimon_engine.actions.compact_manifests import CompactManifests
 
-    details = run_quick(job_on(table, warehouse, storage, CompactManifests(dry_run)), "rewriting manifests")
+    details = run_quick(job_on(table, warehouse, storage, catalog, CompactManifests(dry_run)), "rewriting manifests")
     if as_json:
         print_json(details)
         return
@@ -63,6 +65,7 @@ def analyze(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="Columns; all that are not nested by default.")
     ] = None,
@@ -76,7 +79,9 @@ def analyze(
     from paimon_engine.actions.analyze import Analyze
 
     names = None if columns is None else tuple(name.strip() for name in columns.split(",") if name.strip())
-    details = run_job(job_on(table, warehouse, storage, Analyze(names)), spark=spark, progress=progress).details
+    details = run_job(
+        job_on(table, warehouse, storage, catalog, Analyze(names)), spark=spark, progress=progress
+    ).details
     if as_json:
         print_json(details)
         return
