@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,6 +41,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import read_schema
 from paimon_engine.table.read_request import ReadRequest
+from paimon_engine.table.row_input import batches_of, with_kinds
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
 
 
@@ -108,11 +109,11 @@ class Table:
             return write_frame(
                 self._handle, data, self._executor, overwrite=overwrite, kind_column=row_kinds, name=name
             )
-        batches = _batches(data)
+        batches = batches_of(data)
         kind_column = row_kinds if isinstance(row_kinds, str) else None
         if row_kinds is not None and kind_column is None:
             kind_column = VALUE_KIND
-            batches = _with_kinds(batches, row_kinds)
+            batches = with_kinds(batches, row_kinds)
         return write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
 
     def commit(
@@ -309,37 +310,6 @@ class Table:
 def _is_frame(data: Any) -> bool:
     """Whether the data is a Spark DataFrame; asked without importing pyspark."""
     return type(data).__module__.startswith("pyspark.")
-
-
-def _batches(data: Any) -> Iterator[pa.RecordBatch]:
-    if isinstance(data, pa.RecordBatch):
-        return iter([data])
-    if isinstance(data, pa.Table):
-        return iter(data.to_batches())
-    if hasattr(data, "__arrow_c_stream__"):
-        return iter(pa.RecordBatchReader.from_stream(data))
-    raise InvalidArgumentError(
-        f"cannot write a {type(data).__name__}; give an Arrow table, record batch or reader, or a Spark DataFrame"
-    )
-
-
-def _with_kinds(batches: Iterable[pa.RecordBatch], row_kinds: Any) -> Iterator[pa.RecordBatch]:
-    """The batches with the row kinds as a column more.
-
-    Raises: InvalidArgumentError if there are not as many kinds as rows.
-    """
-    kinds = row_kinds if isinstance(row_kinds, pa.Array | pa.ChunkedArray) else pa.array(row_kinds)
-    if isinstance(kinds, pa.ChunkedArray):
-        kinds = kinds.combine_chunks()
-    row = 0
-    for batch in batches:
-        part = kinds.slice(row, batch.num_rows)
-        row += batch.num_rows
-        if len(part) != batch.num_rows:
-            break
-        yield batch.append_column(VALUE_KIND, part)
-    if row != len(kinds):
-        raise InvalidArgumentError(f"{len(kinds)} row kinds for {row} rows; give one for each row")
 
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
