@@ -30,6 +30,7 @@ def check_readable(options: TableOptions) -> None:
             "sequence.snapshot-ordering",
             "data-evolution.enabled",
             "deletion-vectors.merge-on-read",
+            "postpone.merge-on-read",
         )
         if options.raw.get(key, "false").lower() != "false"
     ]
@@ -72,6 +73,8 @@ _WRITE_BLOCKERS: Final = (
     "data-file.path-directory",
     "record-level.expire-time",
     "primary-key.nullable",
+    "postpone.target-row-num-per-bucket",
+    "postpone.target-size-per-bucket",
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
     "row-tracking.enabled",
@@ -88,8 +91,6 @@ def check_writable(options: TableOptions) -> None:
     reasons = []
     if options.deletion_vectors_enabled:
         reasons.append("'deletion-vectors.enabled' = 'true'")
-    if options.has_primary_key and options.bucket < 1:
-        reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
     if options.changelog_producer != "none":
         reasons.append(f"'changelog-producer' = '{options.changelog_producer}'")
     if options.raw.get("manifest.format", "avro").lower() != "avro":

@@ -59,7 +59,7 @@ def index_files(records: Iterable[Mapping[str, Any]], path: str) -> list[IndexFi
     Raises: CorruptTableError naming `path` if a record is no index file, or if a data file has two vectors.
     """
     try:
-        found = [_index_file(record) for record in records]
+        found = [index_file_from_record(record) for record in records]
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptTableError(f"{path}: a record is no index file: {error!r}") from error
     twice = _data_file_with_two_vectors(found)
@@ -68,7 +68,11 @@ def index_files(records: Iterable[Mapping[str, Any]], path: str) -> list[IndexFi
     return found
 
 
-def _index_file(record: Mapping[str, Any]) -> IndexFile:
+def index_file_from_record(record: Mapping[str, Any]) -> IndexFile:
+    """Index file of one record.
+
+    Raises: KeyError, TypeError, ValueError if the record is none.
+    """
     if record["_VERSION"] != ENTRY_VERSION:
         raise ValueError(f"version {record['_VERSION']}, expected {ENTRY_VERSION}")
     if record["_KIND"] != FileKind.ADD:

@@ -26,6 +26,7 @@ import tenacity
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_conflicts
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -36,9 +37,16 @@ from paimon_engine.meta.snapshot import (
 )
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, latest_schema_id
+from paimon_engine.table.index_commit import NextIndex, next_index
 from paimon_engine.table.manifest_merge import merge_manifests
 from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, snapshots_of_user, write_hint
+from paimon_engine.table.snapshots import (
+    latest_snapshot,
+    latest_snapshot_id,
+    only_compactions_since,
+    snapshots_of_user,
+    write_hint,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -85,13 +93,26 @@ class OverwriteScope:
         return all(values[name] == value for name, value in self.spec.items())
 
 
+@dataclass(frozen=True, slots=True)
+class IndexRead:
+    """What a writer has read of `snapshot` (None: an empty table) to place its keys.
+
+    That is the hash indexes of dynamic buckets, or with `all_keys` the keys themselves, where a key is unique over all
+    partitions.
+    """
+
+    snapshot: Snapshot | None
+    hash_files: tuple[IndexFile, ...] | None = None
+    all_keys: bool = False
+
+
 @dataclass(frozen=True)
 class CommitRequest:
     """What to commit, and under whose name.
 
     `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
     `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
-    name is fresh.
+    name is fresh. `read` is what the writer of the messages knew of the keys in the table.
     """
 
     messages: Sequence[CommitMessage]
@@ -102,6 +123,7 @@ class CommitRequest:
     watermark: int | None = None
     properties: Mapping[str, str] | None = None
     checked_up_to: int | None = None
+    read: IndexRead | None = None
 
 
 def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
@@ -138,6 +160,7 @@ class _Commit:
         self._checked_up_to = request.checked_up_to
         self._unknown: list[_Try] = []
         self._own_delta_lists: set[str] = set()
+        self._merged: dict[str, tuple[IndexFile, ...]] = {}
         self._lost_races = 0
 
     def run(self) -> Committed | Conflict:
@@ -193,6 +216,7 @@ class _Commit:
             writer.take_back()
             raise
         if isinstance(prepared, Conflict):
+            writer.take_back()
             return prepared
         return self._publish(prepared, writer)
 
@@ -237,6 +261,8 @@ class _Commit:
             if item.snapshot.id <= snapshot.id and item.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
                 item.writer.take_back()
         ours = snapshot.delta_manifest_list in self._own_delta_lists
+        merged = self._merged.get(snapshot.delta_manifest_list, ())
+        self._table.env.storage.delete([self._table.paths.index(file.name) for file in merged])
         logger.info("committed snapshot %d: %s by %s", snapshot.id, snapshot.commit_kind, snapshot.commit_user)
         return Committed(snapshot, by_other_attempt=not ours, lost_races=self._lost_races)
 
@@ -248,10 +274,14 @@ class _Commit:
             conflicts = self._conflicts(latest, changes)
             if conflicts:
                 return Conflict(tuple(conflicts), latest.id)
+        index = self._next_index(latest, writer)
+        if index.conflicts:
+            return Conflict(index.conflicts, latest.id if latest else 0)
         previous = snapshot_manifests(self._table, latest) if latest else []
         base_list, base_size = writer.manifest_list(merge_manifests(self._table, previous, writer))
         delta_list, delta_size = writer.manifest_list(writer.manifests(changes))
         self._own_delta_lists.add(delta_list)
+        self._merged[delta_list] = index.merged
         delta_rows = sum(_signed_rows(entry) for entry in changes)
         schema_id = latest_schema_id(self._table.env, self._table.paths)
         assert schema_id is not None
@@ -269,11 +299,21 @@ class _Commit:
             total_record_count=(latest.total_record_count or 0 if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
             changelog_record_count=0,
-            index_manifest=latest.index_manifest if latest else None,
+            index_manifest=index.name,
             watermark=_newer(self._request.watermark, latest.watermark if latest else None),
             statistics=latest.statistics if latest and latest.schema_id == schema_id else None,
             extras=self._extras(latest),
         )
+
+    def _next_index(self, latest: Snapshot | None, writer: MetadataWriter) -> NextIndex:
+        request, read = self._request, self._request.read or IndexRead(None)
+        if read.all_keys and not only_compactions_since(self._table, read.snapshot, latest):
+            reason = "others have written keys since those in the table were read"
+            where = dict.fromkeys((message.partition, message.bucket) for message in request.messages)
+            return NextIndex(conflicts=tuple(BucketConflict(*bucket, reason) for bucket in where))
+        scope = request.overwrite
+        drops = None if scope is None else (lambda partition: scope.covers(self._table, partition))
+        return next_index(self._table, latest, request.messages, writer, drops=drops, read=read.hash_files)
 
     def _extras(self, latest: Snapshot | None) -> dict[str, Any]:
         # 0.9 fails on a missing map of log offsets; later releases ignore it.

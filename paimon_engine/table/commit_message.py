@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.index_manifest import IndexFile, index_file_from_record, index_file_to_record
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry, file_from_record, file_to_record
 
-_VERSION = 1
+_VERSION = 2
+_VERSION_WITHOUT_INDEX_FILES = 1
 
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
-    """Changes of one bucket: `new_files` were written, `compact_before` is replaced by `compact_after`."""
+    """Changes of one bucket: `new_files` were written, `compact_before` is replaced by `compact_after`.
+
+    `new_index_files` belong to these changes, whether they come from a write or a compaction; they take the place of
+    `deleted_index_files`, which must still be live when the message is committed.
+    """
 
     partition: bytes
     bucket: int
@@ -24,11 +30,14 @@ class CommitMessage:
     new_files: tuple[DataFile, ...] = ()
     compact_before: tuple[DataFile, ...] = ()
     compact_after: tuple[DataFile, ...] = ()
+    new_index_files: tuple[IndexFile, ...] = ()
+    deleted_index_files: tuple[IndexFile, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether the message changes nothing."""
-        return not (self.new_files or self.compact_before or self.compact_after)
+        data = self.new_files or self.compact_before or self.compact_after
+        return not (data or self.new_index_files or self.deleted_index_files)
 
     def written_files(self) -> tuple[DataFile, ...]:
         """Files that the writer made, and that nothing refers to until the commit; no upgraded ones."""
@@ -57,6 +66,8 @@ class CommitMessage:
             "newFiles": [file_to_record(file) for file in self.new_files],
             "compactBefore": [file_to_record(file) for file in self.compact_before],
             "compactAfter": [file_to_record(file) for file in self.compact_after],
+            "newIndexFiles": [index_file_to_record(file) for file in self.new_index_files],
+            "deletedIndexFiles": [index_file_to_record(file) for file in self.deleted_index_files],
         }
         return json.dumps(value, default=_bytes_to_json)
 
@@ -68,7 +79,7 @@ class CommitMessage:
         """
         try:
             value = json.loads(text, object_hook=_bytes_from_json)
-            if value["version"] != _VERSION:
+            if value["version"] not in (_VERSION, _VERSION_WITHOUT_INDEX_FILES):
                 raise InvalidArgumentError(f"commit message of version {value['version']}, expected {_VERSION}")
             return cls(
                 partition=value["partition"],
@@ -77,6 +88,8 @@ class CommitMessage:
                 new_files=tuple(file_from_record(record) for record in value["newFiles"]),
                 compact_before=tuple(file_from_record(record) for record in value["compactBefore"]),
                 compact_after=tuple(file_from_record(record) for record in value["compactAfter"]),
+                new_index_files=tuple(map(index_file_from_record, value.get("newIndexFiles", ()))),
+                deleted_index_files=tuple(map(index_file_from_record, value.get("deletedIndexFiles", ()))),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgumentError(f"no valid commit message: {error!r}") from error

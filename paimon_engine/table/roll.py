@@ -66,14 +66,15 @@ class RollingWriter:
         level: int,
         source: FileSource,
         first_sequence_number: int = 0,
+        prefix: str = "",
     ) -> None:
-        """Nothing is written before the first row."""
+        """Nothing is written before the first row. `prefix` goes into the files' names, behind the table's own."""
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
         self._level = level
         self._source = source
         self._next_sequence_number = first_sequence_number
-        self._prefix = f"{table.options.data_file_prefix}{table.env.new_id()}"
+        self._prefix = f"{table.options.data_file_prefix}{prefix}{table.env.new_id()}"
         self._schema = file_arrow_schema(table.schema)
         options = table.options
         self._format = options.file_format_of(level)
