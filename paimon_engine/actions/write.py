@@ -93,11 +93,27 @@ def write_arrow(
 
     Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
     """
+    # Rows whose keys others have moved meanwhile are placed once more; they are held in memory for that anyway.
+    source = _Replay(batches) if table.schema.bucket_mode is BucketMode.CROSS_PARTITION else batches
 
     def produce(state: WriteState) -> list[CommitMessage]:
-        return write_batches(table, state, batches, kind_column=kind_column)
+        return write_batches(table, state, source, kind_column=kind_column)
 
     return _write(table, produce, overwrite, name or CommitName())
+
+
+class _Replay:
+    """Batches that can be gone through again although they come only once."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._coming = iter(batches)
+        self._seen: list[pa.RecordBatch] = []
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from self._seen
+        for batch in self._coming:
+            self._seen.append(batch)
+            yield batch
 
 
 def write_frame(

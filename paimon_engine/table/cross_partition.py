@@ -229,8 +229,8 @@ def _buckets(moves: _Moves, at: _Places, row_counts: dict[int, dict[int, int]], 
     # Buckets fill up in the order in which keys come, partition by partition.
     new = new[np.lexsort((first[new], codes[new] % count))]
     partitions, starts = np.unique(codes[new] % count, return_index=True)
-    for number, members in zip(partitions.tolist(), np.split(new, starts[1:]), strict=True):
-        bucket[members] = fill_buckets(row_counts.setdefault(number, {}), len(members), rule)
+    for number, begin, end in zip(partitions.tolist(), starts, [*starts[1:], len(new)], strict=False):
+        bucket[new[begin:end]] = fill_buckets(row_counts.setdefault(number, {}), end - begin, rule)
     rest = np.setdiff1d(np.arange(len(here)), in_here, assume_unique=True)
     all_codes = np.concatenate([codes, codes_here[rest]])
     all_buckets = np.concatenate([bucket, at.bucket[here[rest]].astype(np.int32)])

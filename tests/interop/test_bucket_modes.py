@@ -48,7 +48,12 @@ def test_java_and_we_write_to_a_table_with_dynamic_buckets_in_turns(tmp_path: Pa
             if kind != "-D":
                 model[p, k] = [p, k, v]
         if step % 2:
-            oracle.call("write", table=table.path, rows=[[kind, *row] for kind, row in zip(kinds, rows)], kinds=True)
+            oracle.call(
+                "write",
+                table=table.path,
+                rows=[[kind, *row] for kind, row in zip(kinds, rows, strict=True)],
+                kinds=True,
+            )
         else:
             table.write(table_of(rows), row_kinds=kinds)
         if step == 2:

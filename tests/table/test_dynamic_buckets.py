@@ -35,9 +35,7 @@ SCHEMA = pa.schema(
 def new_table(**options: Any) -> Table:
     texts = {"bucket": "-1", "dynamic-bucket.target-row-num": "2", **options}
     catalog = Catalog(f"memory://dynamic/{uuid.uuid4()}", executor=LocalExecutor(1))
-    return catalog.create_table(
-        "db.t", schema=SCHEMA, primary_keys=["p", "k"], partition_keys=["p"], options=texts
-    )
+    return catalog.create_table("db.t", schema=SCHEMA, primary_keys=["p", "k"], partition_keys=["p"], options=texts)
 
 
 def batch(*rows: tuple[int, int, int]) -> pa.RecordBatch:
@@ -150,7 +148,7 @@ def test_keys_that_come_in_at_the_same_time_share_a_bucket_when_they_do_not_diff
     # Both began bucket 0: it holds one key more than its target, and the file of one writer is merged away.
     assert [bucket_of(table, 1, k) for k in (10, 11, 12)] == [0, 0, 0]
     handle = handle_of(table)
-    assert len([info for info in handle.env.storage.list(f"{handle.paths.root}/index")]) == 2
+    assert len(list(handle.env.storage.list(f"{handle.paths.root}/index"))) == 2
     assert_each_key_in_one_bucket(table)
 
 
@@ -284,9 +282,7 @@ def test_shuffled_rows_of_a_key_reach_one_assigner(initial: str | None, tmp_path
         options["dynamic-bucket.initial-buckets"] = initial
     executor = LocalExecutor(4)
     catalog = Catalog(str(tmp_path), executor=executor)
-    table = catalog.create_table(
-        "db.t", schema=SCHEMA, primary_keys=["p", "k"], partition_keys=["p"], options=options
-    )
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["p", "k"], partition_keys=["p"], options=options)
     expected = {}
     for number in range(3):
         rows = [(k % 3, k // 2, number) for k in range(number * 40, number * 40 + 120)]
