@@ -23,7 +23,7 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundEr
 from paimon_engine.executor import Done, Executor, Failed, TaskRows, values
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.format.layout import BATCH_ROWS
-from paimon_engine.meta.schema import BucketMode, TableSchema
+from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.abort import delete_uncommitted
@@ -32,6 +32,7 @@ from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.grouping import KEYS_CHOOSE, KeyGroups, groups_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.row_input import RowInput
 from paimon_engine.table.write import WriteState, rewrite_uncommitted, write_batches, write_state
 from paimon_engine.types import to_arrow, to_arrow_schema
 
@@ -152,8 +153,9 @@ def write(
     def produce(state: WriteState) -> list[CommitMessage]:
         tasks = _plan(table, spec, state)
         if len(tasks) > 1 and table.schema.bucket_mode in KEYS_CHOOSE:
-            rows = TaskRows(read_files, tasks, _source_schema(tasks[0]))
-            return _write_shuffled(table, state, rows, executor, spec.row_kind_column)
+            rows = TaskRows(read_rows, tasks, _row_schema(table.schema))
+            kind_column = None if table.options.rowkind_field else VALUE_KIND
+            return _write_shuffled(table, state, rows, executor, kind_column)
         listener = counting(on_progress, "write", len(tasks))
         outcomes = executor.map(write_files, tasks, config=table.config, on_done=listener)
         return _all_messages(table, outcomes)
@@ -376,10 +378,19 @@ def read_files(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
         yield from _read_source(table, task, path)
 
 
-def _source_schema(task: WriteTask) -> pa.Schema:
-    """Arrow schema of the first of a task's files, which are Parquet files."""
-    with task.source.build().storage.open(task.paths[0]) as stream:
-        return pq.ParquetFile(stream).schema_arrow
+def read_rows(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
+    """The rows of the task's files, in order, in the columns and types of `_row_schema`, however the files differ."""
+    schema = task.state.table.load(env).schema
+    names = _row_schema(schema).names
+    rows = RowInput(schema, task.kind_column)
+    for batch in read_files(env, task):
+        yield rows.read(batch).select(names)
+
+
+def _row_schema(schema: TableSchema) -> pa.Schema:
+    """The table's columns, and the row kind in front where no column holds it."""
+    columns = pa.schema([field.remove_metadata() for field in to_arrow_schema(schema.row_type)])
+    return columns if schema.table_options.rowkind_field else columns.insert(0, pa.field(VALUE_KIND, pa.int8()))
 
 
 def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:
