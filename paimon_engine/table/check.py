@@ -7,7 +7,7 @@
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
 5. Record counts of a snapshot are the sums over its files.
 6. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
-7. A hash of a dynamic bucket is in one bucket of its partition.
+7. Each dynamic bucket has a hash index, and a hash is in one bucket of its partition.
 
 For tests, and before and after repairs. It reads all metadata, and with `footers` the end of every data file.
 """
@@ -26,11 +26,12 @@ from paimon_engine.errors import NotFoundError, PaimonError
 from paimon_engine.format.deletion_vector import Positions, decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
 from paimon_engine.meta.file_set import live_files
-from paimon_engine.meta.index_manifest import DELETION_VECTORS, HASH, IndexFile
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.schema import BucketMode
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.hash_index import read_hashes
+from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import list_entries, live_index_files, read_manifest
 from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, root_files
 
@@ -94,7 +95,7 @@ class _Check:
         problems += self._buckets(root, live)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest.name)]
         problems += self._data(root, [*live, *changelog])
-        return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root)]
+        return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
 
     def _entries(self, manifest: str) -> list[ManifestEntry]:
         if manifest not in self._manifests:
@@ -161,13 +162,17 @@ class _Check:
                     what = f"marks row {positions[-1]} as deleted, the file has {rows} rows"
                     yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
 
-    def _hash_indexes(self, root: Root) -> Iterator[Problem]:
+    def _hash_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         """Problems of hash indexes; a set of them is looked at once, however many snapshots share it."""
+        indexes = hash_files(live_index_files(self._table, root.snapshot))
+        if self._table.schema.bucket_mode is BucketMode.DYNAMIC:
+            without = {(entry.partition, entry.bucket) for entry in live} - indexes.keys()
+            for _, bucket in sorted(without):
+                yield Problem(root.label, f"bucket {bucket} has files but no hash index")
         partitions: dict[bytes, list[IndexFile]] = {}
-        for file in live_index_files(self._table, root.snapshot):
-            path = self._table.paths.index(file.name)
-            if file.kind == HASH and file.external_path is None and self._size_bytes(path) is not None:
-                partitions.setdefault(file.partition, []).append(file)
+        for (partition, _), file in indexes.items():
+            if file.external_path is None and self._size_bytes(self._table.paths.index(file.name)) is not None:
+                partitions.setdefault(partition, []).append(file)
         for files in partitions.values():
             names = tuple(sorted(file.name for file in files))
             if names in self._hash_indexes_checked:

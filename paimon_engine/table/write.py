@@ -21,12 +21,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import SequenceOrder, sort_window
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import POSTPONED_BUCKET, SEQUENCE_NUMBER, VALUE_KIND, BucketMode
+from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.supported import check_writable
 from paimon_engine.table.bucketing import BucketRows, split_by_bucket
 from paimon_engine.table.commit import IndexRead
@@ -73,7 +75,7 @@ class WriteState:
 def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
     """State for writing to the latest snapshot. An overwrite is `replacing`: present files mean nothing to it.
 
-    Raises: UnsupportedError if the engine cannot write this table.
+    Raises: UnsupportedError if the engine cannot write this table; CorruptTableError if a dynamic bucket has no index.
     """
     check_writable(table.options)
     next_sequence: dict[tuple[bytes, int], int] = {}
@@ -85,10 +87,24 @@ def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
         if entry.bucket != POSTPONED_BUCKET:
             total_buckets[entry.partition] = entry.total_buckets
     mode = table.schema.bucket_mode
-    index = tuple(hash_files(live_index_files(table, snapshot)).values()) if mode is BucketMode.DYNAMIC else None
+    index = _hash_indexes(table, snapshot, next_sequence) if mode is BucketMode.DYNAMIC else None
     # An overwrite of all rows need not know where their keys are.
     read = IndexRead(snapshot, index, all_keys=mode is BucketMode.CROSS_PARTITION and not replacing)
     return WriteState(table.plain(), next_sequence, total_buckets, read=read, write_id=table.env.new_id())
+
+
+def _hash_indexes(
+    table: TableHandle, snapshot: Snapshot | None, with_files: Iterable[tuple[bytes, int]]
+) -> tuple[IndexFile, ...]:
+    files = hash_files(live_index_files(table, snapshot))
+    for partition, bucket in with_files:
+        if (partition, bucket) not in files:
+            # Its keys would be taken for new ones, and could get another bucket.
+            raise CorruptTableError(
+                f"{bucket_path(table, partition, bucket)}: the bucket has files but no hash index; read the rows of "
+                "its partition and write them back as an overwrite"
+            )
+    return tuple(files.values())
 
 
 def write_batches(
