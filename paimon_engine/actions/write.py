@@ -94,8 +94,9 @@ def write_arrow(
 
     Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
     """
-    # Rows whose keys others have moved meanwhile are placed once more; they are held in memory for that anyway.
-    source = _Replay(batches) if table.schema.bucket_mode is BucketMode.CROSS_PARTITION else batches
+    is_once = table.schema.bucket_mode is BucketMode.CROSS_PARTITION and not isinstance(batches, Sequence)
+    # Rows whose keys others move meanwhile are placed once more; those of a stream are kept in memory for that.
+    source = _Replay(batches) if is_once else batches
 
     def produce(state: WriteState) -> list[CommitMessage]:
         return write_batches(table, state, source, kind_column=kind_column)

@@ -9,6 +9,8 @@ shuffle:
 2. Repartition by group, sort by group and place within partitions. Spark spills to disk as it needs.
 3. `mapInArrow` cuts the sorted stream at group borders and runs the function once per group, as a stream.
 
+Rows that tasks read (`TaskRows`) come out of `range(n)` with one partition per task, as in a map.
+
 Spark repeats a task whose worker was lost, and with speculation runs it twice at once. That is harmless because a
 task writes only new files under fresh names, and only the outcome that Spark delivers is ever committed; the files of
 the others are orphans.

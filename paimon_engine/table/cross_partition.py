@@ -56,23 +56,18 @@ def place_rows(
 ) -> Iterator[BucketRows]:
     """The rows to be written, by partition and bucket, in order of arrival; given table rows, in order of arrival.
 
-    Holds the rows in memory: where each goes is known only when the last key has come.
+    Takes the rows in parts, each as large as the write buffer, and holds the keys of all parts in memory.
 
     Raises: InvalidArgumentError if a partition would have too many buckets; errors of reading.
     """
-    incoming = _Incoming(table)
+    placer = _Placer(table, read, rule)
+    waiting: list[pa.RecordBatch] = []
     for rows in batches:
-        incoming.add(rows)
-    if not incoming.rows:
-        return
-    keys, key_of_row = np.unique(join_keys(incoming.keys), return_inverse=True)
-    at = _Places(np.full(len(keys), _NOWHERE), np.full(len(keys), _NOWHERE), incoming.partitions)
-    row_counts = _row_counts(table, read, at.partitions)
-    if read.all_keys and read.snapshot is not None:
-        _find_keys(table, read, incoming, keys, at)
-    moves = _moves(table.options.merge_engine, key_of_row.reshape(-1), np.concatenate(incoming.numbers), at)
-    buckets = _buckets(moves, at, row_counts, rule)
-    yield from _written(table, incoming, moves, buckets, at.partitions.rows)
+        waiting.append(rows)
+        if sum(part.nbytes for part in waiting) > table.options.write_buffer_size_bytes:
+            yield from placer.place(waiting)
+            waiting = []
+    yield from placer.place(waiting)
 
 
 @dataclass(slots=True)
@@ -91,14 +86,14 @@ class _Partitions:
 
 
 class _Incoming:
-    """The rows of the write, batch by batch, with the key and the number of the partition of each row."""
+    """Rows to be placed, batch by batch, with the key and the number of the partition of each row."""
 
-    def __init__(self, table: TableHandle) -> None:
+    def __init__(self, table: TableHandle, partitions: _Partitions) -> None:
         self._schema = table.schema
         self.rows: list[pa.RecordBatch] = []
         self.keys: list[Keys] = []
         self.numbers: list[Numbers] = []
-        self.partitions = _Partitions()
+        self.partitions = partitions
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes in rows behind all before."""
@@ -118,11 +113,58 @@ class _Incoming:
 
 @dataclass(slots=True)
 class _Places:
-    """Where each key is before the write: number of its partition, and bucket; −1 for keys that are nowhere."""
+    """Where keys are: number of the partition, and bucket; −1 for keys that are nowhere. `keys` are ascending."""
 
+    keys: Keys
     partition: Numbers
     bucket: Numbers
-    partitions: _Partitions
+
+    def note(self, keys: Keys, partition: Numbers | int, bucket: Numbers | int) -> None:
+        """Fills in the places of those of the keys that are here."""
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        here = np.flatnonzero(self.keys[places] == keys)
+        self.partition[places[here]] = partition if isinstance(partition, int) else partition[here]
+        self.bucket[places[here]] = bucket if isinstance(bucket, int) else bucket[here]
+
+
+class _Placer:
+    """Places rows part by part; knows where earlier parts have left their keys."""
+
+    def __init__(self, table: TableHandle, read: IndexRead, rule: BucketRule) -> None:
+        self._table = table
+        self._read = read
+        self._rule = rule
+        self._partitions = _Partitions()
+        self._row_counts = _row_counts(table, read, self._partitions)
+        self._moved: _Places | None = None
+
+    def place(self, batches: Sequence[pa.RecordBatch]) -> Iterator[BucketRows]:
+        """The rows of the batches, which come behind all before."""
+        incoming = _Incoming(self._table, self._partitions)
+        for rows in batches:
+            incoming.add(rows)
+        if not incoming.rows:
+            return
+        keys, key_of_row = np.unique(join_keys(incoming.keys), return_inverse=True)
+        at = _Places(keys, np.full(len(keys), _NOWHERE), np.full(len(keys), _NOWHERE))
+        if self._read.all_keys and self._read.snapshot is not None:
+            _find_keys(self._table, self._read, incoming, at)
+        if self._moved is not None:
+            at.note(self._moved.keys, self._moved.partition, self._moved.bucket)
+        engine = self._table.options.merge_engine
+        moves = _moves(engine, key_of_row.reshape(-1), np.concatenate(incoming.numbers), at)
+        buckets = _buckets(moves, at, len(self._partitions.rows), self._row_counts, self._rule)
+        self._remember(_Places(keys, moves.end, buckets.of(np.arange(len(keys)), moves.end).astype(np.int64)))
+        yield from _written(self._table, incoming, moves, buckets)
+
+    def _remember(self, now: _Places) -> None:
+        before = self._moved
+        if before is None:
+            self._moved = now
+            return
+        keys, first = np.unique(join_keys([now.keys, before.keys]), return_index=True)
+        partition = np.concatenate([now.partition, before.partition])
+        self._moved = _Places(keys, partition[first], np.concatenate([now.bucket, before.bucket])[first])
 
 
 def _keys(schema: TableSchema, rows: pa.RecordBatch) -> Keys:
@@ -142,19 +184,15 @@ def _row_counts(table: TableHandle, read: IndexRead, partitions: _Partitions) ->
     return counts
 
 
-def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, keys: Keys, at: _Places) -> None:
-    """Fills in the places of the keys, which are ascending, that the table has."""
+def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _Places) -> None:
+    """Fills in the places of the keys that the table has."""
     where = _key_range(table, incoming)
     wanted = Rows(columns=table.schema.primary_keys, where=where)
     # Not only what readers get to see: with first-row, a key is taken before its row leaves level 0.
     for split in splits_of(table, live_entries(table, read.snapshot), where):
-        number = at.partitions.number(split.partition)
+        number = incoming.partitions.number(split.partition)
         for rows in read_split(table, split, wanted):
-            found = _keys(table.schema, rows)
-            places = np.minimum(np.searchsorted(keys, found), len(keys) - 1)
-            places = places[keys[places] == found]
-            at.partition[places] = number
-            at.bucket[places] = split.bucket
+            at.note(_keys(table.schema, rows), number, split.bucket)
 
 
 def _key_range(table: TableHandle, incoming: _Incoming) -> Predicate | None:
@@ -174,11 +212,13 @@ class _Moves:
     """What becomes of the rows, in order of arrival: `key` of each row and the `partition` that it goes into.
 
     `partition` is −1 for rows that are dropped. `leaves` is the partition that a −D goes into before the row, or −1.
+    `end` is the partition that each key is in after all rows.
     """
 
     key: Numbers
     partition: Numbers
     leaves: Numbers
+    end: Numbers
 
 
 def _moves(merge_engine: str, key: Numbers, partition: Numbers, at: _Places) -> _Moves:
@@ -189,12 +229,13 @@ def _moves(merge_engine: str, key: Numbers, partition: Numbers, at: _Places) -> 
     leaves = np.full(len(key), _NOWHERE)
     if merge_engine == "deduplicate":
         leaves[order] = np.where(before != sorted_partitions, before, _NOWHERE)
-        return _Moves(key, partition, leaves)
+        return _Moves(key, partition, leaves, sorted_partitions[np.append(first[1:], True)])
     # The others keep a key where its first row went.
-    home = np.where(at.partition == _NOWHERE, sorted_partitions[first], at.partition)[key]
+    end = np.where(at.partition == _NOWHERE, sorted_partitions[first], at.partition)
+    home = end[key]
     if merge_engine == "first-row":
-        return _Moves(key, np.where(partition == home, home, _NOWHERE), leaves)
-    return _Moves(key, home, leaves)
+        return _Moves(key, np.where(partition == home, home, _NOWHERE), leaves, end)
+    return _Moves(key, home, leaves, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +251,15 @@ class _Buckets:
         return self.bucket[np.searchsorted(self.codes, key * self.partition_count + partition)]
 
 
-def _buckets(moves: _Moves, at: _Places, row_counts: dict[int, dict[int, int]], rule: BucketRule) -> _Buckets:
+def _buckets(
+    moves: _Moves, at: _Places, count: int, row_counts: dict[int, dict[int, int]], rule: BucketRule
+) -> _Buckets:
     """A bucket for every key in every partition that it goes into or leaves; a key in its old partition keeps its own.
+
+    `count` is the number of partitions.
 
     Raises: InvalidArgumentError if a partition would have too many buckets.
     """
-    count = len(at.partitions.rows)
     goes = moves.partition != _NOWHERE
     arriving = moves.key[goes] * count + moves.partition[goes]
     codes, first = np.unique(arriving, return_index=True)
@@ -241,9 +285,8 @@ def _buckets(moves: _Moves, at: _Places, row_counts: dict[int, dict[int, int]], 
 # ── the rows ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _written(
-    table: TableHandle, incoming: _Incoming, moves: _Moves, buckets: _Buckets, partitions: Sequence[bytes]
-) -> Iterator[BucketRows]:
+def _written(table: TableHandle, incoming: _Incoming, moves: _Moves, buckets: _Buckets) -> Iterator[BucketRows]:
+    partitions = incoming.partitions.rows
     columns = _partition_columns(table, partitions)
     begin = 0
     for rows in incoming.rows:

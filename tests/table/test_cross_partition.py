@@ -65,7 +65,7 @@ def merged(engine: str, old: Row | None, new: Row, kind: str) -> Row | None:
     return (old[0], new[1], new[2] + (old[2] if engine == "aggregation" else 0))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 12), KINDS), min_size=1, max_size=10),
@@ -73,12 +73,13 @@ def merged(engine: str, old: Row | None, new: Row, kind: str) -> Row | None:
         max_size=4,
     ),
     st.lists(st.booleans(), min_size=4, max_size=4),
+    st.sampled_from(["1 b", "1 mb"]),
 )
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_writes_give_the_rows_of_a_dict(
-    engine: str, history: list[list[tuple[str | None, int, str]]], compacts: list[bool]
+    engine: str, history: list[list[tuple[str | None, int, str]]], compacts: list[bool], buffer: str
 ):
-    table, model = new_table(engine), {}
+    table, model = new_table(engine, **{"write-buffer-size": buffer}), {}
     for step, changes in enumerate(history):
         kinds = [kind if engine == "deduplicate" else "+I" for _, _, kind in changes]
         rows: list[Row] = [(p, k, 100 * step + n) for n, (p, k, _) in enumerate(changes)]
@@ -86,7 +87,9 @@ def test_random_writes_give_the_rows_of_a_dict(
             new = merged(engine, model.pop(row[1], None), row, kind)
             if new is not None:
                 model[row[1]] = new
-        table.write(pa.Table.from_batches([batch(*rows)]), row_kinds=kinds)
+        # A small buffer makes the write place its rows in several parts.
+        pieces = pa.Table.from_batches([batch(*rows[:3]), *([batch(*rows[3:])] if rows[3:] else [])])
+        table.write(pieces, row_kinds=kinds)
         if compacts[step] or engine == "first-row":
             table.compact(full=True)
 
