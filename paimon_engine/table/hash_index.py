@@ -77,15 +77,26 @@ def rebase(
 
     Raises: NotFoundError if a live index file is gone; CorruptTableError; StorageError.
     """
+    written: dict[bytes, list[CommitMessage]] = {}
+    for message in messages:
+        written.setdefault(message.partition, []).append(message)
+    before, now = _by_partition(base), _by_partition(live)
     parts = [
-        _Partition(table, partition, messages, base, live).rebased(writer)
-        for partition in dict.fromkeys(message.partition for message in messages)
+        _Partition(table, partition, members, before.get(partition, {}), now.get(partition, {})).rebased(writer)
+        for partition, members in written.items()
     ]
     return Rebased(
         added=tuple(file for part in parts for file in part.added),
         removed=tuple(file for part in parts for file in part.removed),
         conflicts=tuple(conflict for part in parts for conflict in part.conflicts),
     )
+
+
+def _by_partition(files: HashFiles) -> dict[bytes, dict[int, IndexFile]]:
+    found: dict[bytes, dict[int, IndexFile]] = {}
+    for (partition, bucket), file in files.items():
+        found.setdefault(partition, {})[bucket] = file
+    return found
 
 
 class _Partition:
@@ -96,14 +107,14 @@ class _Partition:
         table: TableHandle,
         partition: bytes,
         messages: Sequence[CommitMessage],
-        base: HashFiles,
-        live: HashFiles,
+        base: Mapping[int, IndexFile],
+        live: Mapping[int, IndexFile],
     ) -> None:
         self._table = table
         self._partition = partition
-        self._messages = [message for message in messages if message.partition == partition]
-        self._base = {bucket: file for (where, bucket), file in base.items() if where == partition}
-        self._live = {bucket: file for (where, bucket), file in live.items() if where == partition}
+        self._messages = messages
+        self._base = base
+        self._live = live
         files = hash_files(file for message in self._messages for file in message.new_index_files)
         self._ours = {bucket: file for (_, bucket), file in files.items()}
 

@@ -72,7 +72,8 @@ def next_index(
     except InvalidArgumentError as error:
         where = dict.fromkeys((message.partition, message.bucket) for message in messages)
         return NextIndex(conflicts=tuple(BucketConflict(*bucket, str(error)) for bucket in where))
-    merged = tuple(file for m in messages for file in m.new_index_files if file not in files)
+    names = {file.name for file in files}
+    merged = tuple(file for m in messages for file in m.new_index_files if file.name not in names)
     if files == before:
         return NextIndex(name)
     return NextIndex(writer.index_manifest(files) if files else None, merged=merged)
