@@ -36,9 +36,9 @@ def stored_keys(table: TableHandle) -> Iterator[tuple[bytes, int, pa.RecordBatch
             yield entry.partition, entry.bucket, rows
 
 
-def assert_each_key_in_one_bucket(table: Table) -> None:
+def assert_each_key_in_one_bucket(table: Table | TableHandle) -> None:
     """Fails if a key of a partition is in two buckets, if an index lacks its hash, or if the table is not whole."""
-    handle = handle_of(table)
+    handle = handle_of(table) if isinstance(table, Table) else table
     assert check_table(handle) == []
     hash_bucket: dict[tuple[bytes, int], int] = {}
     for (partition, bucket), file in hash_files(live_index_files(handle, latest_snapshot(handle))).items():
