@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import MIB, parse_duration_ms, parse_size_bytes
+
+POSTPONED_BUCKET: Final = -2
+"""Bucket, and number of buckets, of files whose rows have no bucket yet."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,37 @@ class TableOptions:
     def changelog_producer(self) -> str:
         """`none`, `input`, `full-compaction` or `lookup`."""
         return self._choice("changelog-producer", "none", ("none", "input", "full-compaction", "lookup"))
+
+    @property
+    def changelog_prefix(self) -> str:
+        """Begin of the names of changelog files."""
+        return self.raw.get("changelog-file.prefix", "changelog-")
+
+    @property
+    def changelog_file_format(self) -> str | None:
+        """Format of new changelog files; None: as data files of their level."""
+        return self.raw.get("changelog-file.format", "").lower() or None
+
+    @property
+    def changelog_file_compression(self) -> str | None:
+        """Codec of new changelog files; None: as data files of their level."""
+        return self.raw.get("changelog-file.compression", "").lower() or None
+
+    @property
+    def changelog_row_deduplicate(self) -> bool:
+        """Whether updates that change nothing stay out of the changelog."""
+        return self._bool("changelog-producer.row-deduplicate", default=False)
+
+    @property
+    def changelog_row_deduplicate_ignore_fields(self) -> tuple[str, ...]:
+        """Columns whose change alone makes no update for the changelog."""
+        return self._list("changelog-producer.row-deduplicate-ignore-fields")
+
+    @property
+    def needs_lookup(self) -> bool:
+        """Whether a compaction of level 0 looks up what higher levels hold of its keys."""
+        looks_up = self.changelog_producer == "lookup" or self._bool("force-lookup", default=False)
+        return looks_up or self.deletion_vectors_enabled or self.merge_engine == "first-row"
 
     @property
     def levels_hold_older_versions(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_engine.errors import UnsupportedError
-from paimon_engine.options import TableOptions
+from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 
 
 def _refuse(doing: str, reasons: list[str]) -> None:
@@ -81,7 +81,6 @@ _WRITE_BLOCKING_SWITCHES: Final = (
     "data-file.thin-mode",
     "index-file-in-data-file-dir",
     "file.suffix.include.compression",
-    "force-lookup",
 )
 
 
@@ -91,8 +90,8 @@ def check_writable(options: TableOptions) -> None:
     reasons = []
     if options.deletion_vectors_enabled:
         reasons.append("'deletion-vectors.enabled' = 'true'")
-    if options.changelog_producer != "none":
-        reasons.append(f"'changelog-producer' = '{options.changelog_producer}'")
+    if options.bucket == POSTPONED_BUCKET and options.changelog_producer != "none":
+        reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
     if options.raw.get("manifest.format", "avro").lower() != "avro":
         # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
         reasons.append(f"'manifest.format' = '{options.raw['manifest.format']}'")

@@ -17,8 +17,9 @@ from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.paths import partition_text
-from paimon_engine.meta.schema import POSTPONED_BUCKET, BucketMode
+from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
@@ -202,8 +203,8 @@ def _rewrite(
     on_progress: OnProgress | None,
 ) -> list[CommitMessage]:
     """Messages of the tasks that succeeded. Moves between levels need no task."""
-    work = [RewriteTask(table.plain(), task) for task in tasks if task.rewrites]
-    moves = [rewrite(table.env, RewriteTask(table.plain(), task)) for task in tasks if not task.rewrites]
+    work = [RewriteTask(table.plain(), task) for task in tasks if not task.is_move]
+    moves = [rewrite(table.env, RewriteTask(table.plain(), task)) for task in tasks if task.is_move]
     listener = counting(on_progress, "compact", len(work))
     outcomes = executor.map(rewrite, work, config=table.config, on_done=listener) if work else []
     messages = [*moves, *(outcome.value for outcome in outcomes if isinstance(outcome, Done))]

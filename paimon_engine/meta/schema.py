@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-from paimon_engine.options import TableOptions
+from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
     BINARY_ROOTS,
     ArrayType,
@@ -33,8 +33,6 @@ KEY_FIELD_ID_OFFSET = 1073741823
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
-POSTPONED_BUCKET = -2
-"""Bucket, and number of buckets, of files whose rows have no bucket yet."""
 _SYSTEM_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
 
 

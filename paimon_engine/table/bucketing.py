@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
 from paimon_engine.format.bucket_hash import buckets
-from paimon_engine.meta.schema import POSTPONED_BUCKET, BucketMode, TableSchema
+from paimon_engine.meta.schema import BucketMode, TableSchema
+from paimon_engine.options import POSTPONED_BUCKET
 
 Assign = Callable[[pa.RecordBatch, npt.NDArray[np.int64], Sequence[bytes]], npt.NDArray[np.int32]]
 """Rows, the number of each row's partition, the partitions by number -> bucket of each row, int32 [n]."""

@@ -18,8 +18,9 @@ from paimon_engine.env import Env
 from paimon_engine.executor import Done, Executor, values
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.schema import POSTPONED_BUCKET, SEQUENCE_NUMBER
+from paimon_engine.meta.schema import SEQUENCE_NUMBER
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage

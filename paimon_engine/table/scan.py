@@ -18,9 +18,10 @@ from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.schema import POSTPONED_BUCKET, TableSchema
+from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import ColumnStats, from_simple_stats
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import (
     And,
     Compare,

@@ -27,8 +27,9 @@ from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import SequenceOrder, sort_window
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
-from paimon_engine.meta.schema import POSTPONED_BUCKET, SEQUENCE_NUMBER, VALUE_KIND, BucketMode
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, BucketMode
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.supported import check_writable
 from paimon_engine.table.bucketing import BucketRows, split_by_bucket
 from paimon_engine.table.commit import IndexRead
@@ -57,6 +58,7 @@ class WriteState:
 
     `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
     number of buckets of each partition that has files. `sequence_offset` is added to every sequence number.
+    `keeps_changelog` is false where rows replace others: nobody can tell readers of changes what that did.
     `read` is what buckets are chosen by where their number is not fixed. A task is `assigner` out of `assigners`, each
     of which gets all rows of its keys. `write_id` is in the name of each file of postponed rows, and tells which of
     them were written together.
@@ -66,6 +68,7 @@ class WriteState:
     next_sequence: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
     sequence_offset: int = 0
+    keeps_changelog: bool = False
     read: IndexRead = field(default_factory=lambda: IndexRead(None))
     assigners: int = 1
     assigner: int = 0
@@ -88,9 +91,15 @@ def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
             total_buckets[entry.partition] = entry.total_buckets
     mode = table.schema.bucket_mode
     index = _hash_indexes(table, snapshot, next_sequence) if mode is BucketMode.DYNAMIC else None
-    # An overwrite of all rows need not know where their keys are.
-    read = IndexRead(snapshot, index, all_keys=mode is BucketMode.CROSS_PARTITION and not replacing)
-    return WriteState(table.plain(), next_sequence, total_buckets, read=read, write_id=table.env.new_id())
+    return WriteState(
+        table.plain(),
+        next_sequence,
+        total_buckets,
+        keeps_changelog=table.options.changelog_producer == "input" and not replacing,
+        # An overwrite of all rows need not know where their keys are.
+        read=IndexRead(snapshot, index, all_keys=mode is BucketMode.CROSS_PARTITION and not replacing),
+        write_id=table.env.new_id(),
+    )
 
 
 def _hash_indexes(
@@ -126,7 +135,8 @@ def rewrite_uncommitted(
 ) -> list[CommitMessage]:
     """Writes the rows of files that are not committed once more, by another state. The files stay.
 
-    Rows of a key keep their order, as they lie in one bucket; what was merged when they were written stays merged.
+    Rows of a key keep their order, as they lie in one bucket. What was merged when they were written stays merged,
+    unless changelog files hold every row.
     """
     return TableWriter(table, state).write_rows(_rows_of(table, messages))
 
@@ -135,7 +145,7 @@ def _rows_of(table: TableHandle, messages: Sequence[CommitMessage]) -> Iterator[
     columns = table.schema.row_type.names
     for message in messages:
         directory = bucket_path(table, message.partition, message.bucket)
-        for file in message.new_files:
+        for file in message.changelog_files or message.new_files:
             for rows in read_data_file(table, directory, file, columns, with_system_columns=True):
                 yield rows.drop_columns([SEQUENCE_NUMBER])
 
@@ -188,17 +198,20 @@ class TableWriter:
     def _finish(self) -> list[CommitMessage]:
         """Flushes everything; the messages of all buckets."""
         total_buckets = self._table.options.bucket
-        files = {bucket: writer.finish() for bucket, writer in self._buckets.items()}
+        files = {place: bucket.finish() for place, bucket in self._buckets.items()}
         index = self._dynamic.write_index() if self._dynamic else {}
         messages = []
-        for bucket, new_files in files.items():
-            new, before = index.get(bucket, (None, None))
-            new_index, old_index = ((file,) if file else () for file in (new, before))
-            messages.append(
-                CommitMessage(
-                    *bucket, total_buckets, new_files, new_index_files=new_index, deleted_index_files=old_index
-                )
+        for place, new_files in files.items():
+            new, before = index.get(place, (None, None))
+            message = CommitMessage(
+                *place,
+                total_buckets,
+                new_files,
+                changelog_files=self._buckets[place].changelog,
+                new_index_files=(new,) if new else (),
+                deleted_index_files=(before,) if before else (),
             )
+            messages.append(message)
         return [message for message in messages if not message.is_empty]
 
     def _abort(self) -> None:
@@ -221,8 +234,9 @@ class TableWriter:
         first = 0 if unordered else self._state.next_sequence.get((partition, number), 0) + self._state.sequence_offset
         if number == POSTPONED_BUCKET:
             return _PostponedBucket(self._table, partition, first, self._state.write_id)
-        kind = _KeyedBucket if self._table.schema.primary_keys else _AppendBucket
-        return kind(self._table, partition, number, first)
+        if self._table.schema.primary_keys:
+            return _KeyedBucket(self._table, partition, number, first, keeps_changelog=self._state.keeps_changelog)
+        return _AppendBucket(self._table, partition, number, first)
 
     def _check_total_buckets(self, partition: bytes, number: int) -> None:
         present = self._state.total_buckets.get(partition)
@@ -251,6 +265,7 @@ class _Bucket(ABC):
         self._next_sequence_number = first_sequence_number
         self._pending: list[pa.RecordBatch] = []
         self.bytes_pending = 0
+        self.changelog: tuple[DataFile, ...] = ()
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes in rows behind all before."""
@@ -279,7 +294,7 @@ class _Bucket(ABC):
         pending, self._pending, self.bytes_pending = self._pending, [], 0
         return pending
 
-    def _writer(self, prefix: str = "") -> RollingWriter:
+    def _writer(self, *, changelog: bool = False, prefix: str = "") -> RollingWriter:
         return RollingWriter(
             self._table,
             self._partition,
@@ -287,15 +302,28 @@ class _Bucket(ABC):
             level=0,
             source=FileSource.APPEND,
             first_sequence_number=self._next_sequence_number,
+            changelog=changelog,
             prefix=prefix,
         )
 
 
 class _KeyedBucket(_Bucket):
-    """A bucket of a primary-key table: every flush makes files of its own, sorted, one row per key."""
+    """A bucket of a primary-key table: every flush makes files of its own, sorted, one row per key.
 
-    def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
+    With `keeps_changelog`, files of another kind hold every row as it came, sorted in the same way.
+    """
+
+    def __init__(
+        self,
+        table: TableHandle,
+        partition: bytes,
+        number: int,
+        first_sequence_number: int,
+        *,
+        keeps_changelog: bool,
+    ) -> None:
         super().__init__(table, partition, number, first_sequence_number)
+        self._keeps_changelog = keeps_changelog
         self._merge: MergeFunction = merge_function(table.schema)
         order = sequence_order(table.options)
         # Rows wait in order of arrival, so that a stable sort by key leaves each key's versions oldest first.
@@ -312,12 +340,18 @@ class _KeyedBucket(_Bucket):
         rows = pa.concat_batches(self._take_pending())
         key_type = self._table.schema.key_type
         keys = normalise_keys([rows[name] for name in key_type.names], [item.type for item in key_type])
-        writer = self._writer()
-        self._writers.append(writer)
-        merged = self._merge(sort_window(rows, keys, self._order))
+        window = sort_window(rows, keys, self._order)
+        merged = self._merge(window)
         check_storable(self._table.schema, merged)
-        writer.write(merged)
-        self._files += writer.finish()
+        self._files += self._written(merged, self._writer())
+        if self._keeps_changelog:
+            every = rows if window.order is None else rows.take(pa.array(window.order))
+            self.changelog += self._written(every, self._writer(changelog=True))
+
+    def _written(self, rows: pa.RecordBatch, writer: RollingWriter) -> tuple[DataFile, ...]:
+        self._writers.append(writer)
+        writer.write(rows)
+        return writer.finish()
 
     def finish(self) -> tuple[DataFile, ...]:
         self.flush()
@@ -353,7 +387,7 @@ class _PostponedBucket(_Bucket):
 
     def __init__(self, table: TableHandle, partition: bytes, first_sequence_number: int, write_id: str) -> None:
         super().__init__(table, partition, POSTPONED_BUCKET, first_sequence_number)
-        self._open = self._writer(postponed_prefix(write_id))
+        self._open = self._writer(prefix=postponed_prefix(write_id))
 
     def add(self, rows: pa.RecordBatch) -> None:
         super().add(self._numbered(rows))

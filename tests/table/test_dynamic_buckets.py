@@ -161,6 +161,17 @@ def test_a_key_that_others_have_put_elsewhere_follows_them():
     assert_each_key_in_one_bucket(table)
 
 
+def test_rows_that_are_placed_anew_keep_their_changelog():
+    table = new_table(**{"dynamic-bucket.target-row-num": "1", "changelog-producer": "input"})
+    rows = [(1, 12, 0), (1, 10, 0), (1, 12, 5)]
+    put(table, *rows, during=lambda: put(table, (1, 10, 1), (1, 12, 1)))
+
+    told = table.to_arrow(incremental=(1, 2), options={"incremental-between-scan-mode": "changelog"})
+    assert [bucket_of(table, 1, k) for k in (10, 12)] == [0, 1]
+    assert sorted(tuple(row.values()) for row in told.to_pylist()) == sorted(rows)
+    assert_each_key_in_one_bucket(table)
+
+
 def test_known_keys_follow_an_overwrite_that_moved_them():
     table = new_table(**{"dynamic-bucket.target-row-num": "1"})
     put(table, (1, 10, 0), (1, 11, 0))

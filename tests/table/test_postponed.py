@@ -225,6 +225,11 @@ def test_other_ways_to_choose_the_number_of_buckets_are_refused(option: str):
         new_table(options={option: "1000"})
 
 
+def test_changelogs_of_postponed_rows_are_refused():
+    with pytest.raises(UnsupportedError, match="'changelog-producer' = 'input' together with 'bucket' = '-2'"):
+        new_table(options={"changelog-producer": "input"})
+
+
 def test_postponed_tables_need_a_key_that_holds_their_partitions():
     catalog = Catalog(f"memory://postponed/{uuid.uuid4()}")
     with pytest.raises(InvalidArgumentError, match="primary key"):
