@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import MIB, parse_duration_ms, parse_size_bytes
+
+POSTPONED_BUCKET: Final = -2
+"""Bucket, and number of buckets, of files whose rows have no bucket yet."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,32 @@ class TableOptions:
     def bucket_function(self) -> str:
         """`default`, `mod` or `hive`."""
         return self._choice("bucket-function.type", "default", ("default", "mod", "hive"))
+
+    @property
+    def dynamic_bucket_target_row_num(self) -> int:
+        """Keys that a dynamic bucket takes before a new one is begun."""
+        return self._int("dynamic-bucket.target-row-num", 2_000_000)
+
+    @property
+    def dynamic_bucket_initial_buckets(self) -> int | None:
+        """Buckets that writing in tasks begins a partition with; None: as many as tasks run at once."""
+        key = "dynamic-bucket.initial-buckets"
+        return self._int(key, 1) if key in self.raw else None
+
+    @property
+    def dynamic_bucket_max_buckets(self) -> int | None:
+        """Dynamic buckets of a partition at most; None is unbounded."""
+        count = self._int("dynamic-bucket.max-buckets", -1)
+        if count == 0 or count < -1:
+            raise InvalidArgumentError(
+                f"option 'dynamic-bucket.max-buckets' = '{count}'; use a positive number, or -1 for no limit"
+            )
+        return None if count == -1 else count
+
+    @property
+    def postpone_default_bucket_num(self) -> int:
+        """Buckets of a partition whose postponed rows are the first to get one."""
+        return self._int("postpone.default-bucket-num", 1)
 
     @property
     def file_format(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_engine.errors import UnsupportedError
-from paimon_engine.options import TableOptions
+from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 
 
 def _refuse(doing: str, reasons: list[str]) -> None:
@@ -30,6 +30,7 @@ def check_readable(options: TableOptions) -> None:
             "sequence.snapshot-ordering",
             "data-evolution.enabled",
             "deletion-vectors.merge-on-read",
+            "postpone.merge-on-read",
         )
         if options.raw.get(key, "false").lower() != "false"
     ]
@@ -70,6 +71,8 @@ _WRITE_BLOCKERS: Final = (
     "data-file.path-directory",
     "record-level.expire-time",
     "primary-key.nullable",
+    "postpone.target-row-num-per-bucket",
+    "postpone.target-size-per-bucket",
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
     "row-tracking.enabled",
@@ -85,8 +88,8 @@ def check_writable(options: TableOptions) -> None:
     reasons = []
     if options.deletion_vectors_enabled:
         reasons.append("'deletion-vectors.enabled' = 'true'")
-    if options.has_primary_key and options.bucket < 1:
-        reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
+    if options.bucket == POSTPONED_BUCKET and options.changelog_producer != "none":
+        reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
     reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]

@@ -67,14 +67,19 @@ class RollingWriter:
         source: FileSource,
         first_sequence_number: int = 0,
         changelog: bool = False,
+        prefix: str = "",
     ) -> None:
-        """Nothing is written before the first row. `changelog` files differ in names and statistics."""
+        """Nothing is written before the first row. `changelog` files differ in names and statistics.
+
+        `prefix` goes into the files' names, behind the table's own.
+        """
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
         self._source = source
         self._next_sequence_number = first_sequence_number
         options = table.options
-        self._prefix = f"{options.changelog_prefix if changelog else options.data_file_prefix}{table.env.new_id()}"
+        own_prefix = options.changelog_prefix if changelog else options.data_file_prefix
+        self._prefix = f"{own_prefix}{prefix}{table.env.new_id()}"
         self._schema = file_arrow_schema(table.schema)
         file_format, codec = options.file_format_of(level), options.file_compression_of(level)
         if changelog:

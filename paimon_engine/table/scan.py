@@ -21,6 +21,7 @@ from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import ColumnStats, from_simple_stats
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import (
     And,
     Compare,
@@ -82,7 +83,12 @@ def visible_entries(table: TableHandle, snapshot: Snapshot | None) -> list[Manif
 
 
 def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
-    """Whether readers get to see the file: first-row knows which rows stay only when they leave level 0."""
+    """Whether readers get to see the file.
+
+    Postponed rows wait for their bucket, and first-row knows which rows stay only when they leave level 0.
+    """
+    if entry.bucket == POSTPONED_BUCKET:
+        return False
     first_row = table.options.has_primary_key and table.options.merge_engine == "first-row"
     return entry.file.level > 0 or not first_row
 
