@@ -9,6 +9,7 @@ SQL's three-valued logic holds: a comparison with null is unknown, and unknown r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -319,11 +320,15 @@ def _range_may_match(operator: Operator, value: Any, known: ColumnRange, row_cou
     low, high = known.min, known.max
     if low is None or high is None:
         return True
+    is_float = isinstance(low, float)
+    if is_float and (math.isnan(low) or math.isnan(high)):
+        return True
     match operator:
         case "=":
             return bool(low <= value <= high)
         case "!=":
-            return not (low == high == value)
+            # NaN lies in no range, and bounds leave it out.
+            return is_float or not (low == high == value)
         case "<":
             return bool(low < value)
         case "<=":

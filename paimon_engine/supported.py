@@ -44,13 +44,11 @@ _LATER_MERGE_OPTIONS: Final = (
     "aggregation.remove-record-on-delete",
 )
 _LATER_COLUMN_OPTIONS: Final = ("count-limit", "nested-sequence-field", "nested-key-null-strategy", "ts-field")
-_MISSING_FUNCTIONS: Final = frozenset(
-    {"rbm32", "rbm64", "hll_sketch", "theta_sketch", "merge_map_with_keytime", "nested_partial_update"}
-)
+_MISSING_FUNCTIONS: Final = frozenset({"merge_map_with_keytime", "nested_partial_update"})
 
 
 def _merge_blockers(options: TableOptions) -> list[str]:
-    """Options of the merge engine that the engine lacks; Paimon 0.9 itself knows only the sketches among them."""
+    """Options of the merge engine that the engine lacks; Paimon 0.9 itself knows none of them."""
     if options.merge_engine not in ("partial-update", "aggregation"):
         return []
     functions = {f"fields.{column}.aggregate-function": name for column, name in options.aggregate_functions.items()}
@@ -76,7 +74,6 @@ _WRITE_BLOCKERS: Final = (
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
     "row-tracking.enabled",
-    "data-file.thin-mode",
     "index-file-in-data-file-dir",
     "file.suffix.include.compression",
 )

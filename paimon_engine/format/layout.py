@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +39,30 @@ def replace_leaves(
     if pa.types.is_struct(data_type):
         return pa.struct([inner(data_type.field(place)) for place in range(data_type.num_fields)])
     return replace(data_type)
+
+
+def leaves_of(data_type: pa.DataType) -> Iterator[pa.DataType]:
+    """The types that are not nested in a type, in order; a type without parts is its own."""
+    if not pa.types.is_nested(data_type):
+        yield data_type
+        return
+    for place in range(data_type.num_fields):
+        yield from leaves_of(data_type.field(place).type)
+
+
+def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
+    """The arrays behind `leaves_of` the array's type; values below nulls are left out."""
+    if pa.types.is_map(array.type):
+        begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        for part in (array.keys, array.items):
+            yield from leaf_arrays(part[begin:end])
+    elif pa.types.is_struct(array.type):
+        for part in array.flatten():
+            yield from leaf_arrays(part)
+    elif pa.types.is_nested(array.type):
+        yield from leaf_arrays(array.flatten())
+    else:
+        yield array
 
 
 def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:

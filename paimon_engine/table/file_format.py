@@ -105,11 +105,12 @@ def read_data_file(
         # A file must be asked for something, or its batches would have no rows.
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
     path = f"{directory}/{file.name}"
+    stored_types = {field.name: field.type for field in file_schema.row_type}
     first_row = 0
     with table.env.storage.open(path) as stream:
         for rows in reader(stream, pa.schema(wanted), path=path):
             _check_columns(rows, [field.name for field in wanted], path)
-            batch = conform(rows, sources)
+            batch = conform(orc.fitted(rows, stored_types) if file.format == "orc" else rows, sources)
             if with_system_columns:
                 batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
                 batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))

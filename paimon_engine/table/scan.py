@@ -40,7 +40,7 @@ from paimon_engine.table.bucketing import bucket_numbers
 from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.types import RowType, to_arrow_schema
+from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot, to_arrow_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,8 @@ def _key_sections(
     def key_matches(file: DataFile) -> bool:
         if not on_keys or len(file.key_stats.null_counts) != len(types):
             return True
-        ranges = dict(zip(columns.names, from_simple_stats(types, file.key_stats), strict=True))
+        known = dict(zip(columns, from_simple_stats(types, file.key_stats), strict=True))
+        ranges = {field.name: stats for field, stats in known.items() if not _has_padded_bounds(file, field.type)}
         return all(may_match(part, ranges, file.row_count) for part in on_keys)
 
     found = []
@@ -235,9 +236,18 @@ def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStat
         return {}
     schema = table.schema_of(file.schema_id)
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
-    known = zip(columns.names, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
+    known = zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
     names = unchanged_columns(schema, table.schema)
-    return {names[name]: stats for name, stats in known if name in names}
+    return {
+        names[field.name]: stats
+        for field, stats in known
+        if field.name in names and not _has_padded_bounds(file, field.type)
+    }
+
+
+def _has_padded_bounds(file: DataFile, data_type: DataType) -> bool:
+    """Whether bounds are of texts with spaces behind them, as Java's ORC files have CHARs, which are read without."""
+    return file.format == "orc" and isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR
 
 
 def _internal(row_type: RowType, predicate: Predicate) -> Predicate:
