@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from paimon_engine.executor import Executor, LocalExecutor
+    from paimon_engine.predicate import col
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.commit_message import CommitMessage
@@ -43,6 +44,7 @@ __all__ = [
     "StorageError",
     "Table",
     "UnsupportedError",
+    "col",
     "open_table",
 ]
 
@@ -50,6 +52,7 @@ _MODULES: Final = {
     "api": ("Catalog", "Table", "open_table"),
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
+    "predicate": ("col",),
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
     "table.commit_message": ("CommitMessage",),

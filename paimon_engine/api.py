@@ -30,6 +30,7 @@ from paimon_engine.inspect.system_tables import check_system_table, open_system_
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
@@ -234,7 +235,7 @@ class Table:
     def to_arrow(
         self,
         columns: Sequence[str] | None = None,
-        where: str | None = None,
+        where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
@@ -247,7 +248,8 @@ class Table:
     ) -> pa.Table:
         """All rows, merged: of the latest snapshot, or of one chosen by id, tag or time.
 
-        `where` is a SQL condition over the columns. `timestamp` is epoch milliseconds or a datetime (a naive one is
+        `where` is a SQL condition over the columns, or an expression: `(col("k") > 1) & col("s").like("a%")`.
+        `timestamp` is epoch milliseconds or a datetime (a naive one is
         local time). An empty table gives no rows.
 
         `incremental=(from, to)` gives what changed after `from` up to `to`, two snapshot ids or two tags. With
@@ -267,7 +269,7 @@ class Table:
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
-        where: str | None = None,
+        where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
@@ -295,7 +297,7 @@ class Table:
     def compact(
         self,
         full: bool = False,  # noqa: FBT001, FBT002 - reads well as compact(full=True), and is in use so
-        where: str | None = None,
+        where: str | Condition | None = None,
         *,
         dry_run: bool = False,
         commit_user: str | None = None,
@@ -308,7 +310,7 @@ class Table:
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
-        spec = Compact(full, where, dry_run)
+        spec = Compact(full, None if where is None else str(where), dry_run)
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def create_tag(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.inspect import branch_tables, file_tables
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.predicate import parse_where, to_arrow_expression
+from paimon_engine.predicate import as_predicate, to_arrow_expression
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import ROW_KIND
@@ -122,8 +122,9 @@ def _chosen(found: pa.Table, request: ReadRequest) -> Stream:
     """Rows that match, columns that are asked for, as many as the limit allows."""
     if request.limit is not None and request.limit < 0:
         raise InvalidArgumentError(f"limit={request.limit}; a limit is 0 or more")
-    if request.where is not None:
-        found = found.filter(to_arrow_expression(parse_where(request.where), found.schema))
+    where = as_predicate(request.where)
+    if where is not None:
+        found = found.filter(to_arrow_expression(where, found.schema))
     if request.columns is not None:
         missing = [name for name in request.columns if name not in found.schema.names]
         if missing:

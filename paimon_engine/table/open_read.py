@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.predicate import parse_where
+from paimon_engine.predicate import as_predicate
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.incremental import check_incremental, read_changes, read_difference
 from paimon_engine.table.read import Rows, check_rows, read_splits
@@ -31,7 +31,7 @@ def open_read(
     if request.limit is not None and request.limit < 0:
         raise InvalidArgumentError(f"limit={request.limit}; a limit is 0 or more")
     handle, scope = locate(table, request)
-    where = None if request.where is None else parse_where(request.where)
+    where = as_predicate(request.where)
     rows = Rows(request.columns, where, request.with_row_kinds, keeps_retracts)
     schema = check_rows(handle, rows)
     match scope:

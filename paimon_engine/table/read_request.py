@@ -15,6 +15,7 @@ from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.predicate import Condition
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.snapshots import (
     choose_snapshot,
@@ -56,10 +57,10 @@ _WATERMARK_PREFIX: Final = "watermark-"
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A read as it is asked for; `where` is a SQL condition, `incremental` two snapshot ids or two tags."""
+    """A read as it is asked for: `where` is a SQL condition or a predicate, `incremental` two snapshot ids or tags."""
 
     columns: tuple[str, ...] | None = None
-    where: str | None = None
+    where: str | Condition | None = None
     snapshot: int | None = None
     tag: str | None = None
     timestamp_ms: int | None = None

@@ -26,9 +26,11 @@ from paimon_engine.predicate import (
     Compare,
     In,
     IsNull,
+    Match,
     Not,
     Or,
     Predicate,
+    bind,
     columns_of,
     conjuncts_of,
     literal,
@@ -236,25 +238,31 @@ def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStat
 
 def _internal(row_type: RowType, predicate: Predicate) -> Predicate:
     """The predicate with its literals as internal values, as statistics hold them."""
-    schema = to_arrow_schema(row_type)
+    return _converted(row_type, bind(predicate, to_arrow_schema(row_type)))
 
-    def convert(column: str, value: Any) -> Any:
-        return internal_values(_literal_array(schema, column, value), row_type.field(column).type)[0]
+
+def _converted(row_type: RowType, predicate: Predicate) -> Predicate:
+    def convert(column: str, value: pa.Scalar | None) -> Any:
+        # Nothing is known of the fields of a ROW, so that what they are compared with does not matter.
+        if value is None or column not in row_type.names:
+            return None
+        return internal_values(pa.repeat(value, 1), row_type.field(column).type)[0]
 
     match predicate:
         case Compare(operator, column, value):
             return Compare(operator, column, convert(column, value))
         case In(column, values):
-            return In(column, tuple(convert(column, value) for value in values))
-        case IsNull():
+            known = [value for value in values if value is not None]
+            return In(column, tuple(convert(column, value) for value in known) if column in row_type.names else values)
+        case IsNull() | Match():
             return predicate
         case And(parts):
-            return And(tuple(_internal(row_type, part) for part in parts))
+            return And(tuple(_converted(row_type, part) for part in parts))
         case Or(parts):
-            return Or(tuple(_internal(row_type, part) for part in parts))
+            return Or(tuple(_converted(row_type, part) for part in parts))
         case Not(part):
-            return Not(_internal(row_type, part))
+            return Not(_converted(row_type, part))
 
 
 def _literal_array(schema: pa.Schema, column: str, value: Any) -> pa.Array:
-    return pa.array([literal(schema, column, value)], schema.field(column).type)
+    return pa.repeat(literal(schema, column, value), 1)
