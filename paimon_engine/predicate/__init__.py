@@ -27,6 +27,7 @@ from paimon_engine.predicate.tree import (
     conjunction,
     conjuncts_of,
     disjunction,
+    root_columns,
 )
 
 __all__ = [
@@ -54,5 +55,6 @@ __all__ = [
     "literal",
     "may_match",
     "parse_where",
+    "root_columns",
     "to_arrow_expression",
 ]

@@ -9,6 +9,7 @@ name, dots included, the column is meant.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -174,6 +175,13 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
             return frozenset().union(*(columns_of(part) for part in parts))
         case Not(part):
             return columns_of(part)
+
+
+def root_columns(predicate: Predicate, names: Iterable[str]) -> frozenset[str]:
+    """Columns of a table, by `names`, that the predicate may look at: for the field of a ROW it is the ROW."""
+    return frozenset(
+        name for name in names for column in columns_of(predicate) if column == name or column.startswith(f"{name}.")
+    )
 
 
 def conjuncts_of(predicate: Predicate | None) -> list[Predicate]:

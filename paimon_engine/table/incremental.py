@@ -25,13 +25,12 @@ from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.predicate import Predicate, conjuncts_of
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries
 from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
 from paimon_engine.table.read_request import Changes, Difference
-from paimon_engine.table.scan import Split, is_visible, matching_partitions, splits_of, visible_entries
+from paimon_engine.table.scan import Split, is_visible, splits_of, visible_entries
 from paimon_engine.table.snapshots import read_snapshot
 
 
@@ -83,8 +82,10 @@ def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEn
 
 def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that are new or different in the later state; for readers that keep them also the deleted ones."""
-    before = _by_identity(table, visible_entries(table, change.before), rows.file_filter)
-    after = _by_identity(table, visible_entries(table, change.after), rows.file_filter)
+    before, after = (
+        {entry.identity: entry for entry in visible_entries(table, state, rows.file_filter)}
+        for state in (change.before, change.after)
+    )
     gone = by_bucket(entry for identity, entry in before.items() if identity not in after)
     new = by_bucket(entry for identity, entry in after.items() if identity not in before)
     for partition, bucket in dict.fromkeys([*gone, *new]):
@@ -94,12 +95,6 @@ def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Itera
             yield from shaped(table, _compared(table, directory, old, young), rows)
         else:
             yield from read_splits(table, splits_of(table, young, rows.file_filter), rows)
-
-
-def _by_identity(
-    table: TableHandle, entries: Sequence[ManifestEntry], where: Predicate | None
-) -> dict[object, ManifestEntry]:
-    return {entry.identity: entry for entry in matching_partitions(table.schema, entries, conjuncts_of(where))}
 
 
 def _compared(

@@ -22,7 +22,7 @@ from paimon_engine.merge.repeated import merge_repeated_runs
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, to_arrow_expression
+from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, root_columns, to_arrow_expression
 from paimon_engine.supported import check_readable
 from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.deletion_vectors import VectorPlace, deleted_rows
@@ -134,7 +134,7 @@ def needed_columns(table: TableHandle, rows: Rows) -> list[str]:
     """Columns to decode, in table order: asked for, filtered on, and what the merge looks at."""
     names = table.schema.row_type.names
     needed = {*(names if rows.columns is None else rows.columns)}
-    needed |= columns_of(rows.where) if rows.where is not None else set()
+    needed |= root_columns(rows.where, names) if rows.where is not None else set()
     return list(merge_columns(table.schema, [name for name in names if name in needed]))
 
 

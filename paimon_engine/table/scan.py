@@ -7,41 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from paimon_engine.format.binary_row import decode_row, internal_values, to_arrow_array
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import ColumnStats, from_simple_stats
-from paimon_engine.predicate import (
-    And,
-    Compare,
-    In,
-    IsNull,
-    Match,
-    Not,
-    Or,
-    Predicate,
-    bind,
-    columns_of,
-    conjuncts_of,
-    literal,
-    may_match,
-    to_arrow_expression,
-)
-from paimon_engine.table.bucketing import bucket_numbers
+from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
 from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.internal import internal_predicate
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.types import RowType, to_arrow_schema
+from paimon_engine.table.pruning import manifest_filter, matching_buckets, matching_partitions
+from paimon_engine.types import to_arrow_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +48,9 @@ def plan_splits(
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
-    entries = [entry for entry in visible_entries(table, snapshot) if level in (None, entry.file.level)]
+    if where is not None:
+        bind(where, to_arrow_schema(table.schema.row_type))
+    entries = [entry for entry in visible_entries(table, snapshot, where) if level in (None, entry.file.level)]
     if not table.options.deletion_vectors_enabled:
         return splits_of(table, entries, where)
     if table.schema.primary_keys:
@@ -78,9 +60,24 @@ def plan_splits(
     return [replace(split, vectors=_places_in(split, places)) for split in splits_of(table, entries, where)]
 
 
-def visible_entries(table: TableHandle, snapshot: Snapshot | None) -> list[ManifestEntry]:
-    """Live entries, but for files whose rows no reader gets to see yet."""
-    return [entry for entry in live_entries(table, snapshot) if is_visible(table, entry)]
+def visible_entries(
+    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None
+) -> list[ManifestEntry]:
+    """Live entries of partitions that can match, but for files whose rows no reader gets to see yet."""
+    conjuncts = usable_conjuncts(table, where)
+    found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, conjuncts))
+    entries = [entry for entry in found if is_visible(table, entry)]
+    return matching_partitions(table.schema, entries, conjuncts)
+
+
+def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:
+    """The parts of a filter that may choose files.
+
+    Stored nulls of columns with a default are read as something else, so that files do not tell what matches.
+    """
+    names = table.schema.row_type.names
+    with_defaults = frozenset(table.options.default_values)
+    return [part for part in conjuncts_of(where) if not root_columns(part, names) & with_defaults]
 
 
 def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
@@ -100,12 +97,10 @@ def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predi
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
     if where is not None:
-        to_arrow_expression(where, to_arrow_schema(table.schema.row_type))
-    # Stored nulls of these columns are read as something else, so that files do not tell what matches.
-    with_defaults = frozenset(table.options.default_values)
-    conjuncts = [part for part in conjuncts_of(where) if not columns_of(part) & with_defaults]
+        bind(where, to_arrow_schema(table.schema.row_type))
+    conjuncts = usable_conjuncts(table, where)
     entries = matching_partitions(table.schema, entries, conjuncts)
-    entries = _matching_buckets(table.schema, entries, conjuncts)
+    entries = matching_buckets(table, entries, conjuncts)
     merges = table.schema.primary_keys and not table.options.deletion_vectors_enabled
     find = _key_sections if merges else _single_sections
     return [
@@ -130,54 +125,6 @@ def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Sec
     return [Split(partition, bucket, tuple(pack)) for pack in packs]
 
 
-def partition_predicate_parts(schema: TableSchema, where: Predicate | None) -> tuple[list[Predicate], list[Predicate]]:
-    """The parts of a filter that look at partition columns only, and the others."""
-    parts = conjuncts_of(where)
-    only = [part for part in parts if columns_of(part) <= set(schema.partition_keys)]
-    return only, [part for part in parts if part not in only]
-
-
-def matching_partitions(
-    schema: TableSchema, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
-) -> list[ManifestEntry]:
-    """Entries of partitions that match the conjuncts over partition columns; exact."""
-    only = [part for part in conjuncts if columns_of(part) <= set(schema.partition_keys)]
-    if not only:
-        return list(entries)
-    columns = schema.partition_type
-    types = [field.type for field in columns]
-    partitions = list({entry.partition for entry in entries})
-    values = [decode_row(types, partition) for partition in partitions]
-    table = pa.table(
-        {field.name: to_arrow_array([row[i] for row in values], field.type) for i, field in enumerate(columns)}
-    )
-    table = table.append_column("_NUMBER", pa.array(np.arange(len(partitions))))
-    for part in only:
-        table = table.filter(to_arrow_expression(part, table.schema))
-    kept = {partitions[number] for number in table["_NUMBER"].to_pylist()}
-    return [entry for entry in entries if entry.partition in kept]
-
-
-def _matching_buckets(
-    schema: TableSchema, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
-) -> list[ManifestEntry]:
-    """Entries of the only bucket that can match, where every bucket column is fixed by `=`."""
-    keys = schema.bucket_keys
-    fixed = {part.column: part.value for part in conjuncts if isinstance(part, Compare) and part.operator == "="}
-    if schema.table_options.bucket < 1 or not set(keys) <= fixed.keys():
-        return list(entries)
-    arrow_schema = to_arrow_schema(schema.row_type)
-    row = {name: _literal_array(arrow_schema, name, fixed[name]) for name in keys}
-    batch = pa.record_batch(row)
-
-    def bucket(total: int) -> int:
-        options = {**schema.options, "bucket": str(total)}
-        return int(bucket_numbers(replace(schema, options=options), batch)[0])
-
-    wanted = {total: bucket(total) for total in {entry.total_buckets for entry in entries} if total > 0}
-    return [entry for entry in entries if wanted.get(entry.total_buckets, entry.bucket) == entry.bucket]
-
-
 def _key_sections(
     table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
 ) -> list[Section]:
@@ -187,7 +134,7 @@ def _key_sections(
     """
     schema = table.schema
     columns = schema.key_type
-    parts = [_internal(schema.row_type, part) for part in conjuncts]
+    parts = [internal_predicate(schema.row_type, part) for part in conjuncts]
     on_keys = [part for part in parts if columns_of(part) <= set(columns.names)]
     types = [field.type for field in columns]
 
@@ -210,7 +157,7 @@ def _single_sections(
     table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
 ) -> list[Section]:
     """Files that can match, in the order of their rows, each a section of its own."""
-    parts = [_internal(table.schema.row_type, part) for part in conjuncts]
+    parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
     files = [entry.file for entry in entries if _may_match(table, entry.file, parts)]
     return [((file,),) for file in sorted(files, key=_age)]
 
@@ -234,35 +181,3 @@ def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStat
     known = zip(columns.names, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
     names = unchanged_columns(schema, table.schema)
     return {names[name]: stats for name, stats in known if name in names}
-
-
-def _internal(row_type: RowType, predicate: Predicate) -> Predicate:
-    """The predicate with its literals as internal values, as statistics hold them."""
-    return _converted(row_type, bind(predicate, to_arrow_schema(row_type)))
-
-
-def _converted(row_type: RowType, predicate: Predicate) -> Predicate:
-    def convert(column: str, value: pa.Scalar | None) -> Any:
-        # Nothing is known of the fields of a ROW, so that what they are compared with does not matter.
-        if value is None or column not in row_type.names:
-            return None
-        return internal_values(pa.repeat(value, 1), row_type.field(column).type)[0]
-
-    match predicate:
-        case Compare(operator, column, value):
-            return Compare(operator, column, convert(column, value))
-        case In(column, values):
-            known = [value for value in values if value is not None]
-            return In(column, tuple(convert(column, value) for value in known) if column in row_type.names else values)
-        case IsNull() | Match():
-            return predicate
-        case And(parts):
-            return And(tuple(_converted(row_type, part) for part in parts))
-        case Or(parts):
-            return Or(tuple(_converted(row_type, part) for part in parts))
-        case Not(part):
-            return Not(_converted(row_type, part))
-
-
-def _literal_array(schema: pa.Schema, column: str, value: Any) -> pa.Array:
-    return pa.repeat(literal(schema, column, value), 1)

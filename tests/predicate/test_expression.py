@@ -237,7 +237,9 @@ LEAVES = st.one_of(
 TREES = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.builds(lambda a, b: a & b, inner, inner), st.builds(lambda a, b: a | b, inner, inner), inner.map(lambda a: ~a)
+        st.builds(lambda a, b: a & b, inner, inner),
+        st.builds(lambda a, b: a | b, inner, inner),
+        inner.map(lambda a: ~a),
     ),
     max_leaves=6,
 )
