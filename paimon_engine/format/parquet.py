@@ -15,10 +15,12 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
+from paimon_engine.predicate import Predicate, columns_of, conjunction, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
 ROW_GROUP_ROWS_MAX = 1 << 20
@@ -38,11 +40,62 @@ def read_batches(
     """
     file = _open(source, path)
     try:
-        names = set(file.schema_arrow.names)
-        wanted = [name for name in schema.names if name in names]
-        yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+        yield from file.iter_batches(batch_size=batch_rows, columns=_leaves(file, schema), use_threads=False)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+
+
+def read_matching(
+    source: BinaryIO, schema: pa.Schema, where: Predicate, *, path: str, batch_rows: int = BATCH_ROWS
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `read_batches`, without row groups of which the footer says that no row matches.
+
+    Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
+
+    Raises: CorruptTableError if the bytes are no Parquet file.
+    """
+    try:
+        fragment = ds.ParquetFileFormat().make_fragment(source)
+        metadata = fragment.metadata
+        file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
+        starts = [0]
+        for number in range(metadata.num_row_groups):
+            starts.append(starts[-1] + metadata.row_group(number).num_rows)
+        for number in _matching_groups(file, fragment, where):
+            position = starts[number]
+            columns = _leaves(file, schema)
+            for rows in file.iter_batches(batch_rows, row_groups=[number], columns=columns, use_threads=False):
+                yield position, rows
+                position += rows.num_rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+
+
+def _matching_groups(file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate) -> list[int]:
+    """Numbers of the row groups that may have a row that matches; all where the file lacks a column of the filter."""
+    everything = list(range(file.metadata.num_row_groups))
+    stored = file.schema_arrow
+    parts = [part for part in conjuncts_of(where) if columns_of(part) <= set(stored.names)]
+    if not parts:
+        return everything
+    expression = to_range_expression(conjunction(*parts), stored)
+    return [group.id for group in fragment.subset(expression, schema=stored).row_groups]
+
+
+def _leaves(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    """What to read of the file for the columns of `schema` that it has: of rows, only the fields that are wanted."""
+    stored = file.schema_arrow
+    return [leaf for field in schema if field.name in stored.names for leaf in _paths(field, stored.field(field.name))]
+
+
+def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
+    if not (pa.types.is_struct(wanted.type) and pa.types.is_struct(stored.type)):
+        return [stored.name]
+    inner = {stored.type.field(place).name: stored.type.field(place) for place in range(stored.type.num_fields)}
+    names = [field.name for field in wanted.type]
+    if len(names) == len(inner) or not set(names) <= inner.keys():
+        return [stored.name]
+    return [f"{stored.name}.{path}" for field in wanted.type for path in _paths(field, inner[field.name])]
 
 
 def _open(source: BinaryIO, path: str) -> pq.ParquetFile:

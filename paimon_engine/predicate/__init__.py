@@ -10,7 +10,7 @@ from paimon_engine.predicate.expression import Column, as_predicate, col
 from paimon_engine.predicate.literals import bind, find_field, literal
 from paimon_engine.predicate.parse import parse_where
 from paimon_engine.predicate.ranges import ColumnRange, may_match
-from paimon_engine.predicate.rows import to_arrow_expression
+from paimon_engine.predicate.rows import to_arrow_expression, to_range_expression
 from paimon_engine.predicate.tree import (
     And,
     Compare,
@@ -27,6 +27,7 @@ from paimon_engine.predicate.tree import (
     conjunction,
     conjuncts_of,
     disjunction,
+    renamed,
     root_columns,
 )
 
@@ -55,6 +56,8 @@ __all__ = [
     "literal",
     "may_match",
     "parse_where",
+    "renamed",
     "root_columns",
     "to_arrow_expression",
+    "to_range_expression",
 ]

@@ -27,6 +27,7 @@ _COMPARE: Final[Mapping[Operator, Callable[[Any, Any], Any]]] = {
     ">=": op.ge,
 }
 _UNKNOWN: Final = pa.scalar(None, pa.bool_())
+_LAST_BEFORE_SURROGATES: Final = 0xD7FF
 _TRUE: Final = pa.scalar(value=True)
 _FALSE: Final = pa.scalar(value=False)
 
@@ -136,3 +137,56 @@ def _match(test: TextTest, field: pc.Expression, text: str) -> pc.Expression:
             return pc.match_substring(field, text)
         case TextTest.LIKE:
             return pc.match_like(field, text)
+
+
+# ── ranges ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_range_expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    """What holds of every row that matches, in terms that Arrow can compare with the ranges of a part of a file.
+
+    Raises: InvalidArgumentError if a column is missing or a literal does not fit its type.
+    """
+    return _range(bind(predicate, schema), schema)
+
+
+def _range(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    match predicate:
+        case Compare(operator, column, value):
+            field = _field(schema, column)
+            if pa.types.is_floating(value.type):
+                return _float_range(operator, field, value)
+            return _COMPARE[operator](field, value)
+        case In(column, values):
+            field = _field(schema, column)
+            equal = [_range(Compare("=", column, value), schema) for value in values if value is not None]
+            return reduce(op.or_, equal) if equal else pc.scalar(_FALSE)
+        case IsNull():
+            return _expression(predicate, schema)
+        case Match(column=column):
+            return _prefix_range(_field(schema, column), predicate.prefix)
+        case And(parts):
+            return reduce(op.and_, (_range(part, schema) for part in parts))
+        case Or(parts):
+            return reduce(op.or_, (_range(part, schema) for part in parts))
+        case Not(In(column=column) | Match(column=column)):
+            return _field(schema, column).is_valid()
+        case _:
+            return pc.scalar(_TRUE)
+
+
+def _float_range(operator: Operator, field: pc.Expression, value: pa.Scalar) -> pc.Expression:
+    """Ranges do not count NaN, which is larger than all numbers, and take both zeros for one."""
+    number = value.as_py()
+    if operator in (">", ">=", "!=") or math.isnan(number):
+        return field.is_valid()
+    return _COMPARE["<=" if operator == "<" and number == 0 else operator](field, value)
+
+
+def _prefix_range(field: pc.Expression, prefix: str) -> pc.Expression:
+    if not prefix:
+        return field.is_valid()
+    # Smaller than the prefix with its last character that has a plain successor raised to that.
+    last = next((place for place in reversed(range(len(prefix))) if ord(prefix[place]) < _LAST_BEFORE_SURROGATES), None)
+    above = None if last is None else prefix[:last] + chr(ord(prefix[last]) + 1)
+    return field >= prefix if above is None else (field >= prefix) & (field < above)

@@ -9,8 +9,8 @@ name, dots included, the column is meant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
@@ -182,6 +182,21 @@ def root_columns(predicate: Predicate, names: Iterable[str]) -> frozenset[str]:
     return frozenset(
         name for name in names for column in columns_of(predicate) if column == name or column.startswith(f"{name}.")
     )
+
+
+def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate | None:
+    """The predicate over columns of other names; None if it looks at a column that has none, or into a ROW."""
+    match predicate:
+        case Compare() | In() | IsNull() | Match():
+            name = names.get(predicate.column)
+            return None if name is None else replace(predicate, column=name)
+        case And(parts) | Or(parts):
+            inner = [renamed(part, names) for part in parts]
+            known = tuple(part for part in inner if part is not None)
+            return None if len(known) < len(inner) else type(predicate)(known)
+        case Not(part):
+            one = renamed(part, names)
+            return None if one is None else Not(one)
 
 
 def conjuncts_of(predicate: Predicate | None) -> list[Predicate]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
 
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
@@ -41,23 +43,47 @@ class Split:
     vectors: Mapping[str, VectorPlace] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class FileChoice:
+    """Files that a read looks at, whatever its filter: of one level, created since a time, not of some partitions."""
+
+    level: int | None = None
+    created_since_ms: int | None = None
+    without_partitions: frozenset[bytes] = frozenset()
+
+    def holds(self, entry: ManifestEntry) -> bool:
+        """Whether the file is one of them. A file that does not say when it was created is as old as can be."""
+        return (
+            self.level in (None, entry.file.level)
+            and (self.created_since_ms is None or _created_ms(entry.file) >= self.created_since_ms)
+            and entry.partition not in self.without_partitions
+        )
+
+
+def _created_ms(file: DataFile) -> int:
+    """Epoch milliseconds; files hold the local time of their writer, which is taken for ours."""
+    if file.creation_time_ms is None:
+        return 0
+    local = datetime(1970, 1, 1) + timedelta(milliseconds=file.creation_time_ms)  # noqa: DTZ001 - made local below
+    return int(local.astimezone().timestamp() * 1000)
+
+
+_ALL_FILES: Final = FileChoice()
+
+
 def plan_splits(
-    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None, *, level: int | None = None
+    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None, choice: FileChoice = _ALL_FILES
 ) -> list[Split]:
-    """Splits that hold all rows of the snapshot that can match; of files at one level only, where `level` is given.
+    """Splits that hold all rows of the snapshot that can match, in the files of `choice`.
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
     if where is not None:
         bind(where, to_arrow_schema(table.schema.row_type))
-    entries = [entry for entry in visible_entries(table, snapshot, where) if level in (None, entry.file.level)]
+    entries = [entry for entry in visible_entries(table, snapshot, where) if choice.holds(entry)]
     if not table.options.deletion_vectors_enabled:
         return splits_of(table, entries, where)
-    if table.schema.primary_keys:
-        # Vectors know nothing of level 0 yet; its rows come to light when they are compacted.
-        entries = [entry for entry in entries if entry.file.level > 0]
-    places = vector_places(table, snapshot)
-    return [replace(split, vectors=_places_in(split, places)) for split in splits_of(table, entries, where)]
+    return splits_of(table, entries, where, vectors=vector_places(table, snapshot))
 
 
 def visible_entries(
@@ -81,9 +107,13 @@ def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predic
 
 
 def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
-    """Whether readers get to see the file: first-row knows which rows stay only when they leave level 0."""
-    first_row = table.options.has_primary_key and table.options.merge_engine == "first-row"
-    return entry.file.level > 0 or not first_row
+    """Whether readers get to see the file.
+
+    First-row knows which rows stay only when they leave level 0, and deletion vectors know nothing of level 0 yet.
+    """
+    options = table.options
+    waits = options.deletion_vectors_enabled or options.merge_engine == "first-row"
+    return entry.file.level > 0 or not (options.has_primary_key and waits)
 
 
 def _places_in(split: Split, places: Mapping[str, VectorPlace]) -> Mapping[str, VectorPlace]:
@@ -91,8 +121,16 @@ def _places_in(split: Split, places: Mapping[str, VectorPlace]) -> Mapping[str, 
     return {name: places[name] for name in names & places.keys()}
 
 
-def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predicate | None) -> list[Split]:
+def splits_of(
+    table: TableHandle,
+    entries: Sequence[ManifestEntry],
+    where: Predicate | None,
+    *,
+    vectors: Mapping[str, VectorPlace] | None = None,
+) -> list[Split]:
     """Splits of the entries' files that can hold rows that match.
+
+    With `vectors` each key of a primary-key table is valid in one file, and the splits have those of their files.
 
     Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
     """
@@ -101,10 +139,9 @@ def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predi
     conjuncts = usable_conjuncts(table, where)
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
-    merges = table.schema.primary_keys and not table.options.deletion_vectors_enabled
-    find = _key_sections if merges else _single_sections
+    find = _key_sections if table.schema.primary_keys and vectors is None else _single_sections
     return [
-        split
+        split if not vectors else replace(split, vectors=_places_in(split, vectors))
         for (partition, bucket), members in by_bucket(entries).items()
         for split in _pack(table, partition, bucket, find(table, members, conjuncts))
     ]

@@ -86,17 +86,3 @@ def test_comparisons_find_what_java_finds(tmp_path: Path, file_format: str, name
     ours = rows_of(table.to_arrow(where=col(name).is_in([values[at].as_py() for at in (0, 3)])))
     theirs = oracle.read(table.path, filter=["in", name, [literals[at] for at in (0, 3)]])
     assert_same_rows(ours, theirs, f"{name} in a list")
-
-
-def test_times_of_nine_digits_find_what_java_finds(tmp_path: Path, oracle: JavaPaimon):
-    """Avro and Parquet files of ours hold at most six; ORC has all."""
-    values = pa.array([-1_000_000_001, -1, 0, 1, 1_700_000_000_123_456_789, None], pa.timestamp("ns"))
-    schema = pa.schema([pa.field("ts", values.type)])
-    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, options={"file.format": "orc"})
-    table.write(pa.table([values], schema=schema))
-
-    for at in (3, 4):
-        text = values_of(values)[at]
-        for operator in OPERATORS:
-            ours = rows_of(table.to_arrow(where=f"ts {operator} TIMESTAMP '{text.replace('T', ' ')}'"))
-            assert_same_rows(ours, oracle.read(table.path, filter=[operator, "ts", text]), f"{operator} {text}")
