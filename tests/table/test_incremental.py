@@ -14,7 +14,6 @@ import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Table, UnsupportedError, open_table
 from tests.support.canonical import assert_same_rows
-from tests.support.corpus import case
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema(
@@ -272,7 +271,12 @@ def test_changelogs_of_java_merge_as_in_java(tmp_path: Path, oracle: JavaPaimon,
 
 @pytest.mark.parametrize(
     ("engine", "producer", "seed"),
-    [("deduplicate", "none", 1), ("deduplicate", "lookup", 2), ("deduplicate", "input", 3), ("partial-update", "none", 4)],
+    [
+        ("deduplicate", "none", 1),
+        ("deduplicate", "lookup", 2),
+        ("deduplicate", "input", 3),
+        ("partial-update", "none", 4),
+    ],
 )
 def test_changes_of_tables_with_deletion_vectors_are_those_that_java_sees(
     tmp_path: Path, oracle: JavaPaimon, engine: str, producer: str, seed: int
