@@ -115,7 +115,7 @@ def read_data_file(
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
     path = f"{directory}/{file.name}"
     stored = stored_predicate(table, file, where)
-    with table.env.storage.open(path) as stream:
+    with table.env.storage.open(path, size_bytes=file.size_bytes) as stream:
         for first_row, rows in _positioned(stream, pa.schema(wanted), file.format, path, stored):
             _check_columns(rows, [field.name for field in wanted], path)
             batch = conform(rows, sources)

@@ -59,7 +59,7 @@ def _state_rows(
 ) -> Iterator[pa.RecordBatch]:
     level = table.options.num_levels - 1 if only_highest_level and _has_stale_levels(table) else None
     chosen = FileChoice(level, state.created_since_ms, frozenset(without))
-    yield from read_splits(table, plan_splits(table, state.snapshot, rows.file_filter, chosen), rows)
+    return read_splits(table, plan_splits(table, state.snapshot, rows.file_filter, chosen), rows)
 
 
 def _missing_partitions(
