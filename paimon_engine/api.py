@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -415,5 +415,5 @@ def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _epoch_ms(moment: int | datetime) -> int:
     if isinstance(moment, datetime):
-        return int(moment.astimezone(UTC).timestamp() * 1000)
+        return (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     return moment

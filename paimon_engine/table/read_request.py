@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
@@ -47,6 +47,7 @@ _WAYS_OF_MODE: Final[Mapping[str, tuple[str, ...]]] = {
     "from-file-creation-time": (_CREATION_WAY,),
     "incremental": _CHANGE_WAYS,
 }
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SCAN_MODE: Final = "scan.mode"
 _CHANGE_MODE: Final = "incremental-between-scan-mode"
 _CHANGE_MODES: Final = ("auto", "delta", "changelog", "diff")
@@ -296,7 +297,7 @@ def _version(handle: TableHandle, text: str) -> Snapshot | None:
 
 def _local_ms(key: str, text: str) -> int:
     try:
-        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+        return (datetime.fromisoformat(text).astimezone() - _EPOCH) // timedelta(milliseconds=1)
     except ValueError as error:
         raise InvalidArgumentError(f"option '{key}' = {text!r} is no time; write 2013-01-01 12:00:00") from error
 

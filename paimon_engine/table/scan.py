@@ -65,7 +65,7 @@ def _created_ms(file: DataFile) -> int:
     if file.creation_time_ms is None:
         return 0
     local = datetime(1970, 1, 1) + timedelta(milliseconds=file.creation_time_ms)  # noqa: DTZ001 - made local below
-    return int(local.astimezone().timestamp() * 1000)
+    return round(local.astimezone().timestamp() * 1000)
 
 
 _ALL_FILES: Final = FileChoice()
