@@ -181,11 +181,11 @@ class _Files:
             where=self.where,
         )
 
-    def run_rows(self, run: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+    def run_rows(self, run: Sequence[DataFile], *, alone: bool = False) -> Iterator[pa.RecordBatch]:
         for file in run:
             for rows in self.rows(file, with_system_columns=True):
-                # Records from before the option was set may still hold retracts.
-                kept = drop_retracts(rows) if self.table.options.ignore_delete else rows
+                # Records from before the option was set may still hold retracts, which no merge may see.
+                kept = drop_retracts(rows) if self.table.options.ignore_delete and not alone else rows
                 if kept.num_rows:
                     yield kept
 
@@ -220,8 +220,9 @@ def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterat
     """
     table = files.table
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
-    runs = [files.run_rows(run) for run in oldest_first]
-    if len(runs) == 1:
+    alone = len(oldest_first) == 1
+    runs = [files.run_rows(run, alone=alone) for run in oldest_first]
+    if alone:
         yield from runs[0]
         return
     order = sequence_order(table.options)
