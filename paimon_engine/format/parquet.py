@@ -10,7 +10,7 @@ times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or mi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -46,11 +46,18 @@ def read_batches(
 
 
 def read_matching(
-    source: BinaryIO, schema: pa.Schema, where: Predicate, *, path: str, batch_rows: int = BATCH_ROWS
+    source: BinaryIO,
+    schema: pa.Schema,
+    where: Predicate,
+    *,
+    path: str,
+    without_nan: Collection[str] = (),
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `read_batches`, without row groups of which the footer says that no row matches.
 
-    Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
+    Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own;
+    of those in `without_nan` the file is known to have no NaN, which footers do not tell.
 
     Raises: CorruptTableError if the bytes are no Parquet file.
     """
@@ -61,7 +68,7 @@ def read_matching(
         starts = [0]
         for number in range(metadata.num_row_groups):
             starts.append(starts[-1] + metadata.row_group(number).num_rows)
-        for number in _matching_groups(file, fragment, where):
+        for number in _matching_groups(file, fragment, where, without_nan):
             position = starts[number]
             columns = _leaves(file, schema)
             for rows in file.iter_batches(batch_rows, row_groups=[number], columns=columns, use_threads=False):
@@ -71,14 +78,16 @@ def read_matching(
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
 
-def _matching_groups(file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate) -> list[int]:
+def _matching_groups(
+    file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate, without_nan: Collection[str]
+) -> list[int]:
     """Numbers of the row groups that may have a row that matches; all where the file lacks a column of the filter."""
     everything = list(range(file.metadata.num_row_groups))
     stored = file.schema_arrow
     parts = [part for part in conjuncts_of(where) if columns_of(part) <= set(stored.names)]
     if not parts:
         return everything
-    expression = to_range_expression(conjunction(*parts), stored)
+    expression = to_range_expression(conjunction(*parts), stored, without_nan)
     return [group.id for group in fragment.subset(expression, schema=stored).row_groups]
 
 

@@ -1,11 +1,12 @@
 """Which files can have rows that match, by smallest value, largest value and null count.
 
-What is not known never excludes. Ranges of FLOAT and DOUBLE columns say nothing of NaN, which some writers leave out of
-them, and take both zeros for one.
+What is not known never excludes. In ranges of FLOAT and DOUBLE columns a largest value that is NaN says that NaN may be
+there, whatever else is; both zeros are one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -91,12 +92,22 @@ def _range_may_match(operator: Operator, value: Any, known: ColumnRange, row_cou
 
 
 def _float_may_match(operator: Operator, value: float, low: float, high: float) -> bool:
-    if value != value or low != low or high != high:  # noqa: PLR0124 - only NaN differs from itself
+    """As for other numbers, with NaN as the largest of them and room for either zero."""
+    if math.isnan(low):
         return True
+    above = math.isnan(high)
+    if math.isnan(value):
+        return above or operator in ("<", "<=", "!=")
     match operator:
         case "=":
-            return low <= value <= high
-        case "<" | "<=":
-            return low <= value if value == 0 or operator == "<=" else low < value
-        case _:
-            return True
+            return low <= value and (above or value <= high)
+        case "!=":
+            return above or value == 0 or not low == high == value
+        case "<":
+            return low < value or low == value == 0
+        case "<=":
+            return low <= value
+        case ">":
+            return above or high > value or high == value == 0
+        case ">=":
+            return above or high >= value

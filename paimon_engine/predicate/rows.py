@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator as op
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from typing import Any, Final
 
@@ -142,45 +142,48 @@ def _match(test: TextTest, field: pc.Expression, text: str) -> pc.Expression:
 # ── ranges ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_range_expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+def to_range_expression(predicate: Predicate, schema: pa.Schema, without_nan: Collection[str] = ()) -> pc.Expression:
     """What holds of every row that matches, in terms that Arrow can compare with the ranges of a part of a file.
+
+    Ranges do not count NaN, so that they say less of columns that are not known to be `without_nan`.
 
     Raises: InvalidArgumentError if a column is missing or a literal does not fit its type.
     """
-    return _range(bind(predicate, schema), schema)
+    return _range(bind(predicate, schema), schema, without_nan)
 
 
-def _range(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+def _range(predicate: Predicate, schema: pa.Schema, without_nan: Collection[str]) -> pc.Expression:
     match predicate:
         case Compare(operator, column, value):
             field = _field(schema, column)
             if pa.types.is_floating(value.type):
-                return _float_range(operator, field, value)
+                return _float_range(operator, field, value, may_be_nan=column not in without_nan)
             return _COMPARE[operator](field, value)
         case In(column, values):
-            field = _field(schema, column)
-            equal = [_range(Compare("=", column, value), schema) for value in values if value is not None]
+            known = [value for value in values if value is not None]
+            equal = [_range(Compare("=", column, value), schema, without_nan) for value in known]
             return reduce(op.or_, equal) if equal else pc.scalar(_FALSE)
         case IsNull():
             return _expression(predicate, schema)
         case Match(column=column):
             return _prefix_range(_field(schema, column), predicate.prefix)
         case And(parts):
-            return reduce(op.and_, (_range(part, schema) for part in parts))
+            return reduce(op.and_, (_range(part, schema, without_nan) for part in parts))
         case Or(parts):
-            return reduce(op.or_, (_range(part, schema) for part in parts))
+            return reduce(op.or_, (_range(part, schema, without_nan) for part in parts))
         case Not(In(column=column) | Match(column=column)):
             return _field(schema, column).is_valid()
         case _:
             return pc.scalar(_TRUE)
 
 
-def _float_range(operator: Operator, field: pc.Expression, value: pa.Scalar) -> pc.Expression:
-    """Ranges do not count NaN, which is larger than all numbers, and take both zeros for one."""
+def _float_range(operator: Operator, field: pc.Expression, value: pa.Scalar, *, may_be_nan: bool) -> pc.Expression:
+    """NaN is larger than all numbers; ranges take both zeros for one."""
     number = value.as_py()
-    if operator in (">", ">=", "!=") or math.isnan(number):
+    if math.isnan(number) or operator == "!=" or (may_be_nan and operator in (">", ">=")):
         return field.is_valid()
-    return _COMPARE["<=" if operator == "<" and number == 0 else operator](field, value)
+    with_equal: Mapping[Operator, Operator] = {"<": "<=", ">": ">="}
+    return _COMPARE[with_equal.get(operator, operator) if number == 0 else operator](field, value)
 
 
 def _prefix_range(field: pc.Expression, prefix: str) -> pc.Expression:

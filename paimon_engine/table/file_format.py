@@ -12,11 +12,12 @@ from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.deletion_vector import Positions, kept_rows
 from paimon_engine.format.layout import WriteOptions
-from paimon_engine.meta.evolution import column_sources, conform, unchanged_columns
+from paimon_engine.meta.evolution import column_sources, conform
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_engine.predicate import Predicate, conjunction, renamed
+from paimon_engine.predicate import Predicate
+from paimon_engine.table.file_filter import FileFilter, file_filter
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.projection import narrowed_like
 from paimon_engine.types import to_arrow, to_arrow_field
@@ -114,9 +115,9 @@ def read_data_file(
         # A file must be asked for something, or its batches would have no rows.
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
     path = f"{directory}/{file.name}"
-    stored = stored_predicate(table, file, where)
+    skipping = file_filter(table, file, where)
     with table.env.storage.open(path, size_bytes=file.size_bytes) as stream:
-        for first_row, rows in _positioned(stream, pa.schema(wanted), file.format, path, stored):
+        for first_row, rows in _positioned(stream, pa.schema(wanted), file.format, path, skipping):
             _check_columns(rows, [field.name for field in wanted], path)
             batch = conform(rows, sources)
             if with_system_columns:
@@ -127,26 +128,16 @@ def read_data_file(
 
 
 def _positioned(
-    stream: BinaryIO, wanted: pa.Schema, file_format: str, path: str, where: Predicate | None
+    stream: BinaryIO, wanted: pa.Schema, file_format: str, path: str, skipping: FileFilter | None
 ) -> Positioned:
-    skipping = SKIPPING_READERS.get(file_format)
-    if skipping is not None and where is not None:
-        yield from skipping(stream, wanted, where, path=path)
+    reader = SKIPPING_READERS.get(file_format)
+    if reader is not None and skipping is not None:
+        yield from reader(stream, wanted, skipping.where, path=path, without_nan=skipping.without_nan)
         return
     first_row = 0
     for rows in READERS[file_format](stream, wanted, path=path):
         yield first_row, rows
         first_row += rows.num_rows
-
-
-def stored_predicate(table: TableHandle, file: DataFile, where: Sequence[Predicate]) -> Predicate | None:
-    """The conjuncts as conditions on the file's own columns, without those on columns whose type has changed."""
-    if not where:
-        return None
-    unchanged = unchanged_columns(table.schema_of(file.schema_id), table.schema)
-    names = {name: stored for stored, name in unchanged.items()}
-    parts = [part for conjunct in where if (part := renamed(conjunct, names)) is not None]
-    return conjunction(*parts) if parts else None
 
 
 def _check_columns(rows: pa.RecordBatch, wanted: Sequence[str], path: str) -> None:

@@ -5,6 +5,7 @@ Source: `KeyValueFileStoreScan`, `MergeTreeSplitGenerator` of the Java library.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import ColumnStats, from_simple_stats
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
 from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
+from paimon_engine.table.file_filter import counts_nan
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.internal import internal_predicate
 from paimon_engine.table.manifests import live_entries
@@ -206,6 +208,11 @@ def _age(file: DataFile) -> tuple[int, int, str]:
 def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate]) -> bool:
     """Whether the ranges of the file's columns leave room for a row that matches."""
     ranges = _value_ranges(table, file) if parts else {}
+    if not counts_nan(file):
+        ranges = {
+            name: replace(known, max=math.nan) if isinstance(known.max, float) else known
+            for name, known in ranges.items()
+        }
     return all(may_match(part, ranges, file.row_count) for part in parts)
 
 

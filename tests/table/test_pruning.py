@@ -219,6 +219,30 @@ def eval_where(where: str, k: int) -> bool:
     return k in wanted.get(where, {7} if "v" in where else set())
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_fractions_leave_out_files_but_for_nan(make_table: MakeTable, file_format: str):
+    table = make_table({"x": pa.float64()}, options={"file.format": file_format})
+    table.write({"x": [1.0, 2.0]}).write({"x": [5.0, 9.0]}).write({"x": [1.0, float("nan")]})
+
+    def opened(where: Predicate) -> int:
+        return sum(len(split.sections) for split in plan_splits(table.handle, table.snapshot, where))
+
+    assert opened(col("x") < 1.5) == 2
+    assert opened(col("x") > 4) == (3 if file_format == "orc" else 2)
+    assert [str(row) for (row,) in table.rows("x > 4")] == ["5.0", "9.0", "nan"]
+
+
+@pytest.mark.usefixtures("small_row_groups")
+def test_nan_is_found_in_row_groups_that_do_not_count_it(make_table: MakeTable):
+    table = make_table({"x": pa.float64(), "n": pa.int32()})
+    table.write(pa.table({"x": [float(i) for i in range(40)], "n": pa.array(range(40), pa.int32())}))
+    table.write({"x": [1.0, float("nan")], "n": [50, 51]})
+
+    assert [n for _, n in table.rows("x > 37")] == [38, 39, 51]
+    assert [n for _, n in table.rows("x = CAST('NaN' AS DOUBLE)")] == [51]
+    assert [n for _, n in table.rows("x <> 1 AND n >= 38")] == [38, 39, 51]
+
+
 class CountingFile:
     """A file that adds up what is read of it."""
 
