@@ -10,7 +10,10 @@ times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or mi
 
 from __future__ import annotations
 
+import contextlib
+import operator
 from collections.abc import Collection, Iterator
+from functools import reduce
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,8 +22,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
-from paimon_engine.predicate import Predicate, columns_of, conjunction, conjuncts_of, to_range_expression
+from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, leaf_paths, replace_leaves
+from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
 ROW_GROUP_ROWS_MAX = 1 << 20
@@ -40,7 +43,9 @@ def read_batches(
     """
     file = _open(source, path)
     try:
-        yield from file.iter_batches(batch_size=batch_rows, columns=_leaves(file, schema), use_threads=False)
+        yield from file.iter_batches(
+            batch_size=batch_rows, columns=leaf_paths(schema, file.schema_arrow), use_threads=False
+        )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
 
@@ -70,7 +75,7 @@ def read_matching(
             starts.append(starts[-1] + metadata.row_group(number).num_rows)
         for number in _matching_groups(file, fragment, where, without_nan):
             position = starts[number]
-            columns = _leaves(file, schema)
+            columns = leaf_paths(schema, file.schema_arrow)
             for rows in file.iter_batches(batch_rows, row_groups=[number], columns=columns, use_threads=False):
                 yield position, rows
                 position += rows.num_rows
@@ -81,30 +86,17 @@ def read_matching(
 def _matching_groups(
     file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate, without_nan: Collection[str]
 ) -> list[int]:
-    """Numbers of the row groups that may have a row that matches; all where the file lacks a column of the filter."""
-    everything = list(range(file.metadata.num_row_groups))
+    """Numbers of the row groups that may have a row that matches."""
     stored = file.schema_arrow
-    parts = [part for part in conjuncts_of(where) if columns_of(part) <= set(stored.names)]
-    if not parts:
-        return everything
-    expression = to_range_expression(conjunction(*parts), stored, without_nan)
-    return [group.id for group in fragment.subset(expression, schema=stored).row_groups]
-
-
-def _leaves(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-    """What to read of the file for the columns of `schema` that it has: of rows, only the fields that are wanted."""
-    stored = file.schema_arrow
-    return [leaf for field in schema if field.name in stored.names for leaf in _paths(field, stored.field(field.name))]
-
-
-def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
-    if not (pa.types.is_struct(wanted.type) and pa.types.is_struct(stored.type)):
-        return [stored.name]
-    inner = {stored.type.field(place).name: stored.type.field(place) for place in range(stored.type.num_fields)}
-    names = [field.name for field in wanted.type]
-    if len(names) == len(inner) or not set(names) <= inner.keys():
-        return [stored.name]
-    return [f"{stored.name}.{path}" for field in wanted.type for path in _paths(field, inner[field.name])]
+    expressions = []
+    for part in conjuncts_of(where):
+        # A column that is stored as another type than it has in the table may not take the literal.
+        with contextlib.suppress(InvalidArgumentError):
+            expressions.append(to_range_expression(part, stored, without_nan))
+    if not expressions:
+        return list(range(file.metadata.num_row_groups))
+    groups = fragment.subset(reduce(operator.and_, expressions), schema=stored).row_groups
+    return [group.id for group in groups]
 
 
 def _open(source: BinaryIO, path: str) -> pq.ParquetFile:

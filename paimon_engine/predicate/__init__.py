@@ -29,6 +29,7 @@ from paimon_engine.predicate.tree import (
     disjunction,
     renamed,
     root_columns,
+    with_values,
 )
 
 __all__ = [
@@ -60,4 +61,5 @@ __all__ = [
     "root_columns",
     "to_arrow_expression",
     "to_range_expression",
+    "with_values",
 ]

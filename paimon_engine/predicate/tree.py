@@ -9,7 +9,7 @@ name, dots included, the column is meant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -197,6 +197,21 @@ def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate | None:
         case Not(part):
             one = renamed(part, names)
             return None if one is None else Not(one)
+
+
+def with_values(predicate: Predicate, convert: Callable[[Any], Any]) -> Predicate:
+    """The predicate with all values that columns are compared with converted; nulls in lists are left out."""
+    match predicate:
+        case Compare(operator, column, value):
+            return Compare(operator, column, convert(value))
+        case In(column, values):
+            return In(column, tuple(convert(value) for value in values if value is not None))
+        case IsNull() | Match():
+            return predicate
+        case And(parts) | Or(parts):
+            return type(predicate)(tuple(with_values(part, convert) for part in parts))
+        case Not(part):
+            return Not(with_values(part, convert))
 
 
 def conjuncts_of(predicate: Predicate | None) -> list[Predicate]:

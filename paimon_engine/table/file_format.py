@@ -49,7 +49,10 @@ class FileWriter(Protocol):
 Positioned = Iterator[tuple[int, pa.RecordBatch]]
 """Batches, each with the position of its first row in the file."""
 
-SKIPPING_READERS: Final[Mapping[str, Callable[..., Positioned]]] = {"parquet": parquet.read_matching}
+SKIPPING_READERS: Final[Mapping[str, Callable[..., Positioned]]] = {
+    "parquet": parquet.read_matching,
+    "orc": orc.read_matching,
+}
 """File format → function that leaves out parts of a file of which its statistics say that no row matches."""
 
 READERS: Final = {"parquet": parquet.read_batches, "orc": orc.read_batches, "avro": avro_rows.read_batches}
