@@ -94,3 +94,22 @@ def test_a_limit_stops_before_other_files_are_opened():
             storage.delete([path])
     assert table.to_arrow(["k"], limit=1)["k"].to_pylist() == [0]
     assert next(iter(table.to_batches(["k"]))).to_pydict() == {"k": [0]}
+
+
+def test_system_tables_give_their_columns_in_the_order_asked_for():
+    table = make(options={"bucket": "1"}, primary_keys=["k"])
+    log = Table(table._handle, table._executor, "audit_log")
+
+    found = log.to_arrow(["address.city", "rowkind", "k"], where="k = 1")
+    assert found.schema.names == ["city", "rowkind", "k"]
+    assert found.to_pylist() == [{"city": "Ulm", "rowkind": "+I", "k": 1}]
+    assert log.to_arrow(["k", "rowkind"]).schema.names == ["k", "rowkind"]
+    assert log.to_arrow(["k"]).schema.names == ["k"]
+    for columns in (["rowkind", "k", "rowkind"], ["k", "k"]):
+        with pytest.raises(InvalidArgumentError, match="would come twice"):
+            log.to_arrow(columns)
+    snapshots = Table(table._handle, table._executor, "snapshots")
+    with pytest.raises(InvalidArgumentError, match="would come twice"):
+        snapshots.to_arrow(["snapshot_id", "snapshot_id"])
+    with pytest.raises(InvalidArgumentError, match="did you mean 'snapshot_id'"):
+        snapshots.to_arrow(["snapshot"])
