@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import MIB, parse_duration_ms, parse_size_bytes
+
+POSTPONED_BUCKET: Final = -2
+"""Bucket, and number of buckets, of files whose rows have no bucket yet."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,32 @@ class TableOptions:
     def bucket_function(self) -> str:
         """`default`, `mod` or `hive`."""
         return self._choice("bucket-function.type", "default", ("default", "mod", "hive"))
+
+    @property
+    def dynamic_bucket_target_row_num(self) -> int:
+        """Keys that a dynamic bucket takes before a new one is begun."""
+        return self._int("dynamic-bucket.target-row-num", 2_000_000)
+
+    @property
+    def dynamic_bucket_initial_buckets(self) -> int | None:
+        """Buckets that writing in tasks begins a partition with; None: as many as tasks run at once."""
+        key = "dynamic-bucket.initial-buckets"
+        return self._int(key, 1) if key in self.raw else None
+
+    @property
+    def dynamic_bucket_max_buckets(self) -> int | None:
+        """Dynamic buckets of a partition at most; None is unbounded."""
+        count = self._int("dynamic-bucket.max-buckets", -1)
+        if count == 0 or count < -1:
+            raise InvalidArgumentError(
+                f"option 'dynamic-bucket.max-buckets' = '{count}'; use a positive number, or -1 for no limit"
+            )
+        return None if count == -1 else count
+
+    @property
+    def postpone_default_bucket_num(self) -> int:
+        """Buckets of a partition whose postponed rows are the first to get one."""
+        return self._int("postpone.default-bucket-num", 1)
 
     @property
     def file_format(self) -> str:
@@ -127,9 +157,39 @@ class TableOptions:
         """Statistics mode of columns without their own: `none`, `counts`, `truncate(n)` or `full`."""
         return self.raw.get("metadata.stats-mode", "truncate(16)")
 
-    def stats_mode_of(self, column: str) -> str:
-        """Statistics mode of one column."""
-        return self.raw.get(f"fields.{column}.stats-mode", self.stats_mode)
+    def stats_mode_of(self, column: str) -> str | None:
+        """Statistics mode that a column has of its own."""
+        return self.raw.get(f"fields.{column}.stats-mode")
+
+    def stats_mode_of_level(self, level: int) -> str:
+        """Statistics mode of the files of a level, for columns without their own; append tables have no levels."""
+        by_level = self._per_level("metadata.stats-mode.per.level") if self.has_primary_key else {}
+        return by_level.get(level, self.stats_mode)
+
+    @property
+    def changelog_stats_mode(self) -> str | None:
+        """Statistics mode of changelog files, for columns without their own; None: as data files of their level."""
+        return self.raw.get("changelog-file.stats-mode")
+
+    @property
+    def stats_columns_max(self) -> int | None:
+        """Columns, from the first on, that have statistics without a mode of their own; None is unbounded."""
+        count = self._int("metadata.stats-keep-first-n-columns", -1)
+        return None if count < 0 else count
+
+    @property
+    def stats_dense(self) -> bool:
+        """Whether statistics leave out columns without any, which Paimon 0.9.0 cannot read.
+
+        Without the option only tables with another statistics option of the releases that came with it do so.
+        """
+        later = ("metadata.stats-mode.per.level", "metadata.stats-keep-first-n-columns")
+        return self._bool("metadata.stats-dense-store", default=any(key in self.raw for key in later))
+
+    @property
+    def delete_entries_drop_stats(self) -> bool:
+        """Whether manifest entries that remove a file say nothing of its values."""
+        return self._bool("manifest.delete-file-drop-stats", default=False)
 
     # ── keys and merging ────────────────────────────────────────────────────────────────────────
 

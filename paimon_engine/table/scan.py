@@ -18,6 +18,7 @@ from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import ColumnStats, from_simple_stats
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
 from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
 from paimon_engine.table.file_filter import counts_nan
@@ -111,8 +112,11 @@ def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predic
 def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
     """Whether readers get to see the file.
 
-    First-row knows which rows stay only when they leave level 0, and deletion vectors know nothing of level 0 yet.
+    Postponed rows wait for their bucket, first-row knows which rows stay only when they leave level 0, and deletion
+    vectors know nothing of level 0 yet.
     """
+    if entry.bucket == POSTPONED_BUCKET:
+        return False
     options = table.options
     waits = options.deletion_vectors_enabled or options.merge_engine == "first-row"
     return entry.file.level > 0 or not (options.has_primary_key and waits)

@@ -20,6 +20,7 @@ from paimon_engine.table.handle import TableHandle, numbered
 SNAPSHOT_PREFIX: Final = "snapshot-"
 TAG_PREFIX: Final = "tag-"
 _BRANCH_PREFIX: Final = "branch-"
+_KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
 
 
@@ -123,6 +124,23 @@ def snapshots_of_user(table: TableHandle, user: str, newer_than: int = 0) -> Ite
 
 
 # ── tags ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def only_compactions_since(table: TableHandle, begin: Snapshot | None, latest: Snapshot | None) -> bool:
+    """Whether `latest` holds the rows of `begin` and no others; None stands for an empty table.
+
+    Where snapshots in between have expired, or a rollback has taken `begin` away, the answer is no.
+    """
+    if begin is None or latest is None:
+        return begin is latest
+    if latest.id < begin.id:
+        return False
+    try:
+        later = [read_snapshot(table, number) for number in range(begin.id, latest.id)]
+    except NotFoundError:
+        return False
+    first, *others = [*later, latest]
+    return first == begin and all(item.commit_kind in _KINDS_WITHOUT_ROWS for item in others)
 
 
 def read_tag(table: TableHandle, name: str) -> Tag:
