@@ -26,7 +26,6 @@ def check_readable(options: TableOptions) -> None:
         f"'{key}'"
         for key in (
             "record-level.expire-time",
-            "scan.fallback-branch",
             "sequence.snapshot-ordering",
             "data-evolution.enabled",
             "deletion-vectors.merge-on-read",

@@ -12,8 +12,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final
 
@@ -110,11 +111,20 @@ class RowType:
         for field in self.fields:
             if field.name == name:
                 return field
-        raise InvalidArgumentError(f"no column {name!r}; the columns are {', '.join(self.names)}")
+        raise missing_column(name, self.names)
 
     def project(self, names: tuple[str, ...]) -> RowType:
         """The fields of those names, in that order."""
         return RowType(tuple(self.field(name) for name in names), self.nullable)
+
+
+def missing_column(name: str, names: Sequence[str], purpose: str = "") -> InvalidArgumentError:
+    """The error that a column does not exist, with those that do; names in another case, or nearly the same, first."""
+    lower = {known.lower(): known for known in names}
+    near = [lower[name.lower()]] if name.lower() in lower else get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    what = f"no column {name!r}{f' {purpose}' if purpose else ''}"
+    return InvalidArgumentError(f"{what}{hint} the columns are {', '.join(names)}")
 
 
 DataType = AtomicType | ArrayType | MapType | MultisetType | RowType

@@ -30,8 +30,8 @@ from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
 from paimon_engine.table.rewrite import RewriteTask, rewrite
-from paimon_engine.table.scan import matching_partitions, partition_predicate_parts
 from paimon_engine.table.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
@@ -166,14 +166,13 @@ def compact(
 
 def _chosen(table: TableHandle, spec: Compact) -> list[ManifestEntry]:
     """Live entries of the partitions that the spec chooses."""
-    entries = live_entries(table, latest_snapshot(table))
-    if spec.where is None:
-        return entries
-    chosen, other = partition_predicate_parts(table.schema, parse_where(spec.where))
+    where = None if spec.where is None else parse_where(spec.where)
+    chosen, other = partition_predicate_parts(table.schema, where)
     if other:
         keys = ", ".join(table.schema.partition_keys) or "none"
         raise InvalidArgumentError(f"{spec.where!r}: compaction is chosen by partition columns only ({keys})")
-    return matching_partitions(table.schema, entries, chosen)
+    found = live_entries(table, latest_snapshot(table), may_hold=manifest_filter(table.schema, chosen))
+    return matching_partitions(table.schema, found, chosen)
 
 
 def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None) -> list[CompactTask]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError
@@ -97,9 +97,15 @@ def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestF
 
 
 def live_entries(
-    table: TableHandle, snapshot: Snapshot | None, partitions: Collection[bytes] | None = None
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    partitions: Collection[bytes] | None = None,
+    *,
+    may_hold: Callable[[ManifestFile], bool] | None = None,
 ) -> list[ManifestEntry]:
     """Entries of the files live in a snapshot, of these partitions only where given.
+
+    Manifests of which `may_hold` says no are not read; it must say so of all that hold entries of a partition, or none.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -108,6 +114,8 @@ def live_entries(
     manifests = snapshot_manifests(table, snapshot)
     if partitions is not None:
         manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+    if may_hold is not None:
+        manifests = [manifest for manifest in manifests if may_hold(manifest)]
     return live_files(_entries(table, manifests, partitions))
 
 

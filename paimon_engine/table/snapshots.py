@@ -92,8 +92,19 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
     """Newest snapshot; None on a table without snapshots."""
     if table.door is not None:
         return table.door.latest(table)
-    snapshot_id = latest_snapshot_id(table)
-    return None if snapshot_id is None else read_snapshot(table, snapshot_id)
+    hint = _hint(table, table.paths.latest_hint)
+    if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
+        return hinted
+    ids = snapshot_ids(table)
+    return read_snapshot(table, ids[-1]) if ids else None
+
+
+def _snapshot_if_there(table: TableHandle, snapshot_id: int) -> Snapshot | None:
+    path = table.paths.snapshot(snapshot_id)
+    try:
+        return parse_snapshot(table.env.storage.read(path), path)
+    except NotFoundError:
+        return None
 
 
 def snapshots_newest_first(table: TableHandle, newer_than: int = 0) -> Iterator[Snapshot]:
