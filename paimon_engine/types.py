@@ -9,11 +9,14 @@ Source: `DataTypeJsonParser`, `DataTypes` and `ArrowFieldTypeConversion` of the 
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -108,11 +111,20 @@ class RowType:
         for field in self.fields:
             if field.name == name:
                 return field
-        raise InvalidArgumentError(f"no column {name!r}; the columns are {', '.join(self.names)}")
+        raise missing_column(name, self.names)
 
     def project(self, names: tuple[str, ...]) -> RowType:
         """The fields of those names, in that order."""
         return RowType(tuple(self.field(name) for name in names), self.nullable)
+
+
+def missing_column(name: str, names: Sequence[str], purpose: str = "") -> InvalidArgumentError:
+    """The error that a column does not exist, with those that do; names in another case, or nearly the same, first."""
+    lower = {known.lower(): known for known in names}
+    near = [lower[name.lower()]] if name.lower() in lower else get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    what = f"no column {name!r}{f' {purpose}' if purpose else ''}"
+    return InvalidArgumentError(f"{what}{hint} the columns are {', '.join(names)}")
 
 
 DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
@@ -120,13 +132,17 @@ DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
 
 @dataclass(frozen=True, slots=True)
 class DataField:
-    """A column, or a field of a ROW. `id` is unique in a table and never used again."""
+    """A column, or a field of a ROW. `id` is unique in a table and never used again.
+
+    `unknown` holds what later releases say of it, as pairs of a key and JSON text; it plays no part in comparisons.
+    """
 
     id: int
     name: str
     type: DataType
     description: str | None = None
     default_value: str | None = None
+    unknown: tuple[tuple[str, str], ...] = dataclasses.field(default=(), compare=False, repr=False)
 
 
 _NUMERIC_ROOTS = frozenset(
@@ -238,6 +254,9 @@ def parse_type(value: str | Mapping[str, Any]) -> DataType:
             raise UnsupportedError(f"nested type {other} is not supported")
 
 
+_FIELD_KEYS: Final = frozenset({"id", "name", "type", "description", "defaultValue"})
+
+
 def parse_field(value: Mapping[str, Any]) -> DataField:
     """Field of its JSON form; a missing id becomes −1."""
     return DataField(
@@ -246,6 +265,7 @@ def parse_field(value: Mapping[str, Any]) -> DataField:
         type=parse_type(value["type"]),
         description=value.get("description"),
         default_value=value.get("defaultValue"),
+        unknown=tuple((key, json.dumps(item)) for key, item in value.items() if key not in _FIELD_KEYS),
     )
 
 
@@ -272,7 +292,7 @@ def field_to_json(field: DataField) -> dict[str, Any]:
         out["description"] = field.description
     if field.default_value is not None:
         out["defaultValue"] = field.default_value
-    return out
+    return out | {key: json.loads(text) for key, text in field.unknown}
 
 
 def _atomic_text(data_type: AtomicType) -> str:

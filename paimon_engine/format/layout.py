@@ -65,6 +65,21 @@ def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
         yield array
 
 
+def leaf_paths(wanted: pa.Schema, stored: pa.Schema) -> list[str]:
+    """What to read of a file for the columns of `wanted` that it has: of rows the fields that are wanted, by dots."""
+    return [leaf for field in wanted if field.name in stored.names for leaf in _paths(field, stored.field(field.name))]
+
+
+def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
+    if not (pa.types.is_struct(wanted.type) and pa.types.is_struct(stored.type)):
+        return [stored.name]
+    inner = {stored.type.field(place).name: stored.type.field(place) for place in range(stored.type.num_fields)}
+    fields = [wanted.type.field(place) for place in range(wanted.type.num_fields)]
+    if len(fields) == len(inner) or not {field.name for field in fields} <= inner.keys():
+        return [stored.name]
+    return [f"{stored.name}.{path}" for field in fields for path in _paths(field, inner[field.name])]
+
+
 def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:
     """The array in another type of the same shape.
 

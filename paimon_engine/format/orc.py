@@ -12,7 +12,9 @@ Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import struct
+import zlib
+from collections.abc import Collection, Iterator, Mapping
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -21,7 +23,17 @@ import pyarrow.compute as pc
 import pyarrow.orc as po
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, leaf_arrays, leaves_of, replace_leaves
+from paimon_engine.format.layout import (
+    BATCH_ROWS,
+    WriteOptions,
+    cast,
+    leaf_arrays,
+    leaf_paths,
+    leaves_of,
+    replace_leaves,
+)
+from paimon_engine.format.orc_stripes import stripes_of
+from paimon_engine.predicate import Predicate, bind, conjuncts_of, may_match, with_values
 from paimon_engine.types import (
     MAX_LENGTH,
     ArrayType,
@@ -58,22 +70,78 @@ def read_batches(
 
     Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps outside 1677 to 2262.
     """
+    return (rows for _, rows in _stripe_rows(source, schema, None, path, batch_rows))
+
+
+def read_matching(
+    source: BinaryIO,
+    schema: pa.Schema,
+    where: Predicate,
+    *,
+    path: str,
+    without_nan: Collection[str] = (),  # noqa: ARG001 - ORC's own ranges never tell of NaN
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `read_batches`, without stripes of which the file says that no row matches.
+
+    Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
+
+    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps outside 1677 to 2262.
+    """
+    return _stripe_rows(source, schema, where, path, batch_rows)
+
+
+def _stripe_rows(
+    source: BinaryIO, schema: pa.Schema, where: Predicate | None, path: str, batch_rows: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     try:
         file = po.ORCFile(source)
-        places = {name: place for place, name in enumerate(file.schema.names)}
-        wanted = [field for field in schema if field.name in places]
-        # By place, because a name with a dot would mean a nested column.
-        columns = [places[field.name] for field in wanted]
+        names = set(file.schema.names)
+        wanted = [field for field in schema if field.name in names]
+        skipped = {} if where is None else _skipped_stripes(source, file, where)
+        position = 0
         for number in range(file.nstripes):
-            stripe = file.read_stripe(number, columns)
+            if number in skipped:
+                position += skipped[number]
+                continue
+            stripe = file.read_stripe(number, leaf_paths(pa.schema(wanted), file.schema))
             for begin in range(0, stripe.num_rows, batch_rows):
-                yield _typed(stripe.slice(begin, batch_rows), wanted)
+                yield position + begin, _typed(stripe.slice(begin, batch_rows), wanted)
+            position += stripe.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if "out of range for nanosecond" in str(error):
             raise UnsupportedError(
                 f"{path}: {error}; such timestamps can be read from Parquet and Avro only"
             ) from error
         raise CorruptTableError(f"{path}: cannot be read as an ORC file: {error}") from error
+
+
+def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> dict[int, int]:
+    """Number and row count of the stripes that have no row that matches."""
+    if file.nstripes < 2:
+        return {}
+    try:
+        stripes = stripes_of(source, file)
+    except (ValueError, IndexError, struct.error, zlib.error, pa.ArrowException):
+        # The rows may be whole all the same; if they are not, reading them says so.
+        return {}
+    parts = [part for conjunct in conjuncts_of(where) if (part := _plain_values(conjunct, file.schema)) is not None]
+    return {
+        number: stripe.row_count
+        for number, stripe in enumerate(stripes or ())
+        if not all(may_match(part, stripe.columns, stripe.row_count) for part in parts)
+    }
+
+
+def _plain_values(predicate: Predicate, schema: pa.Schema) -> Predicate | None:
+    """The predicate with values that compare with those of stripes; None where a column is stored as another type."""
+    try:
+        bound = bind(predicate, schema)
+    except InvalidArgumentError:
+        return None
+    return with_values(
+        bound, lambda value: value.cast(pa.int32()).as_py() if pa.types.is_date(value.type) else value.as_py()
+    )
 
 
 def _typed(rows: pa.RecordBatch, fields: list[pa.Field]) -> pa.RecordBatch:

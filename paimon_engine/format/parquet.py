@@ -12,16 +12,29 @@ such columns are read in microseconds too, and checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import operator
+from collections.abc import Collection, Iterator
+from functools import reduce
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, leaf_arrays, leaves_of, replace_leaves
+from paimon_engine.format.layout import (
+    BATCH_ROWS,
+    WriteOptions,
+    cast,
+    leaf_arrays,
+    leaf_paths,
+    leaves_of,
+    replace_leaves,
+)
 from paimon_engine.format.parquet_footer import FooterSink
+from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
 ROW_GROUP_ROWS_MAX = 1 << 20
@@ -42,18 +55,31 @@ def read_batches(
     """
     file = _open(source, path)
     try:
-        names = set(file.schema_arrow.names)
-        wanted = [name for name in schema.names if name in names]
-        batches = file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
-        int96 = _int96_columns(file.schema, wanted)
-        if int96:
-            coarse = _open(source, path, int96_unit="us").iter_batches(
-                batch_size=batch_rows, columns=int96, use_threads=False
-            )
-            batches = _checked(batches, coarse, path)
-        yield from batches
+        yield from _decoded(file, source, schema, path=path, batch_rows=batch_rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+
+
+def _decoded(
+    file: pq.ParquetFile,
+    source: BinaryIO,
+    schema: pa.Schema,
+    *,
+    path: str,
+    batch_rows: int,
+    row_groups: list[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of those row groups, or all, with a look at timestamps that nanoseconds cannot hold."""
+    chosen = {} if row_groups is None else {"row_groups": row_groups}
+    leaves = leaf_paths(schema, file.schema_arrow)
+    batches = file.iter_batches(batch_rows, columns=leaves, use_threads=False, **chosen)
+    int96 = _int96_columns(file.schema, leaves)
+    if int96:
+        coarse = _open(source, path, int96_unit="us").iter_batches(
+            batch_rows, columns=int96, use_threads=False, **chosen
+        )
+        batches = _checked(batches, coarse, path)
+    yield from batches
 
 
 def _int96_columns(schema: pq.ParquetSchema, wanted: list[str]) -> list[str]:
@@ -82,6 +108,54 @@ def _exceeds_nanos(micros: pa.Array) -> bool:
     bounds = pc.min_max(micros.cast(pa.int64()))
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     return low is not None and not -_NANOS_MICROS_MAX - 1 <= low <= high <= _NANOS_MICROS_MAX
+
+
+def read_matching(
+    source: BinaryIO,
+    schema: pa.Schema,
+    where: Predicate,
+    *,
+    path: str,
+    without_nan: Collection[str] = (),
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `read_batches`, without row groups of which the footer says that no row matches.
+
+    Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own;
+    of those in `without_nan` the file is known to have no NaN, which footers do not tell.
+
+    Raises: CorruptTableError if the bytes are no Parquet file.
+    """
+    try:
+        fragment = ds.ParquetFileFormat().make_fragment(source)
+        metadata = fragment.metadata
+        file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
+        starts = [0]
+        for number in range(metadata.num_row_groups):
+            starts.append(starts[-1] + metadata.row_group(number).num_rows)
+        for number in _matching_groups(file, fragment, where, without_nan):
+            position = starts[number]
+            for rows in _decoded(file, source, schema, path=path, batch_rows=batch_rows, row_groups=[number]):
+                yield position, rows
+                position += rows.num_rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+
+
+def _matching_groups(
+    file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate, without_nan: Collection[str]
+) -> list[int]:
+    """Numbers of the row groups that may have a row that matches."""
+    stored = file.schema_arrow
+    expressions = []
+    for part in conjuncts_of(where):
+        # A column that is stored as another type than it has in the table may not take the literal.
+        with contextlib.suppress(InvalidArgumentError):
+            expressions.append(to_range_expression(part, stored, without_nan))
+    if not expressions:
+        return list(range(file.metadata.num_row_groups))
+    groups = fragment.subset(reduce(operator.and_, expressions), schema=stored).row_groups
+    return [group.id for group in groups]
 
 
 def _open(source: BinaryIO, path: str, *, int96_unit: str | None = None) -> pq.ParquetFile:

@@ -162,6 +162,9 @@ class RandomTable:
         }
         if has_key:
             options["bucket"] = str(random.randint(1, 4))
+            # A draw of its own, so that the seeds of earlier days still give the rest of their tables.
+            if Random(f"buckets {self.seed}").random() < 0.3:
+                options |= {"bucket": "-1", "dynamic-bucket.target-row-num": "100"}
         elif random.random() < 0.5:
             bucket_keys = [one.name for one in self.schema if one.name.startswith("k")]
             bucket_keys = [name for name in bucket_keys if name not in self.partition_keys]
