@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_engine.format.binary_row import decode_row, internal_values, to_arrow_array
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
-from paimon_engine.meta.evolution import unchanged_columns
+from paimon_engine.meta.evolution import evolved_stats, same_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.schema import TableSchema
@@ -224,14 +224,21 @@ def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate]) -
 
 
 def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
-    """Known ranges of the table's columns in a file; none of columns whose type has changed since."""
+    """Known ranges of the table's columns in a file; none of columns whose values may be in another order today."""
     if not file.value_stats.null_counts:
         return {}
     schema = table.schema_of(file.schema_id)
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
     known = zip(columns.names, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
-    names = unchanged_columns(schema, table.schema)
-    return {names[name]: stats for name, stats in known if name in names}
+    known_by_name, pairs = dict(known), same_columns(schema, table.schema)
+    # What the file lacks is read as null.
+    ranges = {
+        name: ColumnStats(None, None, file.row_count) for name in table.schema.row_type.names if name not in pairs
+    }
+    for name, (stored, today) in pairs.items():
+        if stored.name in known_by_name and (stats := evolved_stats(known_by_name[stored.name], stored, today)):
+            ranges[name] = stats
+    return ranges
 
 
 def _internal(row_type: RowType, predicate: Predicate) -> Predicate:
