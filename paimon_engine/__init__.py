@@ -22,27 +22,51 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from paimon_engine.executor import Executor, LocalExecutor
+    from paimon_engine.meta.schema_change import (
+        AddColumn,
+        DropColumn,
+        MoveColumn,
+        RemoveOption,
+        RenameColumn,
+        SetOption,
+        UpdateColumnComment,
+        UpdateColumnDefault,
+        UpdateColumnNullability,
+        UpdateColumnType,
+        UpdateComment,
+    )
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.commit_message import CommitMessage
 
 __all__ = [
+    "AddColumn",
     "Catalog",
     "CommitMessage",
     "ConflictError",
     "CorruptTableError",
+    "DropColumn",
     "EnvConfig",
     "Executor",
     "InvalidArgumentError",
     "LocalExecutor",
     "MemoryStorage",
+    "MoveColumn",
     "NotFoundError",
     "OutcomeUnknownError",
     "PaimonError",
     "Progress",
+    "RemoveOption",
+    "RenameColumn",
+    "SetOption",
     "StorageError",
     "Table",
     "UnsupportedError",
+    "UpdateColumnComment",
+    "UpdateColumnDefault",
+    "UpdateColumnNullability",
+    "UpdateColumnType",
+    "UpdateComment",
     "open_table",
 ]
 
@@ -50,6 +74,19 @@ _MODULES: Final = {
     "api": ("Catalog", "Table", "open_table"),
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
+    "meta.schema_change": (
+        "AddColumn",
+        "DropColumn",
+        "MoveColumn",
+        "RemoveOption",
+        "RenameColumn",
+        "SetOption",
+        "UpdateColumnComment",
+        "UpdateColumnDefault",
+        "UpdateColumnNullability",
+        "UpdateColumnType",
+        "UpdateComment",
+    ),
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
     "table.commit_message": ("CommitMessage",),

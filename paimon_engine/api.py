@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import inspect
+from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_table
 from paimon_engine.actions.commit import CommitResult, commit_messages
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
@@ -29,6 +30,7 @@ from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.inspect.system_tables import check_system_table, open_system_table
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
@@ -105,6 +107,10 @@ class Catalog:
         table, *part = tables.split_system_name(name)
         path = tables.table_path(self.warehouse, table)
         return _opened(path, part, self._config, self.executor, options)
+
+    def alter_table(self, name: str, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> AlterResult:
+        """Changes the schema of `database.table`; see `Table.alter`."""
+        return self.table(name).alter(changes)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Deletes the table with all its files, tags and branches. There is no way back.
@@ -310,6 +316,20 @@ class Table:
         """
         spec = Compact(full, where, dry_run)
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> AlterResult:
+        """Makes the next schema: `AddColumn`, `RenameColumn`, `UpdateColumnType`, `SetOption` …, in order, all or none.
+
+        No file is rewritten: old rows are read through the new schema, which this object has from now on.
+
+        Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
+        """
+        result = alter_table(self._handle, AlterTable(changes))
+        at = self._handle
+        self._source = load_table(
+            at.paths.root, at.config, env=at.env, branch=at.paths.branch, options=at.dynamic_options
+        )
+        return result
 
     def create_tag(
         self,

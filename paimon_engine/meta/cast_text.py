@@ -54,7 +54,7 @@ def floats_as_text(values: pa.Array) -> pa.Array:
     # As bits: for hashing, 0.0 equals -0.0.
     bits = values.view(pa.int64() if wide else pa.int32())
     bits_kind = np.int64 if wide else np.int32
-    return by_distinct(bits, lambda one: float_text(np.array(one, bits_kind).view(kind)[()]), pa.string())
+    return by_distinct(bits, lambda one: float_text(bits_kind(one).view(kind)), pa.string())
 
 
 def float_text(value: np.floating[Any]) -> str:

@@ -68,8 +68,9 @@ def truncate(millis: Integers, nanos: Integers, precision: int) -> tuple[Integer
 
 def towards_zero(values: Integers, divisor: int) -> Integers:
     """Java's division of integers."""
-    down = values // divisor
-    return down + ((values % divisor != 0) & (values < 0))
+    quotients: Integers = values // divisor
+    quotients += (values % divisor != 0) & (values < 0)
+    return quotients
 
 
 # ── time zone ───────────────────────────────────────────────────────────────────────────────────

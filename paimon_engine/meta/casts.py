@@ -31,6 +31,7 @@ from paimon_engine.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    is_numeric,
     to_arrow,
     type_to_json,
 )
@@ -49,7 +50,9 @@ _KINDS: Final = {
 _SECONDS_ROOTS: Final = frozenset({TypeRoot.INT, TypeRoot.BIGINT})
 """Whole numbers that can be seconds since 1970."""
 
-_STRING: Final = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
+STRING: Final = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
+"""Text of any length."""
+
 _INTEGER_DIGITS: Final = 19
 
 CastRule = Callable[[pa.Array, Any, Any], pa.Array]
@@ -98,8 +101,33 @@ def is_alterable(source: DataType, target: DataType) -> bool:
     return whole_text or kind_of(target) != "text" or kind_of(source) not in ("date", "time", "timestamp")
 
 
+_IMPLICIT: Final = {
+    TypeRoot.SMALLINT: frozenset({TypeRoot.TINYINT}),
+    TypeRoot.INT: frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT}),
+    TypeRoot.BIGINT: frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT}),
+    TypeRoot.FLOAT: frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DECIMAL}),
+    TypeRoot.VARCHAR: frozenset({TypeRoot.CHAR}),
+    TypeRoot.VARBINARY: frozenset({TypeRoot.BINARY}),
+    TypeRoot.DATE: frozenset({TypeRoot.TIMESTAMP}),
+    TypeRoot.TIME: frozenset({TypeRoot.TIMESTAMP}),
+    TypeRoot.TIMESTAMP: frozenset({TypeRoot.TIMESTAMP_LTZ}),
+    TypeRoot.TIMESTAMP_LTZ: frozenset({TypeRoot.TIMESTAMP}),
+}
+
+
+def is_implicit(source: DataType, target: DataType) -> bool:
+    """Whether Java takes the cast to lose nothing worth asking for, as `disable-explicit-type-casting` allows it."""
+    if not (isinstance(source, AtomicType) and isinstance(target, AtomicType)):
+        return False
+    if source.nullable and not target.nullable:
+        return False
+    if target.root in (TypeRoot.DECIMAL, TypeRoot.DOUBLE):
+        return is_numeric(source)
+    return source.root is target.root or source.root in _IMPLICIT.get(target.root, ())
+
+
 def _has_text(data_type: DataType) -> bool:
-    return is_castable(data_type, _STRING)
+    return is_castable(data_type, STRING)
 
 
 def cast(values: pa.Array, source: DataType, target: DataType) -> pa.Array:
@@ -275,7 +303,7 @@ def _row_to_text(values: pa.Array, source: RowType, target: AtomicType) -> pa.Ar
 
 
 def _part_text(values: pa.Array, data_type: DataType) -> pa.Array:
-    return pc.fill_null(cast(values, data_type, _STRING), "null")
+    return pc.fill_null(cast(values, data_type, STRING), "null")
 
 
 def _joined(values: pa.Array, offsets: npt.NDArray[np.int32], parts: pa.Array, brackets: str) -> pa.Array:

@@ -128,11 +128,16 @@ def conform_values(values: pa.Array, stored: DataType, wanted: DataType) -> pa.A
 
 
 def _conform_struct(values: pa.StructArray, stored: RowType, wanted: RowType, arrow_type: pa.DataType) -> pa.Array:
-    parts = dict(zip((field.id for field in stored), zip(stored, values.flatten(), strict=True), strict=True))
+    # Ids may be missing in schemas that other engines wrote; then names have to do.
+    has_ids = all(field.id >= 0 for field in (*stored, *wanted))
+    parts = {
+        field.id if has_ids else field.name: (field, part) for field, part in zip(stored, values.flatten(), strict=True)
+    }
     made = []
     for field in wanted:
-        if field.id in parts:
-            old, part = parts[field.id]
+        key = field.id if has_ids else field.name
+        if key in parts:
+            old, part = parts[key]
             made.append(conform_values(part, old.type, field.type))
         else:
             made.append(pa.nulls(len(values), to_arrow(field.type)))
@@ -154,7 +159,8 @@ def evolved_stats(stats: ColumnStats, stored: DataField, field: DataField) -> Co
     if not _keeps_order(stored.type, field.type):
         return None
     bounds = cast(to_arrow_array([stats.min, stats.max], stored.type), stored.type, field.type)
-    return ColumnStats(*internal_values(bounds, field.type), stats.null_count)
+    low, high = internal_values(bounds, field.type)
+    return ColumnStats(low, high, stats.null_count)
 
 
 _INTEGER_DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}

@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
-from paimon_engine.merge.functions import check_merge_options
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
-from paimon_engine.options import TableOptions
 from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.schema_commit import check_new_schema
 from paimon_engine.types import RowType, from_arrow_field
 
 DATABASE_SUFFIX: Final = ".db"
@@ -113,8 +112,8 @@ def create_table(
     paths = TablePaths(path.rstrip("/"))
     exists = latest_schema_id(env, paths) is not None
     if not exists:
-        check_writable(TableOptions(texts, has_primary_key=bool(primary_keys)))
-        check_merge_options(created)
+        check_new_schema(env, paths, created)
+        check_writable(created.table_options)
         exists = not env.storage.create(paths.schema(0), schema_to_json(created).encode())
     if exists and not if_not_exists:
         raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
