@@ -28,7 +28,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.rewrite import RewriteTask, rewrite
-from paimon_engine.table.scan import matching_partitions, partition_predicate_parts
+from paimon_engine.table.scan import check_key_types, matching_partitions, partition_predicate_parts
 from paimon_engine.table.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
@@ -156,6 +156,7 @@ def compact(
 
 def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None) -> list[CompactTask]:
     entries = live_entries(table, latest_snapshot(table))
+    check_key_types(table, entries)
     if spec.where is not None:
         chosen, other = partition_predicate_parts(table.schema, parse_where(spec.where))
         if other:

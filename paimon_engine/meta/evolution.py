@@ -57,6 +57,19 @@ def same_columns(file_schema: TableSchema, table_schema: TableSchema) -> dict[st
     return {field.name: (stored, field) for stored, field in pairs}
 
 
+def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
+    """Whether values of these columns are in files of `file_schema` what they are today: so are their order and hash."""
+    pairs = same_columns(file_schema, table_schema)
+    return all(name in pairs and _stays(pairs[name][0].type, pairs[name][1].type) for name in columns)
+
+
+def _stays(old: DataType, new: DataType) -> bool:
+    if not (isinstance(old, AtomicType) and isinstance(new, AtomicType)):
+        return bare(old) == bare(new)
+    longer = old.root in (TypeRoot.VARCHAR, TypeRoot.VARBINARY) and old.root is new.root and new.length >= old.length
+    return longer or bare(old) == bare(new)
+
+
 def bare(data_type: DataType) -> DataType:
     """The type without nullability and descriptions, which do not matter for reading."""
     match data_type:

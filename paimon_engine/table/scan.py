@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.binary_row import decode_row, internal_values, to_arrow_array
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
-from paimon_engine.meta.evolution import evolved_stats, same_columns
+from paimon_engine.meta.evolution import evolved_stats, has_same_types, same_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.schema import TableSchema
@@ -102,8 +103,9 @@ def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predi
     # Stored nulls of these columns are read as something else, so that files do not tell what matches.
     with_defaults = frozenset(table.options.default_values)
     conjuncts = [part for part in conjuncts_of(where) if not columns_of(part) & with_defaults]
+    check_key_types(table, entries)
     entries = matching_partitions(table.schema, entries, conjuncts)
-    entries = _matching_buckets(table.schema, entries, conjuncts)
+    entries = _matching_buckets(table, entries, conjuncts)
     merges = table.schema.primary_keys and not table.options.deletion_vectors_enabled
     find = _key_sections if merges else _single_sections
     return [
@@ -111,6 +113,17 @@ def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predi
         for (partition, bucket), members in by_bucket(entries).items()
         for split in _pack(table, partition, bucket, find(table, members, conjuncts))
     ]
+
+
+def check_key_types(table: TableHandle, entries: Sequence[ManifestEntry]) -> None:
+    """Raises UnsupportedError if files are in the order of a primary key that had other types than today."""
+    keys = table.schema.trimmed_primary_keys
+    for schema_id in {entry.file.schema_id for entry in entries} if keys else ():
+        if not has_same_types(table.schema_of(schema_id), table.schema, keys):
+            raise UnsupportedError(
+                f"{table.paths.root}: the type of a primary key column, one of {', '.join(keys)}, changed after schema "
+                f"{schema_id}, but files are still in the order of the old type; write the rows into a new table"
+            )
 
 
 def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
@@ -157,9 +170,10 @@ def matching_partitions(
 
 
 def _matching_buckets(
-    schema: TableSchema, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
+    table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
 ) -> list[ManifestEntry]:
     """Entries of the only bucket that can match, where every bucket column is fixed by `=`."""
+    schema = table.schema
     keys = schema.bucket_keys
     fixed = {part.column: part.value for part in conjuncts if isinstance(part, Compare) and part.operator == "="}
     if schema.table_options.bucket < 1 or not set(keys) <= fixed.keys():
@@ -173,7 +187,14 @@ def _matching_buckets(
         return int(bucket_numbers(replace(schema, options=options), batch)[0])
 
     wanted = {total: bucket(total) for total in {entry.total_buckets for entry in entries} if total > 0}
-    return [entry for entry in entries if wanted.get(entry.total_buckets, entry.bucket) == entry.bucket]
+    # Rows were put into buckets by the hash of the type that a column had then.
+    ids = {entry.file.schema_id for entry in entries}
+    alike = {schema_id for schema_id in ids if has_same_types(table.schema_of(schema_id), schema, keys)}
+    return [
+        entry
+        for entry in entries
+        if entry.file.schema_id not in alike or wanted.get(entry.total_buckets, entry.bucket) == entry.bucket
+    ]
 
 
 def _key_sections(
