@@ -100,7 +100,7 @@ def _offset_at(seconds: int) -> int:
 
 
 def _offset_of_wall_clock(seconds: int) -> int:
-    return seconds - int((_EPOCH + timedelta(seconds=seconds)).timestamp())
+    return int((_EPOCH + timedelta(seconds=seconds)).timestamp()) - seconds
 
 
 # ── to text ─────────────────────────────────────────────────────────────────────────────────────
@@ -169,7 +169,9 @@ def parse_date(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds of `H:m:s.fff`, `H:m` or `H`, with an offset such as `+08:00` after it; not bound to one day.
+    """Milliseconds of `H:m:s.fff`, `H:m` or `H`, with an offset such as `+08` or, after a second, `+08:00`.
+
+    They may lie outside of a day.
 
     Raises: ValueError.
     """
@@ -177,6 +179,8 @@ def parse_time(text: str) -> int:
     if not sign:
         clock, sign, offset = text.partition("+")
     parts = clock.split(":", 2)
+    if ":" in offset and len(parts) <= 2:
+        raise ValueError(text)
     minutes = _minutes(parts[:2])
     # As in Java, an offset with a plus is added and one with a minus taken off.
     if sign:

@@ -331,22 +331,27 @@ def _from_text(values: pa.Array, _source: AtomicType, target: AtomicType) -> pa.
             )
         case "timestamp":
             return _text_to_timestamp(values, target)
-        case moment:
-            parse_other = cast_time.parse_date if moment == "date" else cast_time.parse_time
-            return cast_text.by_distinct(values, lambda text: _day_or_time(text, parse_other), pa.int32()).view(
-                arrow_type
-            )
+        case "date":
+            return cast_text.by_distinct(values, _parse_date, pa.int32()).view(arrow_type)
+        case _:
+            return cast_text.by_distinct(values, _parse_time, pa.int32()).view(arrow_type)
 
 
-def _day_or_time(text: str, parse: Callable[[str], int]) -> int:
-    """Digits alone are the number that is stored.
-
-    Raises: ValueError.
-    """
-    number = cast_text.parse_whole(text) if cast_text.is_numeric(text) else parse(text)
-    if number >= 2**31:
+def _parse_date(text: str) -> int:
+    """Days since 1970; digits alone are that number. Raises: ValueError."""
+    days = cast_text.parse_whole(text) if cast_text.is_numeric(text) else cast_time.parse_date(text)
+    if days >= 2**31:
         raise ValueError(text)
-    return number
+    return days
+
+
+def _parse_time(text: str) -> int:
+    """Milliseconds of the day; digits alone are that number. Raises: ValueError."""
+    millis = cast_text.parse_whole(text) if cast_text.is_numeric(text) else cast_time.parse_time(text)
+    # Java takes other numbers here, and fails where the value is used.
+    if not 0 <= millis < cast_time.MILLIS_PER_DAY:
+        raise ValueError(text)
+    return millis
 
 
 # ── time ────────────────────────────────────────────────────────────────────────────────────────

@@ -58,7 +58,7 @@ def same_columns(file_schema: TableSchema, table_schema: TableSchema) -> dict[st
 
 
 def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
-    """Whether values of these columns are in files of `file_schema` what they are today: so are their order and hash."""
+    """Whether these columns hold in files of `file_schema` what they hold today: then order and hash are alike too."""
     pairs = same_columns(file_schema, table_schema)
     return all(name in pairs and _stays(pairs[name][0].type, pairs[name][1].type) for name in columns)
 
