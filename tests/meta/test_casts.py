@@ -142,7 +142,7 @@ def test_nulls_and_slices_change_nothing(old: str, new: str, value: Any, becomes
         *(("STRING", "INT", text) for text in ("", "+", "1x", " 1", "2147483648", "1e3", "--1", "٣")),
         *(("STRING", "TINYINT", text) for text in ("128", "-129")),
         *(("STRING", "DOUBLE", text) for text in ("", "nan", "1_0", "inf", "0x1")),
-        *(("STRING", "DECIMAL(5, 2)", text) for text in ("", " 1", "1.", "NaN", "0x1")),
+        *(("STRING", "DECIMAL(5, 2)", text) for text in ("", " 1", "NaN", "0x1")),
         *(("STRING", "BOOLEAN", text) for text in ("", "on", "2", " true")),
         *(("STRING", "DATE", text) for text in ("", "2023-02-29", "10000-01-01", "today", "2024-01-01x")),
         *(("STRING", "TIME(3)", text) for text in ("", "25:00:00", "23:59:59.9996", "86400000", "01:00-02:00", "1:x")),
