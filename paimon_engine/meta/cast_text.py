@@ -49,6 +49,17 @@ def by_distinct(values: pa.Array, function: Callable[[Any], Any], arrow_type: pa
 
 def floats_as_text(values: pa.Array) -> pa.Array:
     """FLOAT or DOUBLE as Java writes it: `1.0`, `1.0E10`, `NaN`, `Infinity`."""
+    numbers = values.cast(pa.float64())
+    size = pc.abs(numbers)
+    # Between these, Arrow and Java write the same digits, but for the `.0` of whole numbers.
+    is_plain = pc.fill_null(pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)), fill_value=True)
+    text = values.cast(pa.string())
+    text = pc.if_else(pc.match_substring(text, "."), text, pc.binary_join_element_wise(text, "0", "."))
+    others = pc.invert(is_plain)
+    return pc.replace_with_mask(text, others, _other_floats_as_text(values.filter(others)))
+
+
+def _other_floats_as_text(values: pa.Array) -> pa.Array:
     wide = pa.types.is_float64(values.type)
     kind = np.float64 if wide else np.float32
     # As bits: for hashing, 0.0 equals -0.0.
@@ -85,7 +96,10 @@ def _two_digits(value: float) -> tuple[str, int]:
 
 def decimals_as_text(values: pa.Array) -> pa.Array:
     """DECIMAL with all digits of its scale, never with an exponent."""
-    return by_distinct(values, lambda value: format(value, "f"), pa.string())
+    text = values.cast(pa.string())
+    small = pc.fill_null(pc.match_substring(text, "E"), fill_value=False)
+    plain = by_distinct(values.filter(small), lambda value: format(value, "f"), pa.string())
+    return pc.replace_with_mask(text, small, plain)
 
 
 # ── from text ───────────────────────────────────────────────────────────────────────────────────
@@ -151,6 +165,22 @@ def parse_double(text: str) -> float:
     if _FLOATING.fullmatch(text) is None:
         raise ValueError(text)
     return float(text if text.endswith(("NaN", "Infinity")) else text.rstrip("fFdD"))
+
+
+def parse_floats(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """FLOAT or DOUBLE numbers of text.
+
+    Raises: ValueError naming a text that is no number.
+    """
+    plain = r"^-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?$"
+    if pc.all(pc.match_substring_regex(values, plain), min_count=0).as_py():
+        try:
+            return values.cast(arrow_type)
+        except pa.ArrowInvalid:
+            # Too large or too small: Java gives infinity or zero.
+            pass
+    parse = parse_double if pa.types.is_float64(arrow_type) else parse_float
+    return by_distinct(values, parse, arrow_type)
 
 
 def parse_float(text: str) -> float:

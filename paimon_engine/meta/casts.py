@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.meta import cast_text, cast_time
-from paimon_engine.meta.nested import list_of, list_parts
+from paimon_engine.meta import cast_text, cast_time, timestamp_casts
+from paimon_engine.meta.nested import list_of, list_parts, plain_numbers
 from paimon_engine.types import (
     MAX_LENGTH,
     ArrayType,
@@ -54,6 +54,7 @@ STRING: Final = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
 """Text of any length."""
 
 _INTEGER_DIGITS: Final = 19
+_FLOAT_SCALE: Final = 37
 
 CastRule = Callable[[pa.Array, Any, Any], pa.Array]
 
@@ -150,14 +151,8 @@ def cast(values: pa.Array, source: DataType, target: DataType) -> pa.Array:
 # ── numbers ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plain(values: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Numbers with zeros for nulls, and where the nulls are."""
-    mask = np.asarray(values.is_null())
-    return values.fill_null(0).to_numpy(zero_copy_only=False), mask
-
-
 def _numbers_to_numbers(values: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    numbers, mask = _plain(values)
+    numbers, mask = plain_numbers(values)
     arrow_type = to_arrow(target)
     if kind_of(source) == "float" and kind_of(target) == "integer":
         numbers = _saturated(numbers.astype(np.float64), np.int64 if target.root is TypeRoot.BIGINT else np.int32)
@@ -174,7 +169,7 @@ def _saturated(numbers: npt.NDArray[np.float64], kind: type[np.signedinteger[Any
 
 
 def _numbers_to_boolean(values: pa.Array, _source: AtomicType, _target: AtomicType) -> pa.Array:
-    numbers, mask = _plain(values)
+    numbers, mask = plain_numbers(values)
     return pa.array(numbers.astype(np.int32) != 0, mask=mask)
 
 
@@ -196,7 +191,12 @@ def _floats_to_decimal(values: pa.Array, _source: AtomicType, target: AtomicType
             raise ValueError("it is no number of finite size")
         return cast_text.fit_decimal(Decimal(repr(value)), target.precision, target.scale)
 
-    return cast_text.by_distinct(values.cast(pa.float64()), convert, to_arrow(target))
+    doubles = values.cast(pa.float64())
+    try:
+        # The shortest digits of a number, as Arrow writes them, are those that Java goes by.
+        return _fit_decimals(doubles.cast(pa.string()).cast(pa.decimal256(76, _FLOAT_SCALE)), target)
+    except pa.ArrowInvalid:
+        return cast_text.by_distinct(doubles, convert, to_arrow(target))
 
 
 def _fit_decimals(values: pa.Array, target: AtomicType) -> pa.Array:
@@ -257,7 +257,7 @@ def _atoms_to_text(values: pa.Array, source: AtomicType, target: AtomicType) -> 
         case "time":
             text = cast_time.times_as_text(values.view(pa.int32()), source.precision)
         case "timestamp":
-            millis, nanos, mask = _moments(values)
+            millis, nanos, mask = timestamp_casts.moments(values)
             if source.root is TypeRoot.TIMESTAMP_LTZ:
                 millis = cast_time.wall_clock(millis)
             text = cast_time.timestamps_as_text(pa.array(millis, mask=mask), pa.array(nanos), source.precision)
@@ -322,19 +322,28 @@ def _from_text(values: pa.Array, _source: AtomicType, target: AtomicType) -> pa.
         case "boolean":
             return cast_text.by_distinct(values, cast_text.parse_boolean, arrow_type)
         case "float":
-            parse = cast_text.parse_double if target.root is TypeRoot.DOUBLE else cast_text.parse_float
-            return cast_text.by_distinct(values, parse, arrow_type)
+            return cast_text.parse_floats(values, arrow_type)
         case "decimal":
             precision, scale = target.precision, target.scale
             return cast_text.by_distinct(
                 values, lambda text: cast_text.parse_decimal(text, precision, scale), arrow_type
             )
         case "timestamp":
-            return _text_to_timestamp(values, target)
+            return timestamp_casts.text_to_timestamp(values, target)
         case "date":
-            return cast_text.by_distinct(values, _parse_date, pa.int32()).view(arrow_type)
+            return _text_to_date(values)
         case _:
             return cast_text.by_distinct(values, _parse_time, pa.int32()).view(arrow_type)
+
+
+def _text_to_date(values: pa.Array) -> pa.Array:
+    if pc.all(pc.match_substring_regex(values, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), min_count=0).as_py():
+        try:
+            return values.cast(pa.date32())
+        except pa.ArrowInvalid:
+            # No such day; what follows says which.
+            pass
+    return cast_text.by_distinct(values, _parse_date, pa.int32()).view(pa.date32())
 
 
 def _parse_date(text: str) -> int:
@@ -352,93 +361,6 @@ def _parse_time(text: str) -> int:
     if not 0 <= millis < cast_time.MILLIS_PER_DAY:
         raise ValueError(text)
     return millis
-
-
-# ── time ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _moments(values: pa.Array) -> tuple[cast_time.Integers, cast_time.Integers, npt.NDArray[np.bool_]]:
-    """Milliseconds and nanoseconds of timestamps, and where the nulls are."""
-    units, mask = _plain(values.view(pa.int64()))
-    return *cast_time.split_timestamps(units, values.type.unit), mask
-
-
-def _timestamps(
-    millis: cast_time.Integers, nanos: cast_time.Integers, mask: npt.NDArray[np.bool_], target: AtomicType
-) -> pa.Array:
-    arrow_type = to_arrow(target)
-    return pa.array(cast_time.join_timestamps(millis, nanos, arrow_type.unit), pa.int64(), mask=mask).view(arrow_type)
-
-
-def _text_to_timestamp(values: pa.Array, target: AtomicType) -> pa.Array:
-    encoded = values.dictionary_encode()
-    parsed = []
-    for text in encoded.dictionary.to_pylist():
-        try:
-            parsed.append(cast_time.parse_timestamp(text, target.precision))
-        except ValueError as error:
-            raise ValueError(f"{text!r} does not fit") from error
-    millis, nanos = np.array(parsed, np.int64).reshape(-1, 2).T
-    if target.root is TypeRoot.TIMESTAMP_LTZ:
-        millis = cast_time.instant(millis)
-    return _timestamps(millis, nanos, np.zeros(len(millis), np.bool_), target).take(encoded.indices)
-
-
-def _timestamp_to_timestamp(values: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    millis, nanos, mask = _moments(values)
-    if source.root is not target.root:
-        move = cast_time.instant if target.root is TypeRoot.TIMESTAMP_LTZ else cast_time.wall_clock
-        millis = move(millis)
-    if source.precision > target.precision:
-        millis, nanos = cast_time.truncate(millis, nanos, target.precision)
-    return _timestamps(millis, nanos, mask, target)
-
-
-def _timestamp_to_date(values: pa.Array, source: AtomicType, _target: AtomicType) -> pa.Array:
-    millis, _, mask = _moments(values)
-    if source.root is TypeRoot.TIMESTAMP_LTZ:
-        days = cast_time.wall_clock(millis) // cast_time.MILLIS_PER_DAY
-    else:
-        days = cast_time.towards_zero(millis, cast_time.MILLIS_PER_DAY)
-    return pa.array(days.astype(np.int32), mask=mask).view(pa.date32())
-
-
-def _timestamp_to_time(values: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    millis, _, mask = _moments(values)
-    if source.root is TypeRoot.TIMESTAMP_LTZ:
-        millis = cast_time.wall_clock(millis)
-    # 0.9 gives negative times before 1970, which nothing can show; this is what later releases give.
-    return pa.array((millis % cast_time.MILLIS_PER_DAY).astype(np.int32), mask=mask).view(to_arrow(target))
-
-
-def _timestamp_to_integers(values: pa.Array, _source: AtomicType, target: AtomicType) -> pa.Array:
-    millis, _, mask = _moments(values)
-    seconds = cast_time.towards_zero(millis, 1000)
-    arrow_type = to_arrow(target)
-    return pa.array(seconds.astype(arrow_type.to_pandas_dtype()), arrow_type, mask=mask)
-
-
-def _integers_to_timestamp(values: pa.Array, _source: AtomicType, target: AtomicType) -> pa.Array:
-    numbers, mask = _plain(values)
-    millis = numbers.astype(np.int64) * 1000
-    if target.root is TypeRoot.TIMESTAMP_LTZ:
-        # As in Java, which takes the wall clock of the zone for the instant.
-        millis = cast_time.wall_clock(millis)
-    return _timestamps(millis, np.zeros_like(millis), mask, target)
-
-
-def _date_to_timestamp(values: pa.Array, _source: AtomicType, target: AtomicType) -> pa.Array:
-    days, mask = _plain(values.view(pa.int32()))
-    millis = days.astype(np.int64) * cast_time.MILLIS_PER_DAY
-    if target.root is TypeRoot.TIMESTAMP_LTZ:
-        millis = cast_time.instant(millis)
-    return _timestamps(millis, np.zeros_like(millis), mask, target)
-
-
-def _time_to_timestamp(values: pa.Array, _source: AtomicType, target: AtomicType) -> pa.Array:
-    numbers, mask = _plain(values.view(pa.int32()))
-    millis = numbers.astype(np.int64)
-    return _timestamps(millis, np.zeros_like(millis), mask, target)
 
 
 _RULES: Final[dict[tuple[str, str], CastRule]] = {
@@ -466,11 +388,11 @@ _RULES: Final[dict[tuple[str, str], CastRule]] = {
     ("array", "text"): _array_to_text,
     ("map", "text"): _map_to_text,
     ("row", "text"): _row_to_text,
-    ("timestamp", "timestamp"): _timestamp_to_timestamp,
-    ("timestamp", "date"): _timestamp_to_date,
-    ("timestamp", "time"): _timestamp_to_time,
-    ("timestamp", "integer"): _timestamp_to_integers,
-    ("integer", "timestamp"): _integers_to_timestamp,
-    ("date", "timestamp"): _date_to_timestamp,
-    ("time", "timestamp"): _time_to_timestamp,
+    ("timestamp", "timestamp"): timestamp_casts.timestamp_to_timestamp,
+    ("timestamp", "date"): timestamp_casts.timestamp_to_date,
+    ("timestamp", "time"): timestamp_casts.timestamp_to_time,
+    ("timestamp", "integer"): timestamp_casts.timestamp_to_integers,
+    ("integer", "timestamp"): timestamp_casts.integers_to_timestamp,
+    ("date", "timestamp"): timestamp_casts.date_to_timestamp,
+    ("time", "timestamp"): timestamp_casts.time_to_timestamp,
 }

@@ -1,10 +1,18 @@
-"""Arrow lists, maps and structs taken apart, and put together again with other parts."""
+"""Arrow arrays taken apart, and lists, maps and structs put together again with other parts."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+
+def plain_numbers(values: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Numbers with zeros for nulls, and where the nulls are."""
+    mask = np.asarray(values.is_null())
+    return values.fill_null(0).to_numpy(zero_copy_only=False), mask
 
 
 def list_parts(values: pa.ListArray | pa.MapArray) -> tuple[npt.NDArray[np.int32], list[pa.Array]]:
