@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from paimon_engine.cli.arguments import JsonOption, StorageOption, TableArgument, WarehouseOption, job_on
+from paimon_engine.cli.arguments import CatalogOption, JsonOption, StorageOption, TableArgument, WarehouseOption, job_on
 from paimon_engine.cli.running import run_quick
 from paimon_engine.cli.terminal import print_json, say
 from paimon_engine.errors import InvalidArgumentError
@@ -47,16 +47,14 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def _run(
-    table: str,
-    warehouse: str | None,
-    storage: Sequence[str] | None,
+    named: tuple[str, str | None, Sequence[str] | None, Sequence[str] | None],
     changes: Sequence[Mapping[str, Any]],
     *,
     as_json: bool,
 ) -> None:
     from paimon_engine.actions.alter_table import AlterTable
 
-    details = run_quick(job_on(table, warehouse, storage, AlterTable(changes)), "changing the schema")
+    details = run_quick(job_on(*named, AlterTable(changes)), "changing the schema")
     if as_json:
         print_json(details)
     elif details["status"] == "noop":
@@ -76,6 +74,7 @@ def add_column(
     data_type: TypeArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     text: Annotated[str | None, typer.Option("--comment", help="Comment of the column.")] = None,
     first: FirstOption = False,
     after: AfterOption = None,
@@ -85,7 +84,7 @@ def add_column(
     """Add a column, or a field of a ROW; it is null in the rows that are there."""
     change = {"change": "add_column", "name": column, "type": data_type, "comment": text}
     change |= _place(first=first, after=after, before=before)
-    _run(table, warehouse, storage, [change], as_json=as_json)
+    _run((table, warehouse, storage, catalog), [change], as_json=as_json)
 
 
 def rename_column(
@@ -94,10 +93,11 @@ def rename_column(
     to: Annotated[str, typer.Argument(metavar="NAME", help="The new name.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give a column another name; keys and options that name it follow."""
-    _run(table, warehouse, storage, [{"change": "rename_column", "name": column, "to": to}], as_json=as_json)
+    _run((table, warehouse, storage, catalog), [{"change": "rename_column", "name": column, "to": to}], as_json=as_json)
 
 
 def drop_column(
@@ -105,11 +105,12 @@ def drop_column(
     columns: Annotated[list[str], typer.Argument(metavar="COLUMN...", help="Names or paths.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Drop columns; their values stay in the files, but nothing reads them."""
     changes = [{"change": "drop_column", "name": column} for column in columns]
-    _run(table, warehouse, storage, changes, as_json=as_json)
+    _run((table, warehouse, storage, catalog), changes, as_json=as_json)
 
 
 def column_type(
@@ -118,11 +119,12 @@ def column_type(
     data_type: TypeArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change the type of a column; old values are cast when they are read."""
     change = {"change": "update_column_type", "name": column, "type": data_type}
-    _run(table, warehouse, storage, [change], as_json=as_json)
+    _run((table, warehouse, storage, catalog), [change], as_json=as_json)
 
 
 def nullable(
@@ -130,12 +132,13 @@ def nullable(
     column: ColumnArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     not_null: Annotated[bool, typer.Option("--not-null", help="Forbid nulls instead.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Let a column hold nulls, or forbid them."""
     change = {"change": "update_column_nullability", "name": column, "nullable": not not_null}
-    _run(table, warehouse, storage, [change], as_json=as_json)
+    _run((table, warehouse, storage, catalog), [change], as_json=as_json)
 
 
 def move_column(
@@ -143,6 +146,7 @@ def move_column(
     column: ColumnArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     first: FirstOption = False,
     last: LastOption = False,
     after: AfterOption = None,
@@ -151,7 +155,7 @@ def move_column(
 ) -> None:
     """Move a column to another place."""
     change = {"change": "move_column", "name": column, **_place(first=first, last=last, after=after, before=before)}
-    _run(table, warehouse, storage, [change], as_json=as_json)
+    _run((table, warehouse, storage, catalog), [change], as_json=as_json)
 
 
 def default(
@@ -160,11 +164,12 @@ def default(
     value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="As text; none removes the default.")] = None,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Set the value that is written instead of null (Paimon 1.2 and later)."""
     change = {"change": "update_column_default", "name": column, "default": value}
-    _run(table, warehouse, storage, [change], as_json=as_json)
+    _run((table, warehouse, storage, catalog), [change], as_json=as_json)
 
 
 def comment(
@@ -172,6 +177,7 @@ def comment(
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="None removes the comment.")] = None,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     column: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of this column, not of the table.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -179,7 +185,7 @@ def comment(
     change: dict[str, Any] = {"change": "update_comment", "comment": text}
     if column is not None:
         change = {"change": "update_column_comment", "name": column, "comment": text}
-    _run(table, warehouse, storage, [change], as_json=as_json)
+    _run((table, warehouse, storage, catalog), [change], as_json=as_json)
 
 
 def set_options(
@@ -187,6 +193,7 @@ def set_options(
     options: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="Table options.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Set table options."""
@@ -195,7 +202,7 @@ def set_options(
     changes = [
         {"change": "set_option", "key": key, "value": value} for key, value in key_values("option", options).items()
     ]
-    _run(table, warehouse, storage, changes, as_json=as_json)
+    _run((table, warehouse, storage, catalog), changes, as_json=as_json)
 
 
 def unset_options(
@@ -203,10 +210,13 @@ def unset_options(
     keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Names of table options.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give table options their defaults."""
-    _run(table, warehouse, storage, [{"change": "remove_option", "key": key} for key in keys], as_json=as_json)
+    _run(
+        (table, warehouse, storage, catalog), [{"change": "remove_option", "key": key} for key in keys], as_json=as_json
+    )
 
 
 def apply(
@@ -214,6 +224,7 @@ def apply(
     changes: Annotated[str, typer.Argument(metavar="JSON", help="A list of changes; - reads standard input.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make several changes at once: all, or none."""
@@ -222,4 +233,4 @@ def apply(
         value = json.loads(text)
     except ValueError as error:
         raise InvalidArgumentError(f"the changes are no JSON: {error}") from error
-    _run(table, warehouse, storage, value, as_json=as_json)
+    _run((table, warehouse, storage, catalog), value, as_json=as_json)

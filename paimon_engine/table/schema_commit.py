@@ -33,10 +33,14 @@ class _LostError(Exception):
     """Another schema took the id."""
 
 
-def check_new_schema(env: Env, paths: TablePaths, schema: TableSchema) -> None:
+def check_rules(schema: TableSchema) -> None:
     """Raises InvalidArgumentError or UnsupportedError for a schema that no table should get."""
     check_schema(schema)
     check_merge_options(schema)
+
+
+def check_branch(env: Env, paths: TablePaths, schema: TableSchema) -> None:
+    """Raises InvalidArgumentError if the schema names a branch to fall back to that is not there."""
     branch = schema.options.get("scan.fallback-branch", "").strip()
     if branch and latest_schema_id(env, TablePaths(paths.root, branch)) is None:
         raise InvalidArgumentError(f"'scan.fallback-branch' = '{branch}': there is no such branch; create it first")
@@ -49,6 +53,10 @@ def alter_schema(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[T
 
     Raises: InvalidArgumentError, UnsupportedError; ConflictError if others are always faster; OutcomeUnknownError.
     """
+    if table.has_served_schema:
+        raise UnsupportedError(
+            f"{table.paths.root}: a server keeps the schema of this table; changing it there is not supported yet"
+        )
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_TRIES_MAX),
         wait=tenacity.wait_random_exponential(multiplier=0.01, max=1),
@@ -78,7 +86,8 @@ def _attempt(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
     after = altered(before, changes, has_snapshots=has_snapshots, time_ms=table.env.clock())
     if after is before:
         return before, before
-    check_new_schema(table.env, table.paths, after)
+    check_rules(after)
+    check_branch(table.env, table.paths, after)
     if _is_writable(before.table_options):
         # A change must not take the table out of this engine's reach; one that is out of it already may change.
         check_writable(after.table_options)
