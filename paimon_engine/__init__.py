@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         UpdateColumnType,
         UpdateComment,
     )
+    from paimon_engine.predicate import col
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.commit_message import CommitMessage
@@ -68,6 +69,7 @@ __all__ = [
     "UpdateColumnNullability",
     "UpdateColumnType",
     "UpdateComment",
+    "col",
     "open_table",
 ]
 
@@ -89,6 +91,7 @@ _MODULES: Final = {
         "UpdateColumnType",
         "UpdateComment",
     ),
+    "predicate": ("col",),
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
     "table.commit_message": ("CommitMessage",),

@@ -57,6 +57,12 @@ def same_columns(file_schema: TableSchema, table_schema: TableSchema) -> dict[st
     return {field.name: (stored, field) for stored, field in pairs}
 
 
+def unchanged_columns(file_schema: TableSchema, table_schema: TableSchema) -> dict[str, str]:
+    """Name in the file → name in the table, for the columns that have one type in both."""
+    pairs = same_columns(file_schema, table_schema)
+    return {stored.name: name for name, (stored, today) in pairs.items() if bare(stored.type) == bare(today.type)}
+
+
 def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
     """Whether these columns hold in files of `file_schema` what they hold today: then order and hash are alike too."""
     pairs = same_columns(file_schema, table_schema)

@@ -10,11 +10,12 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.format.json_text import pretty_json
-from paimon_engine.options import TableOptions
+from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
     ArrayType,
     AtomicType,
@@ -39,6 +40,21 @@ _KEYS = frozenset(
         *("options", "comment", "timeMillis"),
     }
 )
+
+
+class BucketMode(StrEnum):
+    """How a row finds its bucket."""
+
+    FIXED = "fixed"
+    """By the hash of the bucket key, over a fixed number of buckets."""
+    UNAWARE = "unaware"
+    """Append tables without buckets: everything is in bucket 0."""
+    DYNAMIC = "dynamic"
+    """By a hash index per partition, which grows with the keys; the primary key holds all partition columns."""
+    CROSS_PARTITION = "cross-partition"
+    """As dynamic, but a key is unique over all partitions, and moves when its row comes with another partition."""
+    POSTPONED = "postponed"
+    """Rows wait in no bucket until compaction finds one for them."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,18 @@ class TableSchema:
     def partition_type(self) -> RowType:
         """Row type of the partition columns, in partition-key order."""
         return self.row_type.project(self.partition_keys)
+
+    @property
+    def bucket_mode(self) -> BucketMode:
+        """How rows find their bucket."""
+        bucket = self.table_options.bucket
+        if not self.primary_keys:
+            return BucketMode.FIXED if bucket > 0 else BucketMode.UNAWARE
+        if bucket == POSTPONED_BUCKET:
+            return BucketMode.POSTPONED
+        if bucket > 0:
+            return BucketMode.FIXED
+        return BucketMode.DYNAMIC if set(self.partition_keys) <= set(self.primary_keys) else BucketMode.CROSS_PARTITION
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:

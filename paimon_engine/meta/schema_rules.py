@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.casts import STRING, cast, is_castable
-from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from paimon_engine.options import TableOptions
+from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema
+from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -131,23 +131,9 @@ def _crosses_partitions(schema: TableSchema) -> bool:
 
 
 def _check_buckets(schema: TableSchema) -> None:
+    _check_bucket_mode(schema)
     options = schema.table_options
     bucket, keys = options.bucket, options.bucket_key
-    if bucket == 0 or bucket < -2:
-        raise InvalidArgumentError(f"'bucket' = '{bucket}'; use a positive number, or -1")
-    if bucket == -2 and not schema.primary_keys:
-        raise InvalidArgumentError(
-            "'bucket' = '-2' postpones buckets of primary-key tables; use -1 without a primary key"
-        )
-    if bucket == -1 and keys:
-        raise InvalidArgumentError(
-            "'bucket-key' needs a fixed number of buckets; set 'bucket', or leave 'bucket-key' out"
-        )
-    if bucket > 0 and _crosses_partitions(schema):
-        raise InvalidArgumentError(
-            f"primary key {list(schema.primary_keys)} must hold all partition keys {list(schema.partition_keys)} "
-            "when 'bucket' is a fixed number"
-        )
     if bucket > 0 and not schema.primary_keys and not keys:
         raise InvalidArgumentError(
             "an append table with a fixed number of buckets needs 'bucket-key'; or set 'bucket' = '-1'"
@@ -165,6 +151,37 @@ def _check_buckets(schema: TableSchema) -> None:
         raise InvalidArgumentError(
             "'full-compaction.delta-commits' needs a primary key or a fixed number of buckets; leave it out"
         )
+
+
+def _check_bucket_mode(schema: TableSchema) -> None:
+    options, mode = schema.table_options, schema.bucket_mode
+    if options.bucket == 0 or options.bucket < POSTPONED_BUCKET:
+        raise InvalidArgumentError(f"'bucket' = '{options.bucket}'; use a positive number, or -1")
+    if options.bucket == POSTPONED_BUCKET and not schema.primary_keys:
+        raise InvalidArgumentError("'bucket' = '-2' is for tables with a primary key; use a positive number, or -1")
+    if options.bucket == -1 and options.bucket_key:
+        raise InvalidArgumentError(
+            "'bucket-key' goes with a fixed number of buckets; remove it, or set 'bucket' to a positive number"
+        )
+    lacks_partition_key = bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
+    if lacks_partition_key and mode is not BucketMode.CROSS_PARTITION:
+        raise InvalidArgumentError(
+            f"primary key {list(schema.primary_keys)} must hold all partition keys {list(schema.partition_keys)} "
+            "when 'bucket' is a fixed number or -2; use 'bucket' = '-1' for keys that are unique over all partitions"
+        )
+    if mode is BucketMode.CROSS_PARTITION and options.sequence_fields:
+        raise InvalidArgumentError(
+            f"'sequence.field' needs a primary key that holds all partition keys {list(schema.partition_keys)}: "
+            f"{list(schema.primary_keys)} does not, so that its rows move between partitions in their order of arrival"
+        )
+    for count, key in (
+        (options.dynamic_bucket_target_row_num, "dynamic-bucket.target-row-num"),
+        (options.dynamic_bucket_initial_buckets, "dynamic-bucket.initial-buckets"),
+        (options.postpone_default_bucket_num, "postpone.default-bucket-num"),
+    ):
+        if count is not None and count < 1:
+            raise InvalidArgumentError(f"'{key}' = '{count}'; use a positive number")
+    _ = options.dynamic_bucket_max_buckets
 
 
 # ── options that name columns ───────────────────────────────────────────────────────────────────
