@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from paimon_engine.api import Catalog, Table, open_table
+    from paimon_engine.api import Table
+    from paimon_engine.catalog import Catalog, open_table
     from paimon_engine.env import EnvConfig
     from paimon_engine.errors import (
         ConflictError,
@@ -22,34 +23,75 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from paimon_engine.executor import Executor, LocalExecutor
+    from paimon_engine.meta.schema_change import (
+        AddColumn,
+        DropColumn,
+        MoveColumn,
+        RemoveOption,
+        RenameColumn,
+        SetOption,
+        UpdateColumnComment,
+        UpdateColumnDefault,
+        UpdateColumnNullability,
+        UpdateColumnType,
+        UpdateComment,
+    )
+    from paimon_engine.predicate import col
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.commit_message import CommitMessage
 
 __all__ = [
+    "AddColumn",
     "Catalog",
     "CommitMessage",
     "ConflictError",
     "CorruptTableError",
+    "DropColumn",
     "EnvConfig",
     "Executor",
     "InvalidArgumentError",
     "LocalExecutor",
     "MemoryStorage",
+    "MoveColumn",
     "NotFoundError",
     "OutcomeUnknownError",
     "PaimonError",
     "Progress",
+    "RemoveOption",
+    "RenameColumn",
+    "SetOption",
     "StorageError",
     "Table",
     "UnsupportedError",
+    "UpdateColumnComment",
+    "UpdateColumnDefault",
+    "UpdateColumnNullability",
+    "UpdateColumnType",
+    "UpdateComment",
+    "col",
     "open_table",
 ]
 
 _MODULES: Final = {
-    "api": ("Catalog", "Table", "open_table"),
+    "api": ("Table",),
+    "catalog": ("Catalog", "open_table"),
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
+    "meta.schema_change": (
+        "AddColumn",
+        "DropColumn",
+        "MoveColumn",
+        "RemoveOption",
+        "RenameColumn",
+        "SetOption",
+        "UpdateColumnComment",
+        "UpdateColumnDefault",
+        "UpdateColumnNullability",
+        "UpdateColumnType",
+        "UpdateComment",
+    ),
+    "predicate": ("col",),
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
     "table.commit_message": ("CommitMessage",),

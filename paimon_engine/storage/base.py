@@ -43,8 +43,12 @@ class Storage(Protocol):
         """The whole file. Raises: NotFoundError."""
         ...
 
-    def open(self, path: str) -> BinaryIO:
-        """A seekable reader for random access, to be closed by the caller. Raises: NotFoundError."""
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
+        """A seekable reader for random access, to be closed by the caller.
+
+        Object stores fetch a file whose size is known to be small in one request.
+        Raises: NotFoundError.
+        """
         ...
 
     def writer(self, path: str) -> BinaryIO:
@@ -95,6 +99,17 @@ class Storage(Protocol):
 
     def delete_dir(self, path: str) -> None:
         """Remove an empty directory; does nothing if it is absent or not empty, or if the store has none."""
+        ...
+
+    def make_dir(self, path: str) -> None:
+        """Make a directory, parents included; one that is there is fine. Nothing where directories are prefixes."""
+        ...
+
+    def rename_dir(self, source: str, target: str) -> None:
+        """Give a directory another name in one step, without replacing anything.
+
+        Raises: NotFoundError; StorageError if the new name is taken; UnsupportedError where directories are prefixes.
+        """
         ...
 
     def delete_tree(self, path: str) -> None:

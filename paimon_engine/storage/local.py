@@ -35,7 +35,7 @@ class LocalStorage:
         with _mapped(path), open(_local(path), "rb") as file:
             return file.read()
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:  # noqa: ARG002 - costs nothing here
         with _mapped(path):
             # Arrow's own file reads without the interpreter lock and without a copy.
             return cast("BinaryIO", pa.OSFile(_local(path), "rb"))
@@ -93,6 +93,18 @@ class LocalStorage:
         # Not empty, absent, or not ours to remove: all mean that the directory stays, which is what was asked.
         with contextlib.suppress(OSError):
             os.rmdir(_local(path))
+
+    def make_dir(self, path: str) -> None:
+        with _mapped(path):
+            os.makedirs(_local(path), exist_ok=True)
+
+    def rename_dir(self, source: str, target: str) -> None:
+        with _mapped(source):
+            if os.path.lexists(_local(target)):
+                raise StorageError(f"{target}: the name is taken")
+            os.makedirs(os.path.dirname(_local(target)), exist_ok=True)
+            # A directory that somebody makes meanwhile is replaced if it is empty, which loses nothing.
+            os.rename(_local(source), _local(target))
 
     def delete_tree(self, path: str) -> None:
         with _mapped(path), contextlib.suppress(*_ABSENT):

@@ -32,7 +32,7 @@ class BucketVectors:
         self._dropped: set[str] = set()
         self._written: list[str] = []
 
-    def of(self, data_file: str) -> Positions | None:
+    def deleted_rows(self, data_file: str) -> Positions | None:
         """Deleted rows of a data file before the task; None if it has no vector.
 
         Raises: NotFoundError, CorruptTableError.
@@ -43,7 +43,7 @@ class BucketVectors:
         """Rows of a data file that are deleted from now on; those of before stay so."""
         if not len(positions):
             return
-        before = self._changed.get(data_file, self.of(data_file))
+        before = self._changed.get(data_file, self.deleted_rows(data_file))
         self._changed[data_file] = np.unique(positions if before is None else np.concatenate([before, positions]))
 
     def drop(self, data_files: Iterable[str]) -> None:

@@ -113,7 +113,7 @@ class ChangedRows:
     def _rows(self, run: _Run) -> Iterator[pa.RecordBatch]:
         columns = self._table.schema.row_type.names
         for file, source in zip(run.files, run.sources, strict=True):
-            deleted = self._vectors.of(file.name)
+            deleted = self._vectors.deleted_rows(file.name)
             first_row = 0
             for rows in read_data_file(self._table, self._directory, file, columns, with_system_columns=True):
                 marked = _marked(rows, {LEVEL: file.level, SOURCE: source})

@@ -14,20 +14,27 @@ from paimon_engine.errors import NotFoundError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
+from paimon_engine.table.snapshot_door import SnapshotDoor
 
 SCHEMA_PREFIX: Final = "schema-"
 
 
 @dataclass(frozen=True)
 class TableHandle:
-    """One branch of one table, with one of its schemas (the latest, unless the caller travels in time)."""
+    """One branch of one table, with one of its schemas (the latest, unless the caller travels in time).
+
+    `door` is there where a server, not the store, says which snapshots there are; `has_served_schema` where a server
+    says what the schema is.
+    """
 
     env: Env
     config: EnvConfig
     paths: TablePaths
     schema: TableSchema
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    door: SnapshotDoor | None = field(default=None, repr=False, compare=False)
     _schemas: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
+    has_served_schema: bool = False
 
     @property
     def options(self) -> TableOptions:
@@ -56,7 +63,9 @@ class TableHandle:
 
         Raises: NotFoundError.
         """
-        return load_table(self.paths.root, self.config, env=self.env, branch=name, options=self.dynamic_options)
+        options = self.dynamic_options
+        branch = load_table(self.paths.root, self.config, env=self.env, branch=name, options=options)
+        return replace(branch, door=self.door, has_served_schema=self.has_served_schema)
 
     def plain(self) -> PlainTable:
         """What a worker needs to load this table."""
@@ -81,7 +90,7 @@ class PlainTable:
         paths = TablePaths(self.path, self.branch)
         path = paths.schema(self.schema_id)
         schema = parse_schema(env.storage.read(path).decode(), path).with_options(self.options)
-        return TableHandle(env, self.config, paths, schema, self.options)
+        return TableHandle(env, self.config, paths, schema, self.options, _schemas={schema.id: schema})
 
 
 def load_table(
@@ -106,7 +115,7 @@ def load_table(
         )
     schema_path = paths.schema(latest)
     schema = parse_schema(env.storage.read(schema_path).decode(), schema_path).with_options(options or {})
-    return TableHandle(env, config, paths, schema, dict(options or {}))
+    return TableHandle(env, config, paths, schema, dict(options or {}), _schemas={schema.id: schema})
 
 
 def latest_schema_id(env: Env, paths: TablePaths) -> int | None:

@@ -23,7 +23,6 @@ from paimon_engine.supported import check_writable
 from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.changed_rows import ChangedRows
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.deletion_vectors import places_of
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.read import merge_section
@@ -58,7 +57,6 @@ class _Rewrite:
     def __init__(self, table: TableHandle, task: CompactTask, vectors: tuple[IndexFile, ...]) -> None:
         self._table = table
         self._task = task
-        self._places = places_of(table, vectors)
         self._writers: list[RollingWriter] = []
         self._after: list[DataFile] = []
         self._changelog: list[DataFile] = []
@@ -142,11 +140,11 @@ class _Rewrite:
         if not table.schema.primary_keys:
             for run in section:
                 for file in run:
-                    deleted = self._vectors.of(file.name)
+                    deleted = self._vectors.deleted_rows(file.name)
                     yield from read_data_file(
                         table, directory, file, columns, with_system_columns=False, deleted=deleted
                     )
             return
-        for rows in merge_section(table, directory, section, columns, vectors=self._places):
+        for rows in merge_section(table, directory, section, columns, vectors=self._vectors):
             check_storable(table.schema, rows)
             yield drop_retracts(rows) if task.drop_deletes else rows

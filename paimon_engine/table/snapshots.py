@@ -20,6 +20,7 @@ from paimon_engine.table.handle import TableHandle, numbered
 SNAPSHOT_PREFIX: Final = "snapshot-"
 TAG_PREFIX: Final = "tag-"
 _BRANCH_PREFIX: Final = "branch-"
+_KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
 
 
@@ -41,11 +42,18 @@ def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
 
 def snapshot_ids(table: TableHandle) -> list[int]:
     """Ids of the existing snapshots, ascending; there may be gaps while an expiry runs."""
-    return numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)
+    ids = numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)
+    if table.door is None:
+        return ids
+    latest = table.door.latest(table)
+    return [] if latest is None else [*(item for item in ids if item < latest.id), latest.id]
 
 
 def latest_snapshot_id(table: TableHandle) -> int | None:
     """Newest snapshot id; None on a table without snapshots."""
+    if table.door is not None:
+        latest = table.door.latest(table)
+        return None if latest is None else latest.id
     storage, paths = table.env.storage, table.paths
     hint = _hint(table, paths.latest_hint)
     if hint and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
@@ -72,6 +80,9 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
     try:
         return parse_snapshot(table.env.storage.read(path), path)
     except NotFoundError as error:
+        known = None if table.door is None else table.door.read(table, snapshot_id)
+        if known is not None:
+            return known
         ids = snapshot_ids(table)
         have = f"the table has {ids[0]} to {ids[-1]}" if ids else "the table has none"
         raise NotFoundError(f"no snapshot {snapshot_id} in {table.paths.root}; {have}") from error
@@ -79,8 +90,21 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
 
 def latest_snapshot(table: TableHandle) -> Snapshot | None:
     """Newest snapshot; None on a table without snapshots."""
-    snapshot_id = latest_snapshot_id(table)
-    return None if snapshot_id is None else read_snapshot(table, snapshot_id)
+    if table.door is not None:
+        return table.door.latest(table)
+    hint = _hint(table, table.paths.latest_hint)
+    if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
+        return hinted
+    ids = snapshot_ids(table)
+    return read_snapshot(table, ids[-1]) if ids else None
+
+
+def _snapshot_if_there(table: TableHandle, snapshot_id: int) -> Snapshot | None:
+    path = table.paths.snapshot(snapshot_id)
+    try:
+        return parse_snapshot(table.env.storage.read(path), path)
+    except NotFoundError:
+        return None
 
 
 def snapshots_newest_first(table: TableHandle, newer_than: int = 0) -> Iterator[Snapshot]:
@@ -100,6 +124,23 @@ def snapshots_of_user(table: TableHandle, user: str, newer_than: int = 0) -> Ite
 
 
 # ── tags ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def only_compactions_since(table: TableHandle, begin: Snapshot | None, latest: Snapshot | None) -> bool:
+    """Whether `latest` holds the rows of `begin` and no others; None stands for an empty table.
+
+    Where snapshots in between have expired, or a rollback has taken `begin` away, the answer is no.
+    """
+    if begin is None or latest is None:
+        return begin is latest
+    if latest.id < begin.id:
+        return False
+    try:
+        later = [read_snapshot(table, number) for number in range(begin.id, latest.id)]
+    except NotFoundError:
+        return False
+    first, *others = [*later, latest]
+    return first == begin and all(item.commit_kind in _KINDS_WITHOUT_ROWS for item in others)
 
 
 def read_tag(table: TableHandle, name: str) -> Tag:
