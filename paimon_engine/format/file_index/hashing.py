@@ -124,14 +124,16 @@ def _bytes_of(column: pa.Array) -> tuple[Array, Array, Array]:
 def java_order(hash_codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Places of distinct values, given in order of insertion, in the order in which a Java `HashMap` gives them.
 
-    Java makes trees of very crowded bins, whose order is another one; nothing depends on it.
+    For maps that are filled by `computeIfAbsent`, which grow late and put new values in front of their bin. Java makes
+    trees of very crowded bins, whose order is another one; nothing depends on it.
     """
+    last = len(hash_codes) - 1
     capacity = 16
-    while len(hash_codes) > capacity * 3 // 4:
+    while last > capacity * 3 // 4:
         capacity *= 2
-    unsigned = hash_codes.view(np.uint32)
+    unsigned = hash_codes[::-1].view(np.uint32)
     bins = (unsigned ^ unsigned >> np.uint32(16)) & np.uint32(capacity - 1)
-    return np.argsort(bins, kind="stable")
+    return last - np.argsort(bins, kind="stable")
 
 
 def java_map_order(names: Sequence[str]) -> list[str]:

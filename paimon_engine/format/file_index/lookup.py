@@ -126,10 +126,12 @@ def _test(predicate: Compare | In | IsNull, data_type: AtomicType, *, negated: b
             return _Test("is null" if predicate.negated == negated else "is not null")
         case Compare(operator, column, value):
             asked: str = operator
-            values = _stored(column, [value], data_type)
+            values = _stored(column, [value], data_type, both_zeros=True)
         case In(column, members):
             asked = "in"
-            values = _stored(column, [value for value in members if value is not None], data_type)
+            # In a set, Arrow tells the zeros apart: leaving out both would leave out a row too many.
+            both_zeros = not negated
+            values = _stored(column, [item for item in members if item is not None], data_type, both_zeros=both_zeros)
     if negated and asked not in _NEGATED:
         return None
     if values is None:
@@ -137,8 +139,8 @@ def _test(predicate: Compare | In | IsNull, data_type: AtomicType, *, negated: b
     return _Test(_NEGATED[asked] if negated else asked, values, data_type)
 
 
-def _stored(column: str, values: Sequence[Any], data_type: AtomicType) -> tuple[Value, ...] | None:
-    """Literals in stored form, zero as both zeros; None if one is not a number, which equals nothing."""
+def _stored(column: str, values: Sequence[Any], data_type: AtomicType, *, both_zeros: bool) -> tuple[Value, ...] | None:
+    """Literals in stored form, on demand zero as both zeros; None if one is not a number, which equals nothing."""
     schema = pa.schema([pa.field(column, to_arrow(data_type))])
     literals = pa.array([literal(schema, column, value) for value in values], schema.field(0).type)
     stored: list[Value] = stored_values(literals, data_type).to_pylist() if len(literals) else []
@@ -147,7 +149,7 @@ def _stored(column: str, values: Sequence[Any], data_type: AtomicType) -> tuple[
     if any(value != value for value in literals.to_pylist()):  # noqa: PLR0124 - NaN differs from itself
         return None
     negative_zero = -1 << (width_of(data_type) * 8 - 1)
-    if 0 in stored or negative_zero in stored:
+    if both_zeros and (0 in stored or negative_zero in stored):
         return (negative_zero, *(value for value in stored if value not in (0, negative_zero)), 0)
     return tuple(stored)
 
