@@ -10,10 +10,10 @@ from paimon_engine.table.handle import TableHandle
 
 
 def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
-    """Deletes the files that writers made for these messages; upgraded files, which are live, stay."""
+    """Deletes the files that writers made for these messages, indexes too; upgraded files, which are live, stay."""
     paths = [
-        f"{bucket_path(table, message.partition, message.bucket)}/{file.name}"
+        f"{bucket_path(table, message.partition, message.bucket)}/{name}"
         for message in messages
-        for file in message.written_files()
+        for name in message.written_names()
     ]
     table.env.storage.delete(paths)

@@ -30,10 +30,11 @@ class CommitMessage:
         """Whether the message changes nothing."""
         return not (self.new_files or self.compact_before or self.compact_after)
 
-    def written_files(self) -> tuple[DataFile, ...]:
-        """Files that the writer made, and that nothing refers to until the commit; no upgraded ones."""
-        before = {file.name for file in self.compact_before}
-        return (*self.new_files, *(file for file in self.compact_after if file.name not in before))
+    def written_names(self) -> list[str]:
+        """Names of the files that the writer made, indexes too, to which nothing refers until the commit."""
+        before = {name for file in self.compact_before for name in (file.name, *file.extra_files)}
+        after = (*self.new_files, *self.compact_after)
+        return [name for file in after for name in (file.name, *file.extra_files) if name not in before]
 
     def entries(self) -> list[ManifestEntry]:
         """The message as manifest entries, removals before additions."""

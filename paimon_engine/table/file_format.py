@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_engine.errors import CorruptTableError, UnsupportedError
@@ -79,10 +81,11 @@ def read_data_file(
     *,
     with_system_columns: bool,
     deleted: Positions | None = None,
+    selected: Positions | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
-    Rows at the positions `deleted` are left out.
+    Rows at the positions `deleted` are left out, and all but those at the positions `selected`.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -113,9 +116,24 @@ def read_data_file(
             if with_system_columns:
                 batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
                 batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
-            kept = None if deleted is None else kept_rows(deleted, first_row, batch.num_rows)
+            kept = _kept(first_row, batch.num_rows, deleted, selected)
             first_row += batch.num_rows
             yield batch if kept is None else batch.filter(pa.array(kept))
+            if selected is not None and (not len(selected) or selected[-1] < first_row):
+                return
+
+
+def _kept(
+    first_row: int, count: int, deleted: Positions | None, selected: Positions | None
+) -> npt.NDArray[np.bool_] | None:
+    """Which of some rows of a file are left; None for all."""
+    kept = None if deleted is None else kept_rows(deleted, first_row, count)
+    if selected is None:
+        return kept
+    begin, end = np.searchsorted(selected, [first_row, first_row + count])
+    chosen = np.zeros(count, np.bool_)
+    chosen[selected[begin:end] - first_row] = True
+    return chosen if kept is None else chosen & kept
 
 
 def _check_columns(rows: pa.RecordBatch, wanted: Sequence[str], path: str) -> None:

@@ -99,7 +99,11 @@ def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Itera
 def _by_identity(
     table: TableHandle, entries: Sequence[ManifestEntry], where: Predicate | None
 ) -> dict[object, ManifestEntry]:
-    return {entry.identity: entry for entry in matching_partitions(table.schema, entries, conjuncts_of(where))}
+    """Entries by what their rows are: an index that came later changes none."""
+    return {
+        entry.identity._replace(extra_files=(), embedded_file_index=None): entry
+        for entry in matching_partitions(table.schema, entries, conjuncts_of(where))
+    }
 
 
 def _compared(

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_engine.errors import UnsupportedError
+from paimon_engine.format.deletion_vector import Positions
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
@@ -27,6 +28,7 @@ from paimon_engine.supported import check_readable
 from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.deletion_vectors import VectorPlace, deleted_rows
 from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_index import index_filter, selected_rows
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.scan import Split, plan_splits
 from paimon_engine.types import to_arrow_schema
@@ -101,8 +103,9 @@ def read_split(table: TableHandle, split: Split, rows: Rows) -> Iterator[pa.Reco
     """Rows of one split, in the read's schema."""
     needed = needed_columns(table, rows)
     directory = bucket_path(table, split.partition, split.bucket)
+    asked = index_filter(table, rows.file_filter)
     for section in split.sections:
-        merged = _section_rows(table, directory, section, needed, split)
+        merged = _section_rows(table, directory, section, needed, split, asked=asked)
         yield from shaped(table, merged, rows)
 
 
@@ -146,16 +149,25 @@ def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
 
 
 def _section_rows(
-    table: TableHandle, directory: str, section: Section, columns: Sequence[str], split: Split
+    table: TableHandle,
+    directory: str,
+    section: Section,
+    columns: Sequence[str],
+    split: Split,
+    *,
+    asked: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
-    if table.schema.primary_keys:
+    """Merged rows of a section; where nothing is merged, without rows that indexes know not to match."""
+    if len(section) > 1:
         equal, places = split.has_equal_sequences, split.vectors
         yield from merge_section(table, directory, section, columns, equal_sequences=equal, vectors=places)
         return
-    for run in section:
-        for file in run:
+    keyed = bool(table.schema.primary_keys)
+    for file in section[0]:
+        selected = selected_rows(table, directory, file, asked)
+        if selected is None or len(selected):
             deleted = deleted_rows(table, split.vectors.get(file.name))
-            yield from read_data_file(table, directory, file, columns, with_system_columns=False, deleted=deleted)
+            yield from _file_rows(table, directory, file, columns, keyed=keyed, deleted=deleted, selected=selected)
 
 
 def merge_section(
@@ -223,8 +235,24 @@ def _run_rows(
 ) -> Iterator[pa.RecordBatch]:
     for file in run:
         deleted = deleted_rows(table, vectors.get(file.name))
-        for rows in read_data_file(table, directory, file, columns, with_system_columns=True, deleted=deleted):
-            # Records from before the option was set may still hold retracts.
-            kept = drop_retracts(rows) if table.options.ignore_delete else rows
-            if kept.num_rows:
-                yield kept
+        yield from _file_rows(table, directory, file, columns, keyed=True, deleted=deleted)
+
+
+def _file_rows(
+    table: TableHandle,
+    directory: str,
+    file: DataFile,
+    columns: Sequence[str],
+    *,
+    keyed: bool,
+    deleted: Positions | None = None,
+    selected: Positions | None = None,
+) -> Iterator[pa.RecordBatch]:
+    found = read_data_file(
+        table, directory, file, columns, with_system_columns=keyed, deleted=deleted, selected=selected
+    )
+    for rows in found:
+        # Records from before the option was set may still hold retracts.
+        kept = drop_retracts(rows) if keyed and table.options.ignore_delete else rows
+        if kept.num_rows:
+            yield kept

@@ -6,6 +6,7 @@ Source: `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter` of th
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, StatsCollector, parse_stats_mode, to_simple_stats
 from paimon_engine.table.file_format import WRITERS, BeginFile, bucket_path
+from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, wanted_indexes
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import DataField, to_arrow_field
 
@@ -78,6 +80,7 @@ class RollingWriter:
         options = table.options
         self._format = options.file_format_of(level)
         self._encoding = WriteOptions(options.file_compression_of(level), options.zstd_level)
+        self._indexes = wanted_indexes(table.schema)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
@@ -115,9 +118,10 @@ class RollingWriter:
 
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         if self._open is None:
-            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._format}"
+            path = f"{self._directory}/{self._prefix}-{len(self._files)}.{self._format}"
             self._paths.append(path)
-            self._open = _OpenFile(self._table, path, self._schema, WRITERS[self._format], self._encoding)
+            index = FileIndexWriter(self._indexes) if self._indexes else None
+            self._open = _OpenFile(self._table, path, self._schema, WRITERS[self._format], self._encoding, index=index)
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -126,20 +130,38 @@ class RollingWriter:
             self._roll()
 
     def _roll(self) -> None:
-        if self._open is not None:
-            self._files.append(self._open.finish(level=self._level, source=self._source))
-            self._open = None
+        if self._open is None:
+            return
+        path = self._paths[-1]
+        file, index = self._open.finish(level=self._level, source=self._source)
+        self._open = None
+        if index is not None and len(index) > self._table.options.file_index_in_manifest_threshold_bytes:
+            self._paths.append(path + SUFFIX)
+            with self._table.env.storage.writer(path + SUFFIX) as sink:
+                sink.write(index)
+            file = replace(file, extra_files=(file.name + SUFFIX,))
+        elif index is not None:
+            file = replace(file, embedded_file_index=index)
+        self._files.append(file)
 
 
 class _OpenFile:
     """The data file being written, and what was seen of its rows."""
 
     def __init__(
-        self, table: TableHandle, path: str, schema: pa.Schema, begin: BeginFile, encoding: WriteOptions
+        self,
+        table: TableHandle,
+        path: str,
+        schema: pa.Schema,
+        begin: BeginFile,
+        encoding: WriteOptions,
+        *,
+        index: FileIndexWriter | None,
     ) -> None:
         self._table = table
         self._path = path
         self._schema = schema
+        self._index = index
         options = table.options
         self._context = table.env.storage.writer(path)
         self._sink: BinaryIO = self._context.__enter__()
@@ -166,7 +188,10 @@ class _OpenFile:
     def write(self, rows: pa.RecordBatch) -> None:
         if self._table.schema.primary_keys:
             self._note_keys(rows)
-        self._value_stats.add(rows.select(list(self._table.schema.row_type.names)))
+        values = rows.select(list(self._table.schema.row_type.names))
+        self._value_stats.add(values)
+        if self._index is not None:
+            self._index.add(values)
         self._row_count += rows.num_rows
         self._writer.write(self._in_file(rows))
 
@@ -210,14 +235,16 @@ class _OpenFile:
     def discard(self) -> None:
         self._context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
-    def finish(self, *, level: int, source: FileSource) -> DataFile:
+    def finish(self, *, level: int, source: FileSource) -> tuple[DataFile, bytes | None]:
+        """What the manifest says of the file, and its index."""
+        index = None if self._index is None else self._index.finish()
         self._writer.close()
         size_bytes = self._sink.tell()
         self._context.__exit__(None, None, None)
         schema = self._table.schema
         low, high = self._sequence or (0, 0)
         key_types = [field.type for field in schema.key_type]
-        return DataFile(
+        file = DataFile(
             name=self._path.rsplit("/", 1)[-1],
             size_bytes=size_bytes,
             row_count=self._row_count,
@@ -233,6 +260,7 @@ class _OpenFile:
             delete_row_count=self._delete_row_count,
             file_source=int(source),
         )
+        return file, index
 
 
 def local_wall_clock_ms(epoch_ms: int) -> int:

@@ -247,7 +247,7 @@ def test_bytes_are_those_of_java(case: dict[str, Any]) -> None:
 def test_containers_are_those_of_java(case: dict[str, Any]) -> None:
     parts = {"bloom-filter": b"\1\2", "bitmap": None, "bsi": b"\3", "range-bitmap": b"\4"}
 
-    data = encode_container({column: parts for column in case["columns"]})
+    data = encode_container(dict.fromkeys(case["columns"], parts))
 
     assert case.get("bytes", data.hex()) == data.hex()
     assert case.get("sha256") in (None, hashlib.sha256(data).hexdigest())
@@ -271,7 +271,7 @@ def test_damaged_indexes_are_told_or_give_an_answer(kind: str, data: st.DataObje
     name = data.draw(st.sampled_from([name for known, name in ALLOWED if known == kind]))
     data_type, values = COLUMNS[name]
     column = pa.array(data.draw(st.lists(st.none() | values, min_size=1, max_size=20)), to_arrow(data_type))
-    options = data.draw(st.sampled_from([each for each in OPTIONS[kind]]))
+    options = data.draw(st.sampled_from(OPTIONS[kind]))
     index = made(kind, data_type, options, column)
     container = bytearray(encode_container({"c": {kind: index}}))
     for _ in range(data.draw(st.integers(1, 4))):
