@@ -12,6 +12,7 @@ from paimon_engine import inspect
 from paimon_engine.actions.commit import CommitResult, commit_messages
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.tags import (
     CreateTag,
@@ -310,6 +311,24 @@ class Table:
         """
         spec = Compact(full, where, dry_run)
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def rewrite_file_index(
+        self,
+        where: str | None = None,
+        *,
+        rebuild: bool = False,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> RewriteFileIndexResult:
+        """Gives data files the indexes that `file-index.<type>.columns` ask for now; no data is rewritten.
+
+        `where` chooses partitions. Files that have just these indexes are left, unless `rebuild` asks for all.
+
+        Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
+        """
+        spec = RewriteFileIndex(where, rebuild, dry_run)
+        return rewrite_file_index(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def create_tag(
         self,

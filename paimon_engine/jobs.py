@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
 from paimon_engine.actions.write import CommitName, Write, source_schema, write
@@ -30,7 +31,7 @@ from paimon_engine.table.handle import TableHandle, load_table
 
 JOB_VERSION: Final = 1
 
-Action = Write | Compact | CreateTag | DeleteTag | ExpireSnapshots | Rollback
+Action = Write | Compact | CreateTag | DeleteTag | ExpireSnapshots | Rollback | RewriteFileIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +180,17 @@ def _compact(context: _Context, spec: Compact) -> Any:
     return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _rewrite_file_index(context: _Context, spec: RewriteFileIndex) -> Any:
+    user = context.commit_user
+    return rewrite_file_index(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
+    "rewrite_file_index": ActionInfo(
+        RewriteFileIndex, _rewrite_file_index, "give data files the indexes that options ask for", on_tasks=True
+    ),
     "create_tag": ActionInfo(CreateTag, lambda c, s: create_tag(c.table, s, c.executor), "name a snapshot and keep it"),
     "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
     "expire_snapshots": ActionInfo(
