@@ -15,6 +15,7 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.format.file_index.container import read_head
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.predicate import parse_where
+from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.check import check_table
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.file_index import FileIndexWriter, selected_rows, wanted_indexes
@@ -29,6 +30,7 @@ from tests.table.conftest import MakeTable, Subject
 
 WITH_INDEXES = [case for case in corpus_cases() if "file_index" in str(case.id)]
 COLUMNS = {"k": pa.int32(), "n": pa.int64(), "s": pa.string(), "m": pa.map_(pa.string(), pa.string())}
+THRESHOLD = "file-index.in-manifest-threshold"
 BY_KIND = {
     "bloom-filter": {"file-index.bloom-filter.columns": "n,s,m[a]", "file-index.bloom-filter.s.items": "100"},
     "bitmap": {"file-index.bitmap.columns": "n, s, m[a]"},
@@ -75,11 +77,11 @@ def unindexed(table: Subject) -> Subject:
 # ── reading equals reading without ──────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("threshold", ["0 b", "1 mb"])
+@pytest.mark.parametrize("threshold", ["0 b", "9 mb"])
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("kind", BY_KIND)
 def test_indexes_never_change_what_is_read(make_table: MakeTable, kind: str, threshold: str, *, keyed: bool):
-    options = {**BY_KIND[kind], "file-index.in-manifest-threshold": threshold, "metadata.stats-mode": "none"}
+    options = {**BY_KIND[kind], THRESHOLD: threshold, "metadata.stats-mode": "none"}
     keys = {"primary_keys": ["k"], "options": {**options, "bucket": "1"}} if keyed else {"options": options}
     table = make_table(COLUMNS, **keys)
     for seed in range(3):
@@ -106,7 +108,7 @@ def test_bitmaps_choose_the_rows_that_are_looked_at(make_table: MakeTable):
 
 
 def test_the_index_in_the_manifest_leaves_out_files_while_planning(make_table: MakeTable):
-    table = make_table(COLUMNS, options={**BY_KIND["bitmap"], "metadata.stats-mode": "none"})
+    table = make_table(COLUMNS, options={**BY_KIND["bitmap"], "metadata.stats-mode": "none", THRESHOLD: "9 mb"})
     table.write(some_rows(1))
 
     assert plan_splits(table.handle, table.snapshot, parse_where("s = 'w100'")) == []
@@ -188,13 +190,13 @@ def stored_index(handle: TableHandle, entry: ManifestEntry) -> bytes | None:
     return handle.env.storage.read(f"{directory}/{entry.file.extra_files[0]}")
 
 
-@pytest.mark.parametrize("threshold", ["0 b", "1 mb"])
+@pytest.mark.parametrize("threshold", ["0 b", "9 mb"])
 def test_java_finds_rows_by_our_indexes(tmp_path: Path, oracle: JavaPaimon, threshold: str):
     options = {
         "file-index.bloom-filter.columns": "s,m[a]",
         "file-index.bloom-filter.s.items": "100",
         "file-index.bitmap.columns": "n",
-        "file-index.in-manifest-threshold": threshold,
+        THRESHOLD: threshold,
         "bucket": "-1",
     }
     schema = pa.schema(COLUMNS)
@@ -202,11 +204,15 @@ def test_java_finds_rows_by_our_indexes(tmp_path: Path, oracle: JavaPaimon, thre
     for seed in range(3):
         table.write(pa.table(some_rows(seed), schema))
 
-    filters = [("s = 'w3'", ["=", "s", "w3"]), ("n = 3", ["=", "n", 3]), ("n IN (2, 7)", ["in", "n", 2, 7])]
+    filters = [("s = 'w3'", ["=", "s", "w3"]), ("n = 3", ["=", "n", 3]), ("n IN (2, 7)", ["in", "n", [2, 7]])]
     filters += [("n IS NULL", ["isnull", "n"]), ("s = 'w9'", ["=", "s", "w9"])]
     for ours, theirs in filters:
         found = oracle.read(table.path, filter=theirs, execute_filter=True)
         assert_same_rows(table.to_arrow(where=ours), found, ours)
+    # Java gives all rows of the files that it cannot leave out; no minimum or maximum leaves out these.
+    assert len(oracle.read(table.path, filter=["=", "s", "w3"])) > len(table.to_arrow(where="s = 'w3'"))
+    assert oracle.read(table.path, filter=["=", "s", "w3 and more"]) == []
+    assert oracle.read(table.path, filter=["=", "n", 100], options={"metadata.stats-mode": "none"}) == []
     oracle.assert_sound(table.path)
 
 
@@ -266,7 +272,7 @@ def test_a_column_whose_type_changed_is_not_looked_up(tmp_path: Path, oracle: Ja
 
 
 def test_a_damaged_index_is_named_and_need_not_be_looked_at(tmp_path: Path):
-    options = {"file-index.bitmap.columns": "n", "file-index.in-manifest-threshold": "0 b"}
+    options = {"file-index.bitmap.columns": "n", THRESHOLD: "0 b"}
     table = Catalog(str(tmp_path)).create_table("db.t", schema=pa.schema({"n": pa.int64()}), options=options)
     table.write(pa.table({"n": [1, 2]}))
     [path] = Path(table.path).rglob("*.index")
@@ -309,17 +315,18 @@ def test_indexes_that_cannot_be_are_named_and_leave_no_file(
     assert not list(Path(table.path).rglob("data-*"))
 
 
-def test_files_that_are_not_committed_go_with_their_indexes(tmp_path: Path):
-    options = {"file-index.bloom-filter.columns": "n"}
-    table = Catalog(str(tmp_path)).create_table("db.t", schema=pa.schema({"n": pa.int64()}), options=options)
+def test_files_that_are_not_committed_go_with_their_indexes(make_table: MakeTable):
+    table = make_table({"n": pa.int64()}, options={"file-index.bloom-filter.columns": "n"})
+    messages = table.messages({"n": [1]})
+    assert len(data_names(table)) == 2
 
-    def rows():  # noqa: ANN202
-        yield pa.record_batch({"n": [1]})
-        raise KeyboardInterrupt
+    delete_uncommitted(table.handle, messages)
 
-    with pytest.raises(KeyboardInterrupt):
-        table.write(pa.RecordBatchReader.from_batches(pa.schema({"n": pa.int64()}), rows()))
-    assert not list(Path(table.path).rglob("data-*"))
+    assert data_names(table) == []
+
+
+def data_names(table: Subject) -> list[str]:
+    return [info.path for info in table.handle.env.storage.walk(table.path) if "/data-" in info.path]
 
 
 def test_expired_files_go_with_their_indexes(tmp_path: Path):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -49,8 +50,16 @@ _UNKNOWN_LENGTH: Final = -1
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def encode_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, options: Mapping[str, str]) -> bytes:
-    """Index of a column in stored form; `version` and `index-block-size` are as in the Java library.
+@dataclass(frozen=True, slots=True)
+class BitmapSettings:
+    """Version of the index, and size of the blocks of version 2."""
+
+    version: int
+    block_bytes: int
+
+
+def bitmap_settings(options: Mapping[str, str], data_type: AtomicType) -> BitmapSettings:
+    """Settings of the options `version` and `index-block-size`.
 
     Version 1 unless asked for, since 0.9 reads no other; BOOLEAN, which it does not read at all, in version 2.
 
@@ -59,21 +68,27 @@ def encode_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, options: Ma
     version = options.get("version", "2" if data_type.root is TypeRoot.BOOLEAN else "1").strip()
     if version not in ("1", "2"):
         raise InvalidArgumentError(f"a bitmap index of version {version!r}; there are 1 and 2")
+    return BitmapSettings(int(version), parse_size_bytes(options.get("index-block-size", BLOCK_BYTES)))
+
+
+def encode_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, settings: BitmapSettings) -> bytes:
+    """Index of a column in stored form."""
     groups = group_rows(chunks)
     nulls = serialize(BitMap(groups.nulls))
     null_count = len(groups.nulls)
     null_offset = -1 - int(groups.nulls[0]) if null_count == 1 else 0
     order = java_order(hash_codes(groups.values, data_type))
     offsets, lengths, bitmaps = _bitmaps(groups, order, nulls if null_count > 1 else b"")
-    head = struct.pack(">BiiB", int(version), groups.row_count, len(groups.values), null_count > 0)
-    if version == "1":
+    head = struct.pack(">BiiB", settings.version, groups.row_count, len(groups.values), null_count > 0)
+    if settings.version == 1:
         places = struct.pack(">i", null_offset) if null_count else b""
         return b"".join([head, places, records(groups.values.take(pa.array(order)), offsets[order]), *bitmaps])
     places = struct.pack(">ii", null_offset, len(nulls)) if null_count else b""
-    block_bytes = parse_size_bytes(options.get("index-block-size", BLOCK_BYTES))
     ascending = sorted_order(groups.values, data_type)
     values = groups.values.take(pa.array(ascending))
-    return b"".join([head, places, _blocks(values, offsets[ascending], lengths[ascending], block_bytes), *bitmaps])
+    return b"".join(
+        [head, places, _blocks(values, offsets[ascending], lengths[ascending], settings.block_bytes), *bitmaps]
+    )
 
 
 def _bitmaps(

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.format.file_index.bitmap import encode_bitmap
+from paimon_engine.format.file_index.bitmap import bitmap_settings, encode_bitmap
 from paimon_engine.format.file_index.bloom import BloomBuilder
 from paimon_engine.format.file_index.bsi import encode_bsi
-from paimon_engine.format.file_index.range_bitmap import encode_range_bitmap
+from paimon_engine.format.file_index.range_bitmap import chunk_bytes_of, encode_range_bitmap
 from paimon_engine.types import STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, MapType, TypeRoot, type_to_json
 
 BLOOM_FILTER: Final = "bloom-filter"
@@ -166,9 +166,11 @@ def index_builder(spec: IndexSpec, data_type: AtomicType) -> IndexBuilder:
         case "bloom-filter":
             return BloomBuilder(options)
         case "bitmap":
-            return _Collecting(lambda chunks: encode_bitmap(chunks, data_type, options))
+            settings = bitmap_settings(options, data_type)
+            return _Collecting(lambda chunks: encode_bitmap(chunks, data_type, settings))
         case "bsi":
             return _Collecting(encode_bsi)
         case _:
             assert spec.kind == RANGE_BITMAP
-            return _Collecting(lambda chunks: encode_range_bitmap(chunks, data_type, options))
+            chunk_bytes = chunk_bytes_of(options, data_type)
+            return _Collecting(lambda chunks: encode_range_bitmap(chunks, data_type, chunk_bytes))

@@ -55,13 +55,13 @@ _SLICES_OF_NOTHING: Final = 64
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def encode_range_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, options: Mapping[str, str]) -> bytes:
-    """Index of a column in stored form; `chunk-size` is as in the Java library.
+def chunk_bytes_of(options: Mapping[str, str], data_type: AtomicType) -> int:
+    """Size of the option `chunk-size`. Raises: InvalidArgumentError."""
+    return parse_size_bytes(options.get("chunk-size", "0 b" if data_type.root in _UNCHUNKED else CHUNK_BYTES))
 
-    Raises: InvalidArgumentError.
-    """
-    default = "0 b" if data_type.root in _UNCHUNKED else CHUNK_BYTES
-    chunk_bytes = parse_size_bytes(options.get("chunk-size", default))
+
+def encode_range_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, chunk_bytes: int) -> bytes:
+    """Index of a column in stored form; the keys of a chunk of the dictionary have at most `chunk_bytes`."""
     groups = group_rows(chunks)
     order = sorted_order(groups.values, data_type)
     values = groups.values.take(pa.array(order))
