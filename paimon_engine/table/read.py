@@ -14,7 +14,6 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_engine.errors import UnsupportedError
-from paimon_engine.format.deletion_vector import Positions
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
@@ -165,9 +164,12 @@ def _section_rows(
     keyed = bool(table.schema.primary_keys)
     for file in section[0]:
         selected = selected_rows(table, directory, file, asked)
-        if selected is None or len(selected):
-            deleted = deleted_rows(table, split.vectors.get(file.name))
-            yield from _file_rows(table, directory, file, columns, keyed=keyed, deleted=deleted, selected=selected)
+        if selected is not None and not len(selected):
+            continue
+        deleted = deleted_rows(table, split.vectors.get(file.name))
+        yield from read_data_file(
+            table, directory, file, columns, with_system_columns=keyed, deleted=deleted, selected=selected
+        )
 
 
 def merge_section(
@@ -185,8 +187,9 @@ def merge_section(
     records of equal sequence; a run may then hold a key several times, and as many rows of the key come out.
     """
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
-    runs = [_run_rows(table, directory, run, columns, vectors) for run in oldest_first]
-    if len(runs) == 1:
+    alone = len(oldest_first) == 1
+    runs = [_run_rows(table, directory, run, columns, vectors, alone=alone) for run in oldest_first]
+    if alone:
         yield from runs[0]
         return
     order = sequence_order(table.options)
@@ -232,27 +235,13 @@ def _run_rows(
     run: Sequence[DataFile],
     columns: Sequence[str],
     vectors: Mapping[str, VectorPlace],
+    *,
+    alone: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     for file in run:
         deleted = deleted_rows(table, vectors.get(file.name))
-        yield from _file_rows(table, directory, file, columns, keyed=True, deleted=deleted)
-
-
-def _file_rows(
-    table: TableHandle,
-    directory: str,
-    file: DataFile,
-    columns: Sequence[str],
-    *,
-    keyed: bool,
-    deleted: Positions | None = None,
-    selected: Positions | None = None,
-) -> Iterator[pa.RecordBatch]:
-    found = read_data_file(
-        table, directory, file, columns, with_system_columns=keyed, deleted=deleted, selected=selected
-    )
-    for rows in found:
-        # Records from before the option was set may still hold retracts.
-        kept = drop_retracts(rows) if keyed and table.options.ignore_delete else rows
-        if kept.num_rows:
-            yield kept
+        for rows in read_data_file(table, directory, file, columns, with_system_columns=True, deleted=deleted):
+            # Records from before the option was set may still hold retracts, which no merge may see.
+            kept = drop_retracts(rows) if table.options.ignore_delete and not alone else rows
+            if kept.num_rows:
+                yield kept
