@@ -28,7 +28,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.types import AtomicType
+from paimon_engine.types import AtomicType, to_arrow
 
 SUFFIX: Final = ".index"
 
@@ -71,26 +71,23 @@ class FileIndexWriter:
         self._parts: list[tuple[WantedIndex, IndexBuilder]] = [
             (index, index_builder(index.spec, index.data_type)) for index in wanted
         ]
-        self._only_nulls = {index.name for index in wanted if index.spec.key is not None}
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Takes in rows that have the table's columns in the table's types."""
+        """Takes in rows that have the table's columns."""
         for index, builder in self._parts:
             column = rows[index.spec.column]
             if index.spec.key is not None:
                 column = pc.map_lookup(column, pa.scalar(index.spec.key, column.type.key_type), "first")
-                if column.null_count < len(column):
-                    self._only_nulls.discard(index.name)
+            arrow_type = to_arrow(index.data_type)
+            column = column if column.type == arrow_type else column.cast(arrow_type)
             builder.add(stored_values(column, index.data_type))
 
     def finish(self) -> bytes | None:
         """Bytes of all indexes; None without any."""
-        indexes: dict[str, dict[str, bytes | None]] = {}
+        indexes: dict[str, dict[str, bytes]] = {}
         for index, builder in self._parts:
             data = builder.finish()
-            if index.name in self._only_nulls:
-                indexes.setdefault(index.name, {})[index.spec.kind] = None
-            elif data is not None:
+            if data is not None:
                 indexes.setdefault(index.name, {})[index.spec.kind] = data
         return encode_container(indexes) if indexes else None
 

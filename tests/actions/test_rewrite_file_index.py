@@ -145,6 +145,14 @@ def test_readers_of_older_snapshots_keep_their_indexes_until_these_expire(table:
     assert table.to_arrow().num_rows == 4
 
 
+def test_a_rollback_takes_the_indexes_that_came_later(table: Table):
+    with_options(table, BLOOM).rewrite_file_index()
+    table.rollback(snapshot=2)
+
+    assert index_files(table) == set()
+    assert table.to_arrow(where="s = 'x'").num_rows == 2
+
+
 def test_wrong_options_are_told_before_anything_is_read(table: Table):
     with pytest.raises(UnsupportedError, match="'file-index.bsi.columns': no such index of 's'"):
         with_options(table, {"file-index.bsi.columns": "s"}).rewrite_file_index()

@@ -14,18 +14,23 @@ from paimon_engine import Catalog, CorruptTableError, InvalidArgumentError, Tabl
 from paimon_engine.env import EnvConfig
 from paimon_engine.format.file_index.container import read_head
 from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import parse_where
 from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.check import check_table
+from paimon_engine.table.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.file_index import FileIndexWriter, selected_rows, wanted_indexes
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.reindex import ReindexTask, reindex
 from paimon_engine.table.scan import plan_splits
 from paimon_engine.table.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
-from tests.support.corpus import Case, corpus_cases
+from tests.support.corpus import Case, case, corpus_cases
 from tests.support.oracle import JavaPaimon
+from tests.support.pypaimon import PyPaimon
 from tests.table.conftest import MakeTable, Subject
 
 WITH_INDEXES = [case for case in corpus_cases() if "file_index" in str(case.id)]
@@ -158,20 +163,22 @@ def test_small_indexes_lie_in_the_manifest_large_ones_beside_the_file(make_table
     assert beside.extra_files == (f"{beside.name}.index",)
 
 
-def test_values_of_one_key_of_a_map_are_indexed_and_only_nulls_have_no_bytes(make_table: MakeTable):
+def test_values_of_one_key_of_a_map_are_indexed(make_table: MakeTable):
     table = make_table(COLUMNS, options={"file-index.bitmap.columns": "m[a],m[z]"})
 
     [file] = table.write({"k": [1], "n": [1], "s": ["x"], "m": [[("a", "1")]]}).files
 
     assert file.embedded_file_index is not None
     places = read_head(io.BytesIO(file.embedded_file_index), "x")
-    assert places["m[z]"] == {"bitmap": None}
-    assert places["m[a]"]["bitmap"] is not None
+    assert places.keys() == {"m[a]", "m[z]"}
 
 
 @pytest.mark.parametrize("one", WITH_INDEXES)
 def test_indexes_have_the_bytes_that_java_gave_them(one: Case):
-    handle = handle_of(one.table)
+    assert_stored_bytes_are_ours(handle_of(one.table))
+
+
+def assert_stored_bytes_are_ours(handle: TableHandle) -> None:
     for entry in live_entries(handle, latest_snapshot(handle)):
         index = FileIndexWriter(wanted_indexes(handle.schema))
         directory = bucket_path(handle, entry.partition, entry.bucket)
@@ -219,6 +226,41 @@ def test_java_finds_rows_by_our_indexes(tmp_path: Path, oracle: JavaPaimon, thre
     oracle.assert_sound(table.path)
 
 
+JAVA_TYPES = {
+    "TINYINT": [1, -128, None, 1],
+    "SMALLINT": [1, -32768, None, 1],
+    "INT": [7, -7, None, 7],
+    "BIGINT": [1 << 40, -3, None, 1 << 40],
+    "FLOAT": [1.5, -0.0, None, 0.0],
+    "DOUBLE": [1.5, "NaN", None, "-Infinity"],
+    "CHAR(3)": ["abc", "xyz", None, "abc"],
+    "STRING": ["", "ü\U0001f600", None, "long " * 20],
+    "DATE": ["1969-12-31", "2013-01-01", None, "1969-12-31"],
+    "TIME(3)": ["00:00:00.001", "23:59:59.999", None, "00:00:00.001"],
+    "TIMESTAMP(3)": ["1969-12-31T23:59:59.999", "2013-01-01T00:00:00", None, "2013-01-01T00:00:00"],
+    "TIMESTAMP(6)": ["1969-12-31T23:59:59.999999", "2013-01-01T00:00:00", None, "2013-01-01T00:00:00"],
+    "TIMESTAMP_LTZ(6)": ["1969-12-31T23:59:59.999999Z", "2013-01-01T00:00:00Z", None, "2013-01-01T00:00:00Z"],
+}
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "bloom-filter"])
+def test_every_type_is_indexed_as_java_does(tmp_path: Path, oracle: JavaPaimon, kind: str):
+    path = str(tmp_path / "db.db/t")
+    names = [f"c{number}" for number in range(len(JAVA_TYPES))]
+    indexed = [*names, "m[a]", "m[z]"]
+    options = {f"file-index.{kind}.columns": ",".join(indexed), "bucket": "-1"}
+    if kind == "bloom-filter":
+        options |= {f"file-index.{kind}.{name}.items": "50" for name in indexed}
+    fields = [["m", "MAP<STRING, INT>"], *([name, kind] for name, kind in zip(names, JAVA_TYPES, strict=True))]
+    oracle.call("create_table", table=path, fields=fields, primary_keys=[], partition_keys=[], options=options)
+    maps = [None, [["a", 1]], [["b", 2]], [["b", 2], ["a", None]]]
+    rows = [list(row) for row in zip(maps, *JAVA_TYPES.values(), strict=True)]
+    for written in (rows, rows[2:3], rows * 30):
+        oracle.call("write", table=path, rows=written)
+
+    assert_stored_bytes_are_ours(handle_of(path))
+
+
 def test_java_compacts_and_we_read_on(tmp_path: Path, oracle: JavaPaimon):
     options = {
         "file-index.bitmap.columns": "n",
@@ -239,6 +281,37 @@ def test_java_compacts_and_we_read_on(tmp_path: Path, oracle: JavaPaimon):
 
 def sorted_rows(table: Table, where: str) -> list[str]:
     return sorted(str(row) for row in table.to_arrow(where=where).to_pylist())
+
+
+@pytest.mark.parametrize("threshold", ["0 b", "9 mb"])
+def test_pypaimon_reads_tables_with_our_indexes(tmp_path: Path, pypaimon: PyPaimon, threshold: str):
+    options = {"file-index.bitmap.columns": "n", "file-index.bsi.columns": "n", THRESHOLD: threshold, "bucket": "-1"}
+    schema = pa.schema(COLUMNS)
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, options=options)
+    table.write(pa.table(some_rows(1), schema))
+
+    assert_same_rows(table.to_arrow(), pypaimon.read(table.path))
+
+
+def test_rows_that_are_marked_as_deleted_stay_deleted(tmp_path: Path):
+    for name in ("append_dv", "dv_parquet"):
+        path = case(name).copy_to(tmp_path / name)
+        column = handle_of(path).schema.row_type.names[-1]
+        # Who commits is told nothing of the vectors, which stay as they are.
+        options = {"file-index.bitmap.columns": column, "deletion-vectors.enabled": "false"}
+        handle = load_table(str(path), EnvConfig(str(path)), options=options)
+        messages = []
+        for entry in live_entries(handle, latest_snapshot(handle)):
+            after = reindex(handle.env, ReindexTask(handle.plain(), entry.partition, entry.bucket, entry.file)).file
+            messages.append(
+                CommitMessage(entry.partition, entry.bucket, entry.total_buckets, (), (entry.file,), (after,))
+            )
+        assert isinstance(commit(handle, CommitRequest(messages, CommitKind.COMPACT, "me")), Committed)
+
+        rows = open_table(str(path)).to_arrow()
+        for value in rows[column].unique().to_pylist():
+            where = f"{column} IS NULL" if value is None else f"{column} = {value!r}"
+            assert open_table(str(path)).to_arrow(where=where).num_rows == rows[column].to_pylist().count(value)
 
 
 # ── schemas change ──────────────────────────────────────────────────────────────────────────────

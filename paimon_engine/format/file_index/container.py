@@ -7,7 +7,7 @@
       name     uint16 length and bytes     a column, or `column[key]` for the values of one key of a map
       indexes  int32
         type     uint16 length and bytes
-        start    int32   from the container's begin; −1 for an index of nulls only
+        start    int32   from the container's begin; −1 for an index of no value
         length   int32
     unused   int32 length and bytes        for later releases
     body
@@ -29,13 +29,13 @@ MAGIC: Final = 1493475289347502
 VERSION: Final = 1
 _FIXED_BYTES: Final = 16
 _NAME_BYTES_MAX: Final = 65_535
-_ONLY_NULLS: Final = -1
+_NO_VALUE: Final = -1
 
 Place = tuple[int, int]
 """Offset from the container's begin, and length, of an index."""
 
 Indexes = Mapping[str, Mapping[str, bytes | None]]
-"""Column → index type → bytes; None for an index of a column that is null in every row."""
+"""Column → index type → bytes; None for an index that holds no value."""
 
 
 def encode_container(indexes: Indexes) -> bytes:
@@ -58,7 +58,7 @@ def encode_container(indexes: Indexes) -> bytes:
         if column != before:
             head += names[column] + struct.pack(">i", len(indexes[column]))
             before = column
-        start = _ONLY_NULLS if data is None else head_bytes + len(body)
+        start = _NO_VALUE if data is None else head_bytes + len(body)
         head += names[kind] + struct.pack(">ii", start, len(data or b""))
         body += data or b""
     head += struct.pack(">i", 0)
@@ -98,7 +98,7 @@ def read_head(stream: BinaryIO, path: str) -> dict[str, dict[str, Place | None]]
 
 def _place(cursor: Cursor, head_bytes: int) -> Place | None:
     start, length = cursor.int32(), cursor.int32()
-    if start == _ONLY_NULLS:
+    if start == _NO_VALUE:
         return None
     if start < head_bytes or length < 0:
         raise cursor.corrupt(f"an index of {length} bytes at {start} does not lie behind the head", at=cursor.place - 8)
