@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.deletion_vector import Positions
-from paimon_engine.format.file_index.container import encode_container
+from paimon_engine.format.file_index.container import encode_container, read_head
 from paimon_engine.format.file_index.kinds import IndexBuilder, IndexSpec, index_builder, index_specs, indexed_type
 from paimon_engine.format.file_index.lookup import FileIndexes
 from paimon_engine.format.file_index.values import stored_values
@@ -104,6 +104,23 @@ def index_name(file: DataFile) -> str | None:
     if len(names) > 1:
         raise CorruptTableError(f"data file {file.name} has several index files: {', '.join(names)}")
     return names[0] if names else None
+
+
+def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[tuple[str, str]]:
+    """Name and type of each index that a data file has.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    name = index_name(file)
+    if file.embedded_file_index is not None:
+        head = read_head(io.BytesIO(file.embedded_file_index), f"manifest entry of {file.name}")
+    elif name is not None:
+        path = f"{directory}/{name}"
+        with table.env.storage.open(path) as stream:
+            head = read_head(stream, path)
+    else:
+        return set()
+    return {(column, kind) for column, places in head.items() for kind in places}
 
 
 def index_filter(table: TableHandle, where: Predicate | None) -> Predicate | None:

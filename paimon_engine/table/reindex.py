@@ -6,14 +6,12 @@ new index file gets a name of its own, so that readers of older snapshots keep t
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, replace
 
 from paimon_engine.env import Env
-from paimon_engine.format.file_index.container import read_head
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.table.file_format import bucket_path, read_data_file
-from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, WantedIndex, index_name, wanted_indexes
+from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, WantedIndex, present_indexes, wanted_indexes
 from paimon_engine.table.handle import PlainTable, TableHandle
 
 
@@ -41,25 +39,11 @@ def is_current(table: TableHandle, partition: bytes, bucket: int, file: DataFile
     Raises: NotFoundError, CorruptTableError; InvalidArgumentError, UnsupportedError for wrong options.
     """
     wanted = {(index.name, index.spec.kind) for index in _wanted(table, file)}
-    return wanted == _present(table, partition, bucket, file)
+    return wanted == present_indexes(table, bucket_path(table, partition, bucket), file)
 
 
 def _wanted(table: TableHandle, file: DataFile) -> list[WantedIndex]:
     return wanted_indexes(table.schema, table.schema_of(file.schema_id))
-
-
-def _present(table: TableHandle, partition: bytes, bucket: int, file: DataFile) -> set[tuple[str, str]]:
-    """Name and type of each index that the file has."""
-    name = index_name(file)
-    if file.embedded_file_index is not None:
-        head = read_head(io.BytesIO(file.embedded_file_index), f"manifest entry of {file.name}")
-    elif name is not None:
-        path = f"{bucket_path(table, partition, bucket)}/{name}"
-        with table.env.storage.open(path) as stream:
-            head = read_head(stream, path)
-    else:
-        return set()
-    return {(column, kind) for column, places in head.items() for kind in places}
 
 
 def reindex(env: Env, work: ReindexTask) -> Reindexed:

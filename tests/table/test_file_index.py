@@ -352,10 +352,12 @@ def test_a_damaged_index_is_named_and_need_not_be_looked_at(tmp_path: Path):
     table = Catalog(str(tmp_path)).create_table("db.t", schema=pa.schema({"n": pa.int64()}), options=options)
     table.write(pa.table({"n": [1, 2]}))
     [path] = Path(table.path).rglob("*.index")
-    path.write_bytes(path.read_bytes()[:-9])
+    path.write_bytes(path.read_bytes()[:30])
 
     with pytest.raises(CorruptTableError, match=path.name):
         table.to_arrow(where="n = 1")
+    [problem] = check_table(handle_of(table.path))
+    assert path.name in problem.what
     assert table.to_arrow()["n"].to_pylist() == [1, 2]
     without = open_table(table.path, options={"file-index.read.enabled": "false"})
     assert without.to_arrow(where="n = 1")["n"].to_pylist() == [1]
