@@ -20,7 +20,9 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["apache"],
             }
         ],
-        "operators": _modules("operators", "compact", "expire", "file_index", "job", "rollback", "tags", "write"),
+        "operators": _modules(
+            "operators", "compact", "expire", "file_index", "job", "metadata", "rollback", "tags", "write"
+        ),
         "sensors": _modules("sensors", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),
         "triggers": _modules("triggers", "tag"),
@@ -64,6 +66,11 @@ def _connection_type() -> dict[str, Any]:
             "storage_options": {
                 "label": "Storage options",
                 "description": "More options of the file system (fsspec), as a JSON object.",
+                "schema": {"type": ["object", "null"]},
+            },
+            "catalog_options": {
+                "label": "Catalog options",
+                "description": "Where names are kept if not in directories: metastore, uri, token … as a JSON object.",
                 "schema": {"type": ["object", "null"]},
             },
         },

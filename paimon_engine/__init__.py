@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from paimon_engine.api import Catalog, Table, open_table
+    from paimon_engine.api import Table
+    from paimon_engine.catalog import Catalog, open_table
     from paimon_engine.env import EnvConfig
     from paimon_engine.errors import (
         ConflictError,
@@ -47,7 +48,8 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "api": ("Catalog", "Table", "open_table"),
+    "api": ("Table",),
+    "catalog": ("Catalog", "open_table"),
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
     "progress": ("Progress",),

@@ -1,16 +1,22 @@
-"""The facade that people type: `Catalog`, `Table` and its verbs. Each verb is one call of an action."""
+"""The facade that people type: `Table` and its verbs. Each verb is one call of an action."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_engine import inspect
+from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
 from paimon_engine.actions.commit import CommitResult, commit_messages
 from paimon_engine.actions.compact import Compact, CompactResult, compact
+from paimon_engine.actions.compact_manifests import (
+    CompactManifests,
+    CompactManifestsResult,
+    compact_manifests,
+)
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
@@ -24,135 +30,20 @@ from paimon_engine.actions.tags import (
     delete_tag,
 )
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
-from paimon_engine.env import EnvConfig
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from paimon_engine.executor import Executor, LocalExecutor
-from paimon_engine.inspect.system_tables import check_system_table, open_system_table
-from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.executor import Executor
+from paimon_engine.inspect.system_tables import open_system_table
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import read_schema
 from paimon_engine.table.read_request import ReadRequest
+from paimon_engine.table.row_input import batches_of, with_kinds
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
-
-
-class Catalog:
-    """A warehouse: databases and tables below one address.
-
-    `warehouse` is any fsspec address or a local path; `storage_options` go to its file system. `executor` chooses
-    where tasks run: threads of this process by default, `paimon_engine.spark.executor.SparkExecutor` for Spark.
-    """
-
-    def __init__(
-        self,
-        warehouse: str,
-        *,
-        storage_options: Mapping[str, str] | None = None,
-        executor: Executor | None = None,
-    ) -> None:
-        self.warehouse = str(warehouse).rstrip("/") or "/"
-        self.executor: Executor = executor or LocalExecutor()
-        self._config = EnvConfig(self.warehouse, dict(storage_options or {}))
-
-    def list_databases(self) -> list[str]:
-        """Names of the databases, sorted."""
-        return tables.list_databases(self._config.build(), self.warehouse)
-
-    def list_tables(self, database: str) -> list[str]:
-        """Names of a database's tables, sorted. Raises: NotFoundError."""
-        return tables.list_tables(self._config.build(), self.warehouse, database)
-
-    def create_table(
-        self,
-        name: str,
-        *,
-        schema: pa.Schema,
-        primary_keys: Sequence[str] = (),
-        partition_keys: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
-        comment: str | None = None,
-        if_not_exists: bool = False,
-    ) -> Table:
-        """Creates `database.table` with the columns of an Arrow schema.
-
-        Raises: InvalidArgumentError, UnsupportedError; ConflictError if it exists and `if_not_exists` is false.
-        """
-        handle = tables.create_table(
-            self._config.build(),
-            self._config,
-            tables.table_path(self.warehouse, name),
-            schema=schema,
-            primary_keys=primary_keys,
-            partition_keys=partition_keys,
-            options=options,
-            comment=comment,
-            if_not_exists=if_not_exists,
-        )
-        return Table(handle, self.executor)
-
-    def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
-        """The table `database.table`, with dynamic options laid over the stored ones.
-
-        `database.table$snapshots` and the like are its system tables, to be read only; `database.table$branch_b` is
-        its branch `b`.
-
-        Raises: InvalidArgumentError; NotFoundError if there is no such table, branch or system table.
-        """
-        table, *part = tables.split_system_name(name)
-        path = tables.table_path(self.warehouse, table)
-        return _opened(path, part, self._config, self.executor, options)
-
-    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Deletes the table with all its files, tags and branches. There is no way back.
-
-        Raises: NotFoundError if there is none and `if_exists` is false.
-        """
-        path = tables.table_path(self.warehouse, name)
-        env = self._config.build()
-        try:
-            load_table(path, self._config)
-        except NotFoundError:
-            if if_exists:
-                return
-            raise
-        env.storage.delete_tree(path)
-
-    def __repr__(self) -> str:
-        return f"Catalog({self.warehouse!r})"
-
-
-def open_table(
-    path: str,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    executor: Executor | None = None,
-    options: Mapping[str, str] | None = None,
-) -> Table:
-    """The table in that directory, `<warehouse>/<database>.db/<table>`, or its branch or system table after a `$`.
-
-    Raises: InvalidArgumentError, NotFoundError.
-    """
-    address, *part = tables.split_system_name(str(path).rstrip("/"))
-    config = EnvConfig(address, dict(storage_options or {}))
-    return _opened(address, part, config, executor or LocalExecutor(), options)
-
-
-def _opened(
-    path: str, part: Sequence[str | None], config: EnvConfig, executor: Executor, options: Mapping[str, str] | None
-) -> Table:
-    """`part` is what follows the table in its name: branch and system table."""
-    branch, system = part
-    if system is not None:
-        check_system_table(system)
-    dynamic = dict(options or {})
-    # An option as good as any other in Java, but here it chooses the files, not how they are read.
-    branch = branch or dynamic.pop("branch", MAIN_BRANCH)
-    return Table(load_table(path, config, branch=branch, options=dynamic), executor, system)
 
 
 class Table:
@@ -200,37 +91,51 @@ class Table:
         *,
         commit_user: str | None = None,
         commit_identifier: int = BATCH_COMMIT_IDENTIFIER,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> WriteResult:
         """Writes and commits an Arrow table, record batch or record-batch reader, or a Spark DataFrame.
 
         `row_kinds` is an array of `+I -U +U -D` beside the rows, or the name of a column that holds them.
         `overwrite={}` replaces the partitions that rows come for (all rows of an unpartitioned table),
         `{"column": value}` those partitions. A `commit_user` makes repeating the call safe: it commits once.
+        The snapshot keeps `properties`, and `watermark` (epoch milliseconds) unless it is at a later one already.
 
         Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
         """
-        name = CommitName(commit_user, commit_identifier)
+        name = CommitName(commit_user, commit_identifier, watermark, properties)
         if _is_frame(data):
             if row_kinds is not None and not isinstance(row_kinds, str):
                 raise InvalidArgumentError("rows of a DataFrame have no order: name the column that holds their kinds")
             return write_frame(
                 self._handle, data, self._executor, overwrite=overwrite, kind_column=row_kinds, name=name
             )
-        batches = _batches(data)
+        batches = batches_of(data)
         kind_column = row_kinds if isinstance(row_kinds, str) else None
         if row_kinds is not None and kind_column is None:
             kind_column = VALUE_KIND
-            batches = _with_kinds(batches, row_kinds)
+            batches = with_kinds(batches, row_kinds)
         return write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
 
-    def commit(self, messages: Sequence[CommitMessage], *, commit_user: str, kind: str = "APPEND") -> CommitResult:
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        *,
+        commit_user: str,
+        kind: str = "APPEND",
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitResult:
         """Makes one snapshot of changes that were prepared elsewhere; once for this user and `kind`.
 
-        `kind` is `APPEND` or `COMPACT`. Files of the messages stay whatever happens: they are the caller's.
+        `kind` is `APPEND` or `COMPACT`; `watermark` and `properties` are as for `write`. Files of the messages stay
+        whatever happens: they are the caller's.
 
         Raises: InvalidArgumentError; ConflictError if files that the messages remove are gone; StorageError.
         """
-        return commit_messages(self._handle, messages, commit_user=commit_user, kind=kind)
+        return commit_messages(
+            self._handle, messages, commit_user=commit_user, kind=kind, watermark=watermark, properties=properties
+        )
 
     def to_arrow(
         self,
@@ -330,6 +235,37 @@ class Table:
         spec = RewriteFileIndex(where, rebuild, dry_run)
         return rewrite_file_index(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
+    def compact_manifests(
+        self,
+        dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as compact_manifests(dry_run=True)
+        *,
+        commit_user: str | None = None,
+    ) -> CompactManifestsResult:
+        """Rewrites the lists of the table's files to few large ones; no data file is touched.
+
+        The result tells manifests, bytes and entries before and after; a dry run plans the same and writes nothing.
+
+        Raises: UnsupportedError, ConflictError, StorageError.
+        """
+        return compact_manifests(self._handle, CompactManifests(dry_run), commit_user=commit_user)
+
+    def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> AnalyzeResult:
+        """Counts the rows and gathers statistics of these columns, for query planners; a snapshot names them.
+
+        All columns that are not nested by default; `columns=[]` counts rows only. The system table `$statistics`
+        shows what was found. Beyond 65,535 distinct values their count is an estimate.
+
+        Raises: InvalidArgumentError for a missing or nested column; UnsupportedError, ConflictError, StorageError.
+        """
+        spec = Analyze(_names(columns))
+        return analyze(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
     def create_tag(
         self,
         name: str,
@@ -393,37 +329,6 @@ class Table:
 def _is_frame(data: Any) -> bool:
     """Whether the data is a Spark DataFrame; asked without importing pyspark."""
     return type(data).__module__.startswith("pyspark.")
-
-
-def _batches(data: Any) -> Iterator[pa.RecordBatch]:
-    if isinstance(data, pa.RecordBatch):
-        return iter([data])
-    if isinstance(data, pa.Table):
-        return iter(data.to_batches())
-    if hasattr(data, "__arrow_c_stream__"):
-        return iter(pa.RecordBatchReader.from_stream(data))
-    raise InvalidArgumentError(
-        f"cannot write a {type(data).__name__}; give an Arrow table, record batch or reader, or a Spark DataFrame"
-    )
-
-
-def _with_kinds(batches: Iterable[pa.RecordBatch], row_kinds: Any) -> Iterator[pa.RecordBatch]:
-    """The batches with the row kinds as a column more.
-
-    Raises: InvalidArgumentError if there are not as many kinds as rows.
-    """
-    kinds = row_kinds if isinstance(row_kinds, pa.Array | pa.ChunkedArray) else pa.array(row_kinds)
-    if isinstance(kinds, pa.ChunkedArray):
-        kinds = kinds.combine_chunks()
-    row = 0
-    for batch in batches:
-        part = kinds.slice(row, batch.num_rows)
-        row += batch.num_rows
-        if len(part) != batch.num_rows:
-            break
-        yield batch.append_column(VALUE_KIND, part)
-    if row != len(kinds):
-        raise InvalidArgumentError(f"{len(kinds)} row kinds for {row} rows; give one for each row")
 
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:

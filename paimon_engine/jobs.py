@@ -16,22 +16,29 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from paimon_engine.actions.analyze import Analyze, analyze
 from paimon_engine.actions.compact import Compact, compact
+from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
 from paimon_engine.actions.write import CommitName, Write, source_schema, write
+from paimon_engine.catalogs import CatalogConfig, open_metastore
+from paimon_engine.catalogs.base import TableName
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.progress import OnProgress
-from paimon_engine.table.catalog import create_table, table_path
+from paimon_engine.table.catalog import TableDraft, create_table, table_path
 from paimon_engine.table.handle import TableHandle, load_table
 
 JOB_VERSION: Final = 1
 
-Action = Write | Compact | CreateTag | DeleteTag | ExpireSnapshots | Rollback | RewriteFileIndex
+Action = (
+    Write | Compact | RewriteFileIndex | CompactManifests | Analyze | CreateTag | DeleteTag | ExpireSnapshots | Rollback
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ class TableRef:
     path: str | None = None
 
     def location(self) -> str:
-        """Path of the table's directory.
+        """Path of the table's directory, where its place follows from its name.
 
         Raises: InvalidArgumentError if it is named in no way, or in both.
         """
@@ -57,6 +64,17 @@ class TableRef:
 @dataclass(frozen=True, slots=True)
 class StorageRef:
     """Options of the store; `secrets` maps an option to the environment variable that holds its value."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRef:
+    """Options of the catalog that knows the table's name, as in `Catalog(options=…)`; secrets as in `StorageRef`.
+
+    Without any the warehouse is a directory.
+    """
 
     options: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
@@ -82,6 +100,7 @@ class Job:
     storage: StorageRef = field(default_factory=StorageRef)
     table_options: Mapping[str, str] = field(default_factory=dict)
     create: CreateTable | None = None
+    catalog: CatalogRef = field(default_factory=CatalogRef)
     version: int = JOB_VERSION
 
     def to_json(self) -> str:
@@ -109,6 +128,7 @@ class Job:
                 storage=StorageRef(**value.get("storage", {})),
                 table_options=value.get("table_options", {}),
                 create=None if create is None else CreateTable(**create),
+                catalog=CatalogRef(**value.get("catalog", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidArgumentError(f"no valid job: {error!r}") from error
@@ -171,7 +191,7 @@ class ActionInfo:
 
 
 def _write(context: _Context, spec: Write) -> Any:
-    name = CommitName(context.commit_user)
+    name = CommitName(context.commit_user, watermark=spec.watermark, properties=spec.properties)
     return write(context.table, spec, context.executor, name=name, on_progress=context.on_progress)
 
 
@@ -185,12 +205,23 @@ def _rewrite_file_index(context: _Context, spec: RewriteFileIndex) -> Any:
     return rewrite_file_index(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _analyze(context: _Context, spec: Analyze) -> Any:
+    user = context.commit_user
+    return analyze(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
     "rewrite_file_index": ActionInfo(
         RewriteFileIndex, _rewrite_file_index, "give data files the indexes that options ask for", on_tasks=True
     ),
+    "compact_manifests": ActionInfo(
+        CompactManifests,
+        lambda c, s: compact_manifests(c.table, s, commit_user=c.commit_user),
+        "rewrite the lists of files to few large ones",
+    ),
+    "analyze": ActionInfo(Analyze, _analyze, "compute statistics of rows and columns", on_tasks=True),
     "create_tag": ActionInfo(CreateTag, lambda c, s: create_tag(c.table, s, c.executor), "name a snapshot and keep it"),
     "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
     "expire_snapshots": ActionInfo(
@@ -275,22 +306,24 @@ def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | No
     Raises: PaimonError of all kinds.
     """
     begun = time.monotonic()
-    location = job.table.location()
-    config = EnvConfig(location, job.storage.options, job.storage.secrets)
     info = ACTIONS[name_of(job.action)]
-    context = _Context(_open(job, location, config), executor or LocalExecutor(), job.commit_user, on_progress)
+    table = _open_named(job) if job.catalog.options else _open(job)
+    context = _Context(table, executor or LocalExecutor(), job.commit_user, on_progress)
     details = info.run(context, job.action).to_dict()
     return JobResult(
         status=details["status"],
         action=name_of(job.action),
-        table=job.table.name or location,
+        table=job.table.name or table.paths.root,
         snapshot_id=details.get("snapshot_id"),
         seconds=time.monotonic() - begun,
         details=details,
     )
 
 
-def _open(job: Job, location: str, config: EnvConfig) -> TableHandle:
+def _open(job: Job) -> TableHandle:
+    """The table by its directory, made if the job asks for it."""
+    location = job.table.location()
+    config = EnvConfig(location, job.storage.options, job.storage.secrets)
     if job.create is not None and isinstance(job.action, Write):
         create_table(
             config.build(),
@@ -304,3 +337,23 @@ def _open(job: Job, location: str, config: EnvConfig) -> TableHandle:
             if_not_exists=True,
         )
     return load_table(location, config, options=job.table_options)
+
+
+def _open_named(job: Job) -> TableHandle:
+    """The table by its name in the job's catalog, made if the job asks for it."""
+    if job.table.name is None or job.table.path is not None:
+        raise InvalidArgumentError("a table of a catalog is named by database.table, not by its path")
+    config = CatalogConfig.of(
+        job.table.warehouse,
+        job.catalog.options,
+        secrets=job.catalog.secrets,
+        storage_options=job.storage.options,
+        storage_secrets=job.storage.secrets,
+    )
+    metastore, name = open_metastore(config), TableName.parse(job.table.name)
+    if job.create is not None and isinstance(job.action, Write):
+        columns = source_schema(job.action, config.storage)
+        keys, partitions = tuple(job.create.primary_keys), tuple(job.create.partition_keys)
+        draft = TableDraft(columns, keys, partitions, job.create.options, job.create.comment)
+        metastore.create_table(name, draft, if_not_exists=True)
+    return metastore.load_table(name, branch=MAIN_BRANCH, options=job.table_options)

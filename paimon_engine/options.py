@@ -127,9 +127,39 @@ class TableOptions:
         """Statistics mode of columns without their own: `none`, `counts`, `truncate(n)` or `full`."""
         return self.raw.get("metadata.stats-mode", "truncate(16)")
 
-    def stats_mode_of(self, column: str) -> str:
-        """Statistics mode of one column."""
-        return self.raw.get(f"fields.{column}.stats-mode", self.stats_mode)
+    def stats_mode_of(self, column: str) -> str | None:
+        """Statistics mode that a column has of its own."""
+        return self.raw.get(f"fields.{column}.stats-mode")
+
+    def stats_mode_of_level(self, level: int) -> str:
+        """Statistics mode of the files of a level, for columns without their own; append tables have no levels."""
+        by_level = self._per_level("metadata.stats-mode.per.level") if self.has_primary_key else {}
+        return by_level.get(level, self.stats_mode)
+
+    @property
+    def changelog_stats_mode(self) -> str | None:
+        """Statistics mode of changelog files, for columns without their own; None: as data files of their level."""
+        return self.raw.get("changelog-file.stats-mode")
+
+    @property
+    def stats_columns_max(self) -> int | None:
+        """Columns, from the first on, that have statistics without a mode of their own; None is unbounded."""
+        count = self._int("metadata.stats-keep-first-n-columns", -1)
+        return None if count < 0 else count
+
+    @property
+    def stats_dense(self) -> bool:
+        """Whether statistics leave out columns without any, which Paimon 0.9.0 cannot read.
+
+        Without the option only tables with another statistics option of the releases that came with it do so.
+        """
+        later = ("metadata.stats-mode.per.level", "metadata.stats-keep-first-n-columns")
+        return self._bool("metadata.stats-dense-store", default=any(key in self.raw for key in later))
+
+    @property
+    def delete_entries_drop_stats(self) -> bool:
+        """Whether manifest entries that remove a file say nothing of its values."""
+        return self._bool("manifest.delete-file-drop-stats", default=False)
 
     @property
     def file_index_in_manifest_threshold_bytes(self) -> int:

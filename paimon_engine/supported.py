@@ -67,8 +67,6 @@ FILE_FORMATS: Final = ("parquet", "orc", "avro")
 FILE_INDEXES: Final = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 
 _WRITE_BLOCKERS: Final = (
-    "metadata.stats-mode.per.level",
-    "metadata.stats-keep-first-n-columns",
     "data-file.external-paths",
     "data-file.path-directory",
     "record-level.expire-time",
@@ -90,11 +88,20 @@ def check_writable(options: TableOptions) -> None:
         reasons.append("'deletion-vectors.enabled' = 'true'")
     if options.has_primary_key and options.bucket < 1:
         reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
-    if options.raw.get("manifest.format", "avro").lower() != "avro":
-        # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
-        reasons.append(f"'manifest.format' = '{options.raw['manifest.format']}'")
+    reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if options.raw.get(key, "false").lower() == "true"]
     reasons += [f"'file-index.{name}.columns'" for name in options.file_index_types if name not in FILE_INDEXES]
     _refuse("writing", reasons)
+
+
+def check_metadata_writable(options: TableOptions) -> None:
+    """Raises UnsupportedError if the engine cannot commit to the table, even without data files."""
+    _refuse("writing", _metadata_blockers(options))
+
+
+def _metadata_blockers(options: TableOptions) -> list[str]:
+    name = options.raw.get("manifest.format", "avro")
+    # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
+    return [] if name.lower() == "avro" else [f"'manifest.format' = '{name}'"]

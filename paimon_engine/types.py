@@ -9,11 +9,13 @@ Source: `DataTypeJsonParser`, `DataTypes` and `ArrowFieldTypeConversion` of the 
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -119,13 +121,17 @@ DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
 
 @dataclass(frozen=True, slots=True)
 class DataField:
-    """A column, or a field of a ROW. `id` is unique in a table and never used again."""
+    """A column, or a field of a ROW. `id` is unique in a table and never used again.
+
+    `unknown` holds what later releases say of it, as pairs of a key and JSON text; it plays no part in comparisons.
+    """
 
     id: int
     name: str
     type: DataType
     description: str | None = None
     default_value: str | None = None
+    unknown: tuple[tuple[str, str], ...] = dataclasses.field(default=(), compare=False, repr=False)
 
 
 _NUMERIC_ROOTS = frozenset(
@@ -237,6 +243,9 @@ def parse_type(value: str | Mapping[str, Any]) -> DataType:
             raise UnsupportedError(f"nested type {other} is not supported")
 
 
+_FIELD_KEYS: Final = frozenset({"id", "name", "type", "description", "defaultValue"})
+
+
 def parse_field(value: Mapping[str, Any]) -> DataField:
     """Field of its JSON form; a missing id becomes −1."""
     return DataField(
@@ -245,6 +254,7 @@ def parse_field(value: Mapping[str, Any]) -> DataField:
         type=parse_type(value["type"]),
         description=value.get("description"),
         default_value=value.get("defaultValue"),
+        unknown=tuple((key, json.dumps(item)) for key, item in value.items() if key not in _FIELD_KEYS),
     )
 
 
@@ -271,7 +281,7 @@ def field_to_json(field: DataField) -> dict[str, Any]:
         out["description"] = field.description
     if field.default_value is not None:
         out["defaultValue"] = field.default_value
-    return out
+    return out | {key: json.loads(text) for key, text in field.unknown}
 
 
 def _atomic_text(data_type: AtomicType) -> str:

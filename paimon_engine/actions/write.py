@@ -47,12 +47,15 @@ class Write:
 
     `overwrite` replaces instead of adding: `{}` the partitions that rows come for (the whole table where it has none),
     `{"column": value}` the partitions with that value. `row_kind_column` names a column with `+I -U +U -D`.
+    `watermark` (epoch milliseconds) and `properties` go into the snapshot.
     """
 
     source: str | Sequence[str]
     format: str = "parquet"
     overwrite: Mapping[str, Any] | None = None
     row_kind_column: str | None = None
+    watermark: int | None = None
+    properties: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,15 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class CommitName:
-    """Under which name a write commits; a name given by the caller makes repeating it safe."""
+    """Under which name a write commits, and what its snapshot says besides.
+
+    A name given by the caller makes repeating the write safe.
+    """
 
     user: str | None = None
     identifier: int = BATCH_COMMIT_IDENTIFIER
+    watermark: int | None = None
+    properties: Mapping[str, str] | None = None
 
 
 # ── the three ways in ───────────────────────────────────────────────────────────────────────────
@@ -173,7 +181,16 @@ def _write(
     if not messages and (scope is None or scope.partitions is not None):
         return WriteResult("noop", None, seconds=time.monotonic() - begun)
     user = name.user or str(uuid.uuid4())
-    request = CommitRequest(messages, kind, user, name.identifier, overwrite=scope, checked_up_to=checked_up_to)
+    request = CommitRequest(
+        messages,
+        kind,
+        user,
+        name.identifier,
+        overwrite=scope,
+        watermark=name.watermark,
+        properties=name.properties,
+        checked_up_to=checked_up_to,
+    )
     committed = _commit_or_clean(table, request)
     files = [file for message in messages for file in message.new_files]
     return WriteResult(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from paimon_engine.cli.arguments import (
+    CatalogOption,
     DryRunOption,
     JsonOption,
     SparkOption,
@@ -67,6 +68,7 @@ def compact(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     full: Annotated[bool, typer.Option("--full", help="Merge everything into the highest level.")] = False,
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
@@ -79,7 +81,7 @@ def compact(
     """Merge sorted runs and small files."""
     from paimon_engine.actions.compact import Compact
 
-    job = job_on(table, warehouse, storage, Compact(full, where, dry_run))
+    job = job_on(table, warehouse, storage, catalog, Compact(full, where, dry_run))
     details = run_job(job, spark=spark, progress=progress).details
     if as_json:
         print_json(details)
@@ -96,6 +98,7 @@ def rewrite_file_index(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
     ] = None,
@@ -108,7 +111,7 @@ def rewrite_file_index(
     """Give data files the indexes that the table's options ask for now."""
     from paimon_engine.actions.rewrite_file_index import RewriteFileIndex
 
-    job = job_on(table, warehouse, storage, RewriteFileIndex(where, rebuild, dry_run))
+    job = job_on(table, warehouse, storage, catalog, RewriteFileIndex(where, rebuild, dry_run))
     details = run_job(job, spark=spark, progress=progress).details
     if as_json:
         print_json(details)
@@ -176,6 +179,7 @@ def tag_create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Snapshot to name; else the latest.")] = None,
     if_exists: Annotated[
         IfExists, typer.Option(help="A tag of that name is fine on the same snapshot (verify), or anyway (ignore).")
@@ -185,7 +189,7 @@ def tag_create(
     """Name a snapshot, so that expiry leaves it alone. Safe to repeat."""
     from paimon_engine.actions.tags import CreateTag
 
-    job = job_on(table, warehouse, storage, CreateTag(name, snapshot, if_exists.value))
+    job = job_on(table, warehouse, storage, catalog, CreateTag(name, snapshot, if_exists.value))
     details = run_quick(job, "creating the tag")
     _say(details, f"{_words(details)}: tag {name} on snapshot {details['snapshot_id']}", as_json=as_json)
 
@@ -195,12 +199,13 @@ def tag_delete(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a tag, and the files that only it kept."""
     from paimon_engine.actions.tags import DeleteTag
 
-    details = run_quick(job_on(table, warehouse, storage, DeleteTag(name)), "deleting the tag")
+    details = run_quick(job_on(table, warehouse, storage, catalog, DeleteTag(name)), "deleting the tag")
     text = f"{_words(details)}: tag {name}, with {_gone(details)} that only it kept"
     _say(details, text, as_json=as_json)
 
@@ -209,6 +214,7 @@ def expire(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     retain_max: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at most so many snapshots.")] = None,
     retain_min: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at least so many snapshots.")] = None,
     older_than: Annotated[
@@ -224,7 +230,7 @@ def expire(
     from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 
     limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
+    job = job_on(table, warehouse, storage, catalog, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
     details = run_quick(job, "expiring snapshots")
     if as_json:
         print_json(details)
@@ -264,6 +270,7 @@ def rollback(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Snapshot to go back to.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME", help="Tag to go back to.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -274,7 +281,7 @@ def rollback(
 
     if (snapshot is None) == (tag is None):
         raise InvalidArgumentError("name what to go back to: either --snapshot ID or --tag NAME")
-    job = job_on(table, warehouse, storage, Rollback(snapshot, tag))
+    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag))
     if not yes:
         target = f"snapshot {snapshot}" if tag is None else f"tag {tag}"
         typer.confirm(f"Delete everything that came after {target}?", abort=True, err=True)

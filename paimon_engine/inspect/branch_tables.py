@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_engine.errors import CorruptTableError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.table_statistics import column_to_json
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered
 from paimon_engine.table.snapshots import branches, consumers, list_tags, snapshots_newest_first
+from paimon_engine.table.statistics import read_statistics
 from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, MultisetType, field_to_json, type_to_json
 
 _TIME = pa.timestamp("ms")
@@ -177,18 +178,14 @@ def statistics(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
     )
     if snapshot is None or snapshot.statistics is None:
         return schema.empty_table()
-    path = table.paths.statistics(snapshot.statistics)
-    try:
-        found = json.loads(table.env.storage.read(path))
-        row = {
-            "snapshot_id": found["snapshotId"],
-            "schema_id": found["schemaId"],
-            "mergedRecordCount": found.get("mergedRecordCount"),
-            "mergedRecordSize": found.get("mergedRecordSize"),
-            "colstat": _json(found.get("colStats") or {}),
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptTableError(f"{path}: no valid statistics: {error!r}") from error
+    found = read_statistics(table, snapshot.statistics)
+    row = {
+        "snapshot_id": found.snapshot_id,
+        "schema_id": found.schema_id,
+        "mergedRecordCount": found.merged_record_count,
+        "mergedRecordSize": found.merged_record_size,
+        "colstat": _json({name: column_to_json(column) for name, column in found.columns.items()}),
+    }
     return pa.Table.from_pylist([row], schema)
 
 

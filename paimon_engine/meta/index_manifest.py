@@ -9,11 +9,18 @@ Source: `IndexManifestEntry`, `IndexFileMeta`, `DeletionVectorMeta`, `IndexManif
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.manifest import FileKind
+from paimon_engine.meta.unknown_fields import (
+    UnknownFields,
+    schema_fields,
+    take_unknown,
+    unknown_types,
+    values_of,
+)
 
 DELETION_VECTORS: Final = "DELETION_VECTORS"
 HASH: Final = "HASH"
@@ -48,18 +55,22 @@ class IndexFile:
     row_count: int
     vectors: tuple[VectorRange, ...] = ()
     external_path: str | None = None
+    unknown: UnknownFields = field(default_factory=dict, compare=False)
 
 
 # ── records ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def index_files(records: Iterable[Mapping[str, Any]], path: str) -> list[IndexFile]:
-    """Live index files of an index manifest's records, in order.
+def index_files(
+    records: Iterable[Mapping[str, Any]], path: str, fields: Iterable[Mapping[str, Any]] = ()
+) -> list[IndexFile]:
+    """Live index files of an index manifest's records, in order; `fields` are those of the records' Avro schema.
 
     Raises: CorruptTableError naming `path` if a record is no index file, or if a data file has two vectors.
     """
     try:
-        found = [_index_file(record) for record in records]
+        types = unknown_types(fields, _NAMES)
+        found = [replace(_index_file(record), unknown=take_unknown(record, types)) for record in records]
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptTableError(f"{path}: a record is no index file: {error!r}") from error
     twice = _data_file_with_two_vectors(found)
@@ -132,6 +143,7 @@ def index_file_to_record(file: IndexFile) -> dict[str, Any]:
         "_ROW_COUNT": file.row_count,
         "_DELETIONS_VECTORS_RANGES": ranges if file.kind == DELETION_VECTORS else None,
         "_EXTERNAL_PATH": file.external_path,
+        **values_of(file.unknown),
     }
 
 
@@ -168,6 +180,22 @@ INDEX_MANIFEST_SCHEMA: Final[Mapping[str, Any]] = {
     ],
 }
 """Avro schema of an index manifest. Fields after those of 0.9 are nullable: old readers do without them."""
+
+_NAMES: Final = frozenset(item["name"] for item in INDEX_MANIFEST_SCHEMA["fields"])
+
+
+def index_manifest_schema(files: Sequence[IndexFile]) -> Mapping[str, Any]:
+    """Avro schema of an index manifest of these files, with the fields of later releases that their records have.
+
+    Raises: UnsupportedError if these cannot go into one file.
+    """
+    unknown = schema_fields(file.unknown for file in files)
+    if unknown is None:
+        raise UnsupportedError(
+            "index manifests hold fields of later releases that cannot be written again; "
+            "write to this table with such a release"
+        )
+    return {**INDEX_MANIFEST_SCHEMA, "fields": [*INDEX_MANIFEST_SCHEMA["fields"], *unknown]}
 
 
 # ── from one snapshot to the next ───────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.format.json_text import pretty_json
 from paimon_engine.options import TableOptions
 from paimon_engine.types import (
     BINARY_ROOTS,
@@ -32,6 +33,12 @@ KEY_FIELD_ID_OFFSET = 1073741823
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+_KEYS = frozenset(
+    {
+        *("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys"),
+        *("options", "comment", "timeMillis"),
+    }
+)
 _SYSTEM_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
 
 
@@ -48,6 +55,8 @@ class TableSchema:
     comment: str | None = None
     time_ms: int = 0
     version: int = VERSION
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of later releases, carried from one schema to the next."""
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
@@ -102,6 +111,7 @@ def parse_schema(text: str, path: str) -> TableSchema:
             comment=value.get("comment"),
             time_ms=int(value.get("timeMillis") or 0),
             version=version,
+            unknown={key: item for key, item in value.items() if key not in _KEYS},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(f"{path}: no valid schema: {error!r}") from error
@@ -122,7 +132,7 @@ def schema_to_json(schema: TableSchema) -> str:
     if schema.comment is not None:
         value["comment"] = schema.comment
     value["timeMillis"] = schema.time_ms
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return pretty_json({**value, **schema.unknown})
 
 
 # ── creation ────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from paimon_engine.errors import CorruptTableError
+from paimon_engine.format.json_text import pretty_json
 
 BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
 """Commit identifier of batch writers (Java's `Long.MAX_VALUE`)."""
@@ -89,6 +90,16 @@ _OPTIONAL = frozenset(
 )
 
 
+_ORDER = (
+    *("version", "uuid", "id", "schemaId", "baseManifestList", "baseManifestListSize"),
+    *("deltaManifestList", "deltaManifestListSize", "changelogManifestList", "changelogManifestListSize"),
+    *("indexManifest", "commitUser", "writerVersion", "commitIdentifier", "commitKind", "timeMillis", "logOffsets"),
+    *("totalRecordCount", "deltaRecordCount", "changelogRecordCount", "watermark", "statistics", "properties"),
+    *("nextRowId", "operation"),
+)
+_PLACES = {key: place for place, key in enumerate(_ORDER)}
+
+
 def parse_snapshot(text: str | bytes, path: str) -> Snapshot:
     """Snapshot of its JSON.
 
@@ -105,11 +116,12 @@ def parse_snapshot(text: str | bytes, path: str) -> Snapshot:
 
 
 def snapshot_to_json(snapshot: Snapshot) -> str:
-    """JSON text that every release reads."""
+    """JSON text that every release reads, in the Java library's order of keys; keys that nobody knows come last."""
     value: dict[str, Any] = {}
     for theirs, ours in _KEYS.items():
         item = getattr(snapshot, ours)
         if item is None and theirs in _OPTIONAL:
             continue
         value[theirs] = str(item) if theirs == "commitKind" else item
-    return json.dumps({**value, **snapshot.extras}, indent=2, ensure_ascii=False)
+    value |= snapshot.extras
+    return pretty_json({key: value[key] for key in sorted(value, key=lambda key: _PLACES.get(key, len(_PLACES)))})

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-from paimon_engine.errors import CorruptTableError, NotFoundError
-from paimon_engine.format.avro import read_records, write_records
+from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError
+from paimon_engine.format.avro import read_records, record_fields, write_record_files, write_records
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.index_manifest import IndexFile, index_files
 from paimon_engine.meta.manifest import (
-    MANIFEST_LIST_SCHEMA,
-    MANIFEST_SCHEMA,
     ManifestEntry,
     ManifestFile,
     counts,
@@ -20,18 +18,27 @@ from paimon_engine.meta.manifest import (
     entry_to_record,
     manifest_file_from_record,
     manifest_file_to_record,
+    manifest_list_schema,
+    manifest_schema,
+    unknown_types_of_entries,
+    unknown_types_of_manifests,
 )
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
 from paimon_engine.table.handle import TableHandle
 
-_ENTRIES_PER_MANIFEST: Final = 20_000
-"""About 8 MiB of entries, the default `manifest.target-file-size`, at the 400 bytes that an entry usually takes."""
+_ENTRIES_BETWEEN_LOOKS: Final = 1_000
+"""Entries after which a manifest is asked whether it has its size, as in Java."""
 
 
 def _read(table: TableHandle, name: str) -> tuple[str, list[dict[str, Any]]]:
+    path, data = _bytes(table, name)
+    return path, read_records(data, path)
+
+
+def _bytes(table: TableHandle, name: str) -> tuple[str, bytes]:
     path = table.paths.manifest(name)
-    return path, read_records(table.env.storage.read(path), path)
+    return path, table.env.storage.read(path)
 
 
 def read_manifest_list(table: TableHandle, name: str) -> list[ManifestFile]:
@@ -39,8 +46,9 @@ def read_manifest_list(table: TableHandle, name: str) -> list[ManifestFile]:
 
     Raises: NotFoundError, CorruptTableError.
     """
-    path, records = _read(table, name)
-    return [manifest_file_from_record(record, path) for record in records]
+    path, data = _bytes(table, name)
+    unknown = unknown_types_of_manifests(record_fields(data, path))
+    return [manifest_file_from_record(record, path, unknown) for record in read_records(data, path)]
 
 
 def read_manifest(table: TableHandle, name: str) -> list[ManifestEntry]:
@@ -48,8 +56,9 @@ def read_manifest(table: TableHandle, name: str) -> list[ManifestEntry]:
 
     Raises: NotFoundError, CorruptTableError.
     """
-    path, records = _read(table, name)
-    return [entry_from_record(record, path) for record in records]
+    path, data = _bytes(table, name)
+    unknown = unknown_types_of_entries(record_fields(data, path))
+    return [entry_from_record(record, path, unknown) for record in read_records(data, path)]
 
 
 def read_index_manifest(table: TableHandle, name: str) -> list[dict[str, Any]]:
@@ -67,8 +76,8 @@ def live_index_files(table: TableHandle, snapshot: Snapshot | None) -> list[Inde
     """
     if snapshot is None or snapshot.index_manifest is None:
         return []
-    path, records = _read(table, snapshot.index_manifest)
-    return index_files(records, path)
+    path, data = _bytes(table, snapshot.index_manifest)
+    return index_files(read_records(data, path), path, record_fields(data, path))
 
 
 def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
@@ -116,6 +125,11 @@ def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection
     )
 
 
+def may_hold_partitions(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
+    """Whether the manifest can have entries of one of the partitions."""
+    return _may_hold(table, manifest, partitions)
+
+
 def _in_range(value: Any, known: ColumnStats) -> bool:
     if value is None:
         return known.null_count is None or known.null_count > 0
@@ -154,18 +168,25 @@ class MetadataWriter:
         self._written: list[str] = []
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
-        """Writes entries, in order, to as many manifests as their number asks for."""
-        return [
-            self._manifest(entries[start : start + _ENTRIES_PER_MANIFEST])
-            for start in range(0, len(entries), _ENTRIES_PER_MANIFEST)
-        ]
+        """Writes entries, in order, to as many manifests as their size asks for.
 
-    def _manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        Raises: UnsupportedError if unknown fields of the entries cannot go into one manifest.
+        """
+        schema = _carrying(manifest_schema(entries), self._table)
+        target = self._table.options.manifest_target_file_size_bytes
+        records = map(entry_to_record, entries)
+        files = write_record_files(schema, records, self._codec, target_bytes=target, step=_ENTRIES_BETWEEN_LOOKS)
+        manifests: list[ManifestFile] = []
+        begin = 0
+        for data, count in files:
+            manifests.append(self._manifest(data, entries[begin : begin + count]))
+            begin += count
+        return manifests
+
+    def _manifest(self, data: bytes, entries: Sequence[ManifestEntry]) -> ManifestFile:
         name = f"manifest-{self._id}-{self._manifests}"
         self._manifests += 1
-        size = self._write(
-            name, write_records(MANIFEST_SCHEMA, [entry_to_record(entry) for entry in entries], self._codec)
-        )
+        size = self._write(name, data)
         added, deleted = counts(entries)
         return ManifestFile(
             name=name,
@@ -181,7 +202,8 @@ class MetadataWriter:
         name = f"manifest-list-{self._id}-{self._lists}"
         self._lists += 1
         records = [manifest_file_to_record(manifest) for manifest in manifests]
-        return name, self._write(name, write_records(MANIFEST_LIST_SCHEMA, records, self._codec))
+        schema = _carrying(manifest_list_schema(manifests), self._table)
+        return name, self._write(name, write_records(schema, records, self._codec))
 
     def take_back(self) -> None:
         """Deletes everything written; only for a commit that certainly did not happen."""
@@ -198,6 +220,26 @@ class MetadataWriter:
         with self._table.env.storage.writer(path) as sink:
             sink.write(data)
         return len(data)
+
+
+class MeasuringWriter(MetadataWriter):
+    """Tells what files would be written, and writes none."""
+
+    def _write(self, name: str, data: bytes) -> int:  # noqa: ARG002 - as its parent's
+        return len(data)
+
+
+def _carrying(schema: dict[str, Any] | None, table: TableHandle) -> dict[str, Any]:
+    """The schema that takes what records of later releases hold.
+
+    Raises: UnsupportedError if there is none.
+    """
+    if schema is None:
+        raise UnsupportedError(
+            f"{table.paths.root}: manifests hold fields of later releases that cannot be written again; "
+            "write to this table with such a release"
+        )
+    return schema
 
 
 def _partition_stats(table: TableHandle, entries: Sequence[ManifestEntry]) -> SimpleStats:

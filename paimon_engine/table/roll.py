@@ -18,13 +18,13 @@ from paimon_engine.format.layout import WriteOptions
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from paimon_engine.meta.stats import EMPTY_STATS, StatsCollector, parse_stats_mode, to_simple_stats
-from paimon_engine.table.file_format import WRITERS, BeginFile, bucket_path
+from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
+from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
+from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, wanted_indexes
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import DataField, to_arrow_field
 
-_KEY_STATS_MODE: Final = "truncate(128)"
 _ROWS_PER_SLICE_MAX: Final = 65_536
 _ROWS_PER_SLICE_MIN: Final = 1_000
 _SEQUENCE_NUMBER_ID: Final = 2147483646
@@ -70,19 +70,19 @@ class RollingWriter:
         first_sequence_number: int = 0,
         changelog: bool = False,
     ) -> None:
-        """Nothing is written before the first row. `changelog` files differ in their names, and have no index."""
+        """Nothing is written before the first row. `changelog` files differ in names and statistics; no index."""
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
-        self._level = level
         self._source = source
         self._next_sequence_number = first_sequence_number
         options = table.options
         self._prefix = f"{options.changelog_prefix if changelog else options.data_file_prefix}{table.env.new_id()}"
         self._schema = file_arrow_schema(table.schema)
-        self._format, codec = options.file_format_of(level), options.file_compression_of(level)
+        file_format, codec = options.file_format_of(level), options.file_compression_of(level)
         if changelog:
-            self._format = options.changelog_file_format or self._format
+            file_format = options.changelog_file_format or file_format
             codec = options.changelog_file_compression or codec
+        self._traits = FileTraits(level, file_format, changelog)
         self._encoding = WriteOptions(codec, options.zstd_level)
         self._indexes = [] if changelog else wanted_indexes(table.schema)
         self._open: _OpenFile | None = None
@@ -122,10 +122,10 @@ class RollingWriter:
 
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         if self._open is None:
-            path = f"{self._directory}/{self._prefix}-{len(self._files)}.{self._format}"
+            path = f"{self._directory}/{self._prefix}-{len(self._files)}.{self._traits.format}"
             self._paths.append(path)
             index = FileIndexWriter(self._indexes) if self._indexes else None
-            self._open = _OpenFile(self._table, path, self._schema, WRITERS[self._format], self._encoding, index=index)
+            self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding, index=index)
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -137,7 +137,7 @@ class RollingWriter:
         if self._open is None:
             return
         path = self._paths[-1]
-        file, index = self._open.finish(level=self._level, source=self._source)
+        file, index = self._open.finish(source=self._source)
         self._open = None
         if index is not None and len(index) > self._table.options.file_index_in_manifest_threshold_bytes:
             self._paths.append(path + SUFFIX)
@@ -157,7 +157,7 @@ class _OpenFile:
         table: TableHandle,
         path: str,
         schema: pa.Schema,
-        begin: BeginFile,
+        traits: FileTraits,
         encoding: WriteOptions,
         *,
         index: FileIndexWriter | None,
@@ -166,19 +166,20 @@ class _OpenFile:
         self._path = path
         self._schema = schema
         self._index = index
+        self._level = traits.level
         options = table.options
         self._context = table.env.storage.writer(path)
         self._sink: BinaryIO = self._context.__enter__()
         try:
-            self._writer = begin(self._sink, schema, encoding)
+            self._writer = WRITERS[traits.format](self._sink, schema, encoding)
         except BaseException:
             self.discard()
             raise
-        value_fields = table.schema.row_type.fields
-        modes = [parse_stats_mode(options.stats_mode_of(field.name)) for field in value_fields]
-        self._value_stats = StatsCollector([field.type for field in value_fields], modes)
-        key_types = [field.type for field in table.schema.key_type]
-        self._key_stats = StatsCollector(key_types, [parse_stats_mode(_KEY_STATS_MODE)] * len(key_types))
+        values, keys = table.schema.row_type, table.schema.key_type
+        of_keys, of_values = stats_modes(options, traits, keys=keys.names, values=values.names)
+        ways = FORMAT_STATS[traits.format]
+        self._value_stats = StatsCollector([field.type for field in values], of_values, ways)
+        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0
@@ -239,7 +240,7 @@ class _OpenFile:
     def discard(self) -> None:
         self._context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
-    def finish(self, *, level: int, source: FileSource) -> tuple[DataFile, bytes | None]:
+    def finish(self, *, source: FileSource) -> tuple[DataFile, bytes | None]:
         """What the manifest says of the file, and its index."""
         index = None if self._index is None else self._index.finish()
         self._writer.close()
@@ -248,6 +249,8 @@ class _OpenFile:
         schema = self._table.schema
         low, high = self._sequence or (0, 0)
         key_types = [field.type for field in schema.key_type]
+        dense = self._table.options.stats_dense
+        value_stats, value_stats_columns = stored_stats(schema.row_type, self._value_stats.finish(), dense=dense)
         file = DataFile(
             name=self._path.rsplit("/", 1)[-1],
             size_bytes=size_bytes,
@@ -255,14 +258,15 @@ class _OpenFile:
             min_key=self._min_key,
             max_key=self._max_key,
             key_stats=to_simple_stats(key_types, self._key_stats.finish()) if key_types else EMPTY_STATS,
-            value_stats=to_simple_stats([field.type for field in schema.row_type], self._value_stats.finish()),
+            value_stats=value_stats,
             min_sequence_number=low,
             max_sequence_number=high,
             schema_id=schema.id,
-            level=level,
+            level=self._level,
             creation_time_ms=local_wall_clock_ms(self._table.env.clock()),
             delete_row_count=self._delete_row_count,
             file_source=int(source),
+            value_stats_columns=value_stats_columns,
         )
         return file, index
 

@@ -43,6 +43,10 @@ def build(warehouse: Path, seed: int) -> tuple[RandomTable, Table, dict[str, lis
             tags[f"t-{step}"] = wanted.rows
     if wanted.random.random() < 0.3:
         table.expire_snapshots(retain_max=1)
+    if seed % 3 == 0:
+        table.compact_manifests()
+    if seed % 3 == 1:
+        table.analyze()
     return wanted, table, tags
 
 
