@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from paimon_engine.executor import Executor, LocalExecutor
+    from paimon_engine.predicate import col
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.commit_message import CommitMessage
@@ -44,6 +45,7 @@ __all__ = [
     "StorageError",
     "Table",
     "UnsupportedError",
+    "col",
     "open_table",
 ]
 
@@ -52,6 +54,7 @@ _MODULES: Final = {
     "catalog": ("Catalog", "open_table"),
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
+    "predicate": ("col",),
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
     "table.commit_message": ("CommitMessage",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from paimon_engine.executor import Executor
 from paimon_engine.inspect.system_tables import open_system_table
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
@@ -140,7 +141,7 @@ class Table:
     def to_arrow(
         self,
         columns: Sequence[str] | None = None,
-        where: str | None = None,
+        where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
@@ -153,7 +154,8 @@ class Table:
     ) -> pa.Table:
         """All rows, merged: of the latest snapshot, or of one chosen by id, tag or time.
 
-        `where` is a SQL condition over the columns. `timestamp` is epoch milliseconds or a datetime (a naive one is
+        `where` is a SQL condition over the columns, or an expression: `(col("k") > 1) & col("s").like("a%")`.
+        `timestamp` is epoch milliseconds or a datetime (a naive one is
         local time). An empty table gives no rows.
 
         `incremental=(from, to)` gives what changed after `from` up to `to`, two snapshot ids or two tags. With
@@ -173,7 +175,7 @@ class Table:
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
-        where: str | None = None,
+        where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
@@ -201,7 +203,7 @@ class Table:
     def compact(
         self,
         full: bool = False,  # noqa: FBT001, FBT002 - reads well as compact(full=True), and is in use so
-        where: str | None = None,
+        where: str | Condition | None = None,
         *,
         dry_run: bool = False,
         commit_user: str | None = None,
@@ -214,7 +216,7 @@ class Table:
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
-        spec = Compact(full, where, dry_run)
+        spec = Compact(full, None if where is None else str(where), dry_run)
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def rewrite_file_index(
@@ -337,5 +339,5 @@ def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _epoch_ms(moment: int | datetime) -> int:
     if isinstance(moment, datetime):
-        return int(moment.astimezone(UTC).timestamp() * 1000)
+        return (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     return moment

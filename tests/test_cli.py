@@ -273,6 +273,16 @@ def test_compact_plans_then_does_then_has_nothing_to_do(paimon: Run, table: Tabl
     assert table.latest_snapshot_id() == 4
 
 
+def test_compact_tells_of_postponed_records_that_get_a_bucket(paimon: Run, tmp_path: Path):
+    catalog = Catalog(str(tmp_path / "postponed"))
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": -2})
+    table.write(pa.table({"k": [1, 2, 3]}))
+
+    done = paimon("compact", table.path)
+
+    assert done.lines[-1].startswith("committed snapshot 2: 3 postponed records given a bucket, 1 → 1 file, ")
+
+
 def test_compact_as_json_is_the_whole_result(paimon: Run, table: Table):
     result = json.loads(paimon("compact", table.path, "--full", "--json").out)
 

@@ -25,9 +25,9 @@ from paimon_engine.table.file_index import wanted_indexes
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.pruning import matching_partitions, partition_predicate_parts
 from paimon_engine.table.reachability import in_threads
 from paimon_engine.table.reindex import Reindexed, ReindexTask, is_current, reindex
-from paimon_engine.table.scan import matching_partitions, partition_predicate_parts
 from paimon_engine.table.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
@@ -133,7 +133,8 @@ def rewrite_file_index(
 
 def _plan(table: TableHandle, spec: RewriteFileIndex, run: _Run, only: frozenset[Bucket] | None) -> list[ManifestEntry]:
     """Files whose indexes are not what they should be."""
-    entries = live_entries(table, latest_snapshot(table))
+    # Postponed rows get other files before anybody reads them.
+    entries = [entry for entry in live_entries(table, latest_snapshot(table)) if entry.bucket >= 0]
     if spec.where is not None:
         chosen, other = partition_predicate_parts(table.schema, parse_where(spec.where))
         if other:

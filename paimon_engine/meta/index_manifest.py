@@ -70,7 +70,7 @@ def index_files(
     """
     try:
         types = unknown_types(fields, _NAMES)
-        found = [replace(_index_file(record), unknown=take_unknown(record, types)) for record in records]
+        found = [replace(index_file_from_record(record), unknown=take_unknown(record, types)) for record in records]
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptTableError(f"{path}: a record is no index file: {error!r}") from error
     twice = _data_file_with_two_vectors(found)
@@ -79,7 +79,11 @@ def index_files(
     return found
 
 
-def _index_file(record: Mapping[str, Any]) -> IndexFile:
+def index_file_from_record(record: Mapping[str, Any]) -> IndexFile:
+    """Index file of one record.
+
+    Raises: KeyError, TypeError, ValueError if the record is none.
+    """
     if record["_VERSION"] != ENTRY_VERSION:
         raise ValueError(f"version {record['_VERSION']}, expected {ENTRY_VERSION}")
     if record["_KIND"] != FileKind.ADD:

@@ -12,7 +12,8 @@ NaN, and where cutting leaves no upper bound.
 
 Source: `SimpleColStatsCollector`, `TruncateSimpleColStatsCollector`, `StatsCollectorFactories`,
 `SimpleStatsConverter`, `ParquetSimpleStatsExtractor`, `OrcSimpleStatsExtractor` of the Java library. Deliberate
-differences: an upper bound never ends in half of a surrogate pair, and a NaN leaves no bounds in ORC and Avro either.
+differences: an upper bound never ends in half of a surrogate pair; in ORC and Avro too, a NaN leaves no bounds; in ORC
+the bounds of CHARs have no spaces behind them, as the values read have none.
 """
 
 from __future__ import annotations

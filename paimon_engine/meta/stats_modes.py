@@ -56,11 +56,13 @@ def stats_modes(
         return _NONE if limit is not None and position >= limit else of_file
 
     of_keys = [limited(position) if is_avro else of_file for position in range(len(keys))]
-    if options.stats_dense and not is_avro:
+    if options.thin_files or (options.stats_dense and not is_avro):
         of_keys = [parse_stats_mode(_KEY_MODE_OF_LATER_RELEASES)] * len(keys)
     of_values = []
     for position, column in enumerate(values, before):
         own = options.stats_mode_of(column)
+        if own is None and options.thin_files and column in keys:
+            own = _KEY_MODE_OF_LATER_RELEASES  # the column stands for the key that the file does without
         of_values.append(limited(position) if own is None else parse_stats_mode(own))
     return of_keys, of_values
 

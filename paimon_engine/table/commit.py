@@ -33,6 +33,7 @@ from paimon_engine.errors import (
 )
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_conflicts
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -42,10 +43,17 @@ from paimon_engine.meta.snapshot import (
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, latest_schema_id
+from paimon_engine.table.index_commit import NextIndex, next_index
 from paimon_engine.table.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
 from paimon_engine.table.publish import publish
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshots_of_user
+from paimon_engine.table.snapshots import (
+    latest_snapshot,
+    latest_snapshot_id,
+    only_compactions_since,
+    read_snapshot,
+    snapshots_of_user,
+)
 from paimon_engine.table.statistics import inherited_statistics
 
 logger = logging.getLogger(__name__)
@@ -93,14 +101,27 @@ class OverwriteScope:
         return all(values[name] == value for name, value in self.spec.items())
 
 
+@dataclass(frozen=True, slots=True)
+class IndexRead:
+    """What a writer has read of `snapshot` (None: an empty table) to place its keys.
+
+    That is the hash indexes of dynamic buckets, or with `all_keys` the keys themselves, where a key is unique over all
+    partitions.
+    """
+
+    snapshot: Snapshot | None
+    hash_files: tuple[IndexFile, ...] | None = None
+    all_keys: bool = False
+
+
 @dataclass(frozen=True)
 class CommitRequest:
     """What to commit, and under whose name.
 
     `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
     `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
-    name is fresh. `statistics` names a new statistics file.
-    `compacts_manifests` rewrites the base manifests, whether that is due or not.
+    name is fresh. `read` is what the writer of the messages knew of the keys in the table. `statistics` names a new
+    statistics file. `compacts_manifests` rewrites the base manifests, whether that is due or not.
     """
 
     messages: Sequence[CommitMessage]
@@ -113,6 +134,7 @@ class CommitRequest:
     statistics: str | None = None
     compacts_manifests: bool = False
     checked_up_to: int | None = None
+    read: IndexRead | None = None
 
 
 def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
@@ -161,6 +183,7 @@ class _Commit:
         self._checked_up_to = request.checked_up_to
         self._unknown: list[_Try] = []
         self._own_delta_lists: set[str] = set()
+        self._merged: dict[str, tuple[IndexFile, ...]] = {}
         self._published_changes: Sequence[ManifestEntry] = ()
         self._lost_races = 0
 
@@ -217,6 +240,7 @@ class _Commit:
             writer.take_back()
             raise
         if isinstance(prepared, Conflict):
+            writer.take_back()
             return prepared
         return self._publish(prepared, latest, writer)
 
@@ -256,6 +280,8 @@ class _Commit:
             if item.snapshot.id <= snapshot.id and item.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
                 item.writer.take_back()
         ours = snapshot.delta_manifest_list in self._own_delta_lists
+        merged = self._merged.get(snapshot.delta_manifest_list, ())
+        self._table.env.storage.delete([self._table.paths.index(file.name) for file in merged])
         logger.info("committed snapshot %d: %s by %s", snapshot.id, snapshot.commit_kind, snapshot.commit_user)
         return Committed(snapshot, by_other_attempt=not ours, lost_races=self._lost_races)
 
@@ -267,11 +293,15 @@ class _Commit:
             conflicts = self._conflicts(latest, changes)
             if conflicts:
                 return Conflict(tuple(conflicts), latest.id)
+        index = self._next_index(latest, writer)
+        if index.conflicts:
+            return Conflict(index.conflicts, latest.id if latest else 0)
         previous = snapshot_manifests(self._table, latest) if latest else []
         merge = compact_manifests if self._request.compacts_manifests else merge_manifests
         base_list, base_size = writer.manifest_list(merge(self._table, previous, writer))
         delta_list, delta_size = writer.manifest_list(writer.manifests(changes))
         self._own_delta_lists.add(delta_list)
+        self._merged[delta_list] = index.merged
         changelog = [entry for message in self._request.messages for entry in message.changelog_entries()]
         changelog_list, changelog_size = None, None
         if changelog:
@@ -294,7 +324,7 @@ class _Commit:
             changelog_manifest_list=changelog_list,
             changelog_manifest_list_size=changelog_size,
             changelog_record_count=sum(entry.file.row_count for entry in changelog),
-            index_manifest=latest.index_manifest if latest else None,
+            index_manifest=index.name,
             watermark=_newer(self._request.watermark, latest.watermark if latest else None),
             statistics=self._request.statistics or inherited_statistics(self._table, latest, schema_id),
             extras=self._extras(latest),
@@ -307,6 +337,16 @@ class _Commit:
         schema_id = latest_schema_id(self._table.env, self._table.paths)
         # A server may keep the schemas.
         return self._table.schema.id if schema_id is None else schema_id
+
+    def _next_index(self, latest: Snapshot | None, writer: MetadataWriter) -> NextIndex:
+        request, read = self._request, self._request.read or IndexRead(None)
+        if read.all_keys and not only_compactions_since(self._table, read.snapshot, latest):
+            reason = "others have written keys since those in the table were read"
+            where = dict.fromkeys((message.partition, message.bucket) for message in request.messages)
+            return NextIndex(conflicts=tuple(BucketConflict(*bucket, reason) for bucket in where))
+        scope = request.overwrite
+        drops = None if scope is None else (lambda partition: scope.covers(self._table, partition))
+        return next_index(self._table, latest, request.messages, writer, drops=drops, read=read.hash_files)
 
     def _extras(self, latest: Snapshot | None) -> dict[str, Any]:
         """What the next snapshot takes over: where a log and row ids have got to. All else was said of one commit."""

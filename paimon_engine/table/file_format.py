@@ -18,7 +18,10 @@ from paimon_engine.meta.evolution import column_sources, conform
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.predicate import Predicate
+from paimon_engine.table.file_filter import FileFilter, file_filter
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.projection import narrowed_like
 from paimon_engine.types import to_arrow, to_arrow_field
 
 _SYSTEM_FIELDS: Final = (pa.field(SEQUENCE_NUMBER, pa.int64()), pa.field(VALUE_KIND, pa.int8()))
@@ -44,6 +47,15 @@ class FileWriter(Protocol):
     def close(self) -> None:
         """Writes what is left; the caller closes the sink."""
 
+
+Positioned = Iterator[tuple[int, pa.RecordBatch]]
+"""Batches, each with the position of its first row in the file."""
+
+SKIPPING_READERS: Final[Mapping[str, Callable[..., Positioned]]] = {
+    "parquet": parquet.read_matching,
+    "orc": orc.read_matching,
+}
+"""File format → function that leaves out parts of a file of which its statistics say that no row matches."""
 
 READERS: Final = {"parquet": parquet.read_batches, "orc": orc.read_batches, "avro": avro_rows.read_batches}
 """File format → function that streams batches of some columns."""
@@ -81,11 +93,13 @@ def read_data_file(
     *,
     with_system_columns: bool,
     deleted: Positions | None = None,
+    where: Sequence[Predicate] = (),
     selected: Positions | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
-    Rows at the positions `deleted` are left out, and all but those at the positions `selected`.
+    Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
+    does not hold may be left out.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -96,7 +110,7 @@ def read_data_file(
         raise UnsupportedError(
             f"data file {file.name} lies outside the table, in {file.external_path}; not supported yet"
         )
-    file_schema = table.schema_of(file.schema_id)
+    file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
     sources = column_sources(file_schema, table.schema, columns)
     wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
     wanted += [
@@ -108,18 +122,18 @@ def read_data_file(
         # A file must be asked for something, or its batches would have no rows.
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
     path = f"{directory}/{file.name}"
-    first_row = 0
-    with table.env.storage.open(path) as stream:
-        for rows in reader(stream, pa.schema(wanted), path=path):
+    stored_types = {field.name: field.type for field in file_schema.row_type}
+    skipping = file_filter(table, file, where)
+    with table.env.storage.open(path, size_bytes=file.size_bytes) as stream:
+        for first_row, rows in _positioned(stream, pa.schema(wanted), file.format, path, skipping):
             _check_columns(rows, [field.name for field in wanted], path)
-            batch = conform(rows, sources)
+            batch = conform(orc.fitted(rows, stored_types) if file.format == "orc" else rows, sources)
             if with_system_columns:
                 batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
                 batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
             kept = _kept(first_row, batch.num_rows, deleted, selected)
-            first_row += batch.num_rows
             yield batch if kept is None else batch.filter(pa.array(kept))
-            if selected is not None and (not len(selected) or selected[-1] < first_row):
+            if selected is not None and (not len(selected) or selected[-1] < first_row + batch.num_rows):
                 return
 
 
@@ -134,6 +148,19 @@ def _kept(
     chosen = np.zeros(count, np.bool_)
     chosen[selected[begin:end] - first_row] = True
     return chosen if kept is None else chosen & kept
+
+
+def _positioned(
+    stream: BinaryIO, wanted: pa.Schema, file_format: str, path: str, skipping: FileFilter | None
+) -> Positioned:
+    reader = SKIPPING_READERS.get(file_format)
+    if reader is not None and skipping is not None:
+        yield from reader(stream, wanted, skipping.where, path=path, without_nan=skipping.without_nan)
+        return
+    first_row = 0
+    for rows in READERS[file_format](stream, wanted, path=path):
+        yield first_row, rows
+        first_row += rows.num_rows
 
 
 def _check_columns(rows: pa.RecordBatch, wanted: Sequence[str], path: str) -> None:

@@ -26,7 +26,7 @@ from paimon_engine.format.file_index.values import stored_values
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of
+from paimon_engine.predicate import And, Predicate
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import AtomicType, to_arrow
 
@@ -123,14 +123,9 @@ def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[t
     return {(column, kind) for column, places in head.items() for kind in places}
 
 
-def index_filter(table: TableHandle, where: Predicate | None) -> Predicate | None:
-    """The part of a filter that indexes may answer; None if there is none, or if the table wants none to be asked."""
-    if where is None or not table.options.file_index_read_enabled:
-        return None
-    # Stored nulls of these columns are read as something else.
-    with_defaults = frozenset(table.options.default_values)
-    parts = tuple(part for part in conjuncts_of(where) if not columns_of(part) & with_defaults)
-    return And(parts) if parts else None
+def index_filter(table: TableHandle, conjuncts: Sequence[Predicate]) -> Predicate | None:
+    """What indexes are asked; None if there is nothing to ask, or if the table wants none to be asked."""
+    return And(tuple(conjuncts)) if conjuncts and table.options.file_index_read_enabled else None
 
 
 def embedded_index_excludes(table: TableHandle, file: DataFile, where: Predicate | None) -> bool:

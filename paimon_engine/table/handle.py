@@ -88,7 +88,7 @@ class PlainTable:
         paths = TablePaths(self.path, self.branch)
         path = paths.schema(self.schema_id)
         schema = parse_schema(env.storage.read(path).decode(), path).with_options(self.options)
-        return TableHandle(env, self.config, paths, schema, self.options)
+        return TableHandle(env, self.config, paths, schema, self.options, _schemas={schema.id: schema})
 
 
 def load_table(
@@ -113,7 +113,7 @@ def load_table(
         )
     schema_path = paths.schema(latest)
     schema = parse_schema(env.storage.read(schema_path).decode(), schema_path).with_options(options or {})
-    return TableHandle(env, config, paths, schema, dict(options or {}))
+    return TableHandle(env, config, paths, schema, dict(options or {}), _schemas={schema.id: schema})
 
 
 def latest_schema_id(env: Env, paths: TablePaths) -> int | None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError
 from paimon_engine.format.avro import read_records, record_fields, write_record_files, write_records
 from paimon_engine.format.binary_row import decode_row
+from paimon_engine.format.hash_index import Hashes, encode_hashes
+from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import live_files
-from paimon_engine.meta.index_manifest import IndexFile, index_files
+from paimon_engine.meta.index_manifest import (
+    HASH,
+    IndexFile,
+    index_file_to_record,
+    index_files,
+    index_manifest_schema,
+)
 from paimon_engine.meta.manifest import (
     ManifestEntry,
     ManifestFile,
@@ -89,9 +97,15 @@ def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestF
 
 
 def live_entries(
-    table: TableHandle, snapshot: Snapshot | None, partitions: Collection[bytes] | None = None
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    partitions: Collection[bytes] | None = None,
+    *,
+    may_hold: Callable[[ManifestFile], bool] | None = None,
 ) -> list[ManifestEntry]:
     """Entries of the files live in a snapshot, of these partitions only where given.
+
+    Manifests of which `may_hold` says no are not read; it must say so of all that hold entries of a partition, or none.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -100,6 +114,8 @@ def live_entries(
     manifests = snapshot_manifests(table, snapshot)
     if partitions is not None:
         manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+    if may_hold is not None:
+        manifests = [manifest for manifest in manifests if may_hold(manifest)]
     return live_files(_entries(table, manifests, partitions))
 
 
@@ -165,6 +181,7 @@ class MetadataWriter:
         self._id = table.env.new_id()
         self._manifests = 0
         self._lists = 0
+        self._indexes = 0
         self._written: list[str] = []
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
@@ -205,6 +222,24 @@ class MetadataWriter:
         schema = _carrying(manifest_list_schema(manifests), self._table)
         return name, self._write(name, write_records(schema, records, self._codec))
 
+    def index_manifest(self, files: Sequence[IndexFile]) -> str:
+        """Writes an index manifest with all live index files; its name.
+
+        Raises: UnsupportedError for kinds of index whose records have parts that we do not keep.
+        """
+        name = f"index-manifest-{self._id}-0"
+        self._write(
+            name, write_records(index_manifest_schema(files), list(map(index_file_to_record, files)), self._codec)
+        )
+        return name
+
+    def hash_index(self, bucket: Bucket, hashes: Hashes) -> IndexFile:
+        """Writes the hash index of a bucket."""
+        name = f"index-{self._id}-{self._indexes}"
+        self._indexes += 1
+        size = self._write_to(self._table.paths.index(name), encode_hashes(hashes))
+        return IndexFile(*bucket, HASH, name, size, len(hashes))
+
     def take_back(self) -> None:
         """Deletes everything written; only for a commit that certainly did not happen."""
         self._table.env.storage.delete(self._written)
@@ -215,7 +250,9 @@ class MetadataWriter:
         return self._table.options.raw.get("manifest.compression", "zstd")
 
     def _write(self, name: str, data: bytes) -> int:
-        path = self._table.paths.manifest(name)
+        return self._write_to(self._table.paths.manifest(name), data)
+
+    def _write_to(self, path: str, data: bytes) -> int:
         self._written.append(path)
         with self._table.env.storage.writer(path) as sink:
             sink.write(data)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.merge.window import is_retract
@@ -23,20 +24,37 @@ from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
 from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, wanted_indexes
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.types import DataField, to_arrow_field
+from paimon_engine.types import (
+    STRING_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    atomic_types,
+    to_arrow_field,
+)
 
 _ROWS_PER_SLICE_MAX: Final = 65_536
 _ROWS_PER_SLICE_MIN: Final = 1_000
+_AVRO_TIME_PRECISION_MAX: Final = 3
 _SEQUENCE_NUMBER_ID: Final = 2147483646
 _VALUE_KIND_ID: Final = 2147483645
 
 
 def file_arrow_schema(schema: TableSchema) -> pa.Schema:
-    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables."""
+    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables.
+
+    Thin files leave out the keys, which are among the values too.
+    """
     values = [_with_id(field, field.name, field.id) for field in schema.row_type]
     if not schema.primary_keys:
         return pa.schema(values)
-    keys = [_with_id(field, KEY_PREFIX + field.name, field.id + KEY_FIELD_ID_OFFSET) for field in schema.key_type]
+    in_front = () if schema.table_options.thin_files else schema.key_type
+    keys = [_with_id(field, KEY_PREFIX + field.name, field.id + KEY_FIELD_ID_OFFSET) for field in in_front]
     system = [
         _identified(pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False), _SEQUENCE_NUMBER_ID),
         _identified(pa.field(VALUE_KIND, pa.int8(), nullable=False), _VALUE_KIND_ID),
@@ -50,6 +68,37 @@ def _with_id(field: DataField, name: str, field_id: int) -> pa.Field:
 
 def _identified(field: pa.Field, field_id: int) -> pa.Field:
     return field.with_metadata({"PARQUET:field_id": str(field_id)})
+
+
+def _check_types(schema: TableSchema, file_format: str) -> None:
+    """What the Arrow types, which the formats themselves check, do not show."""
+    for field in schema.row_type if file_format == "avro" else ():
+        for part in atomic_types(field.type):
+            if part.root is TypeRoot.TIME and part.precision > _AVRO_TIME_PRECISION_MAX:
+                raise UnsupportedError(
+                    f"column {field.name!r}: Avro files hold times of up to 3 digits; "
+                    "use TIME(3), or another 'file.format'"
+                )
+        if _has_multiset_of_others(field.type):
+            raise UnsupportedError(
+                f"column {field.name!r}: Avro files hold a MULTISET of texts only; use another 'file.format'"
+            )
+
+
+def _has_multiset_of_others(data_type: DataType) -> bool:
+    match data_type:
+        case MultisetType(AtomicType(root)) if root in STRING_ROOTS:
+            return False
+        case MultisetType():
+            return True
+        case ArrayType(element):
+            return _has_multiset_of_others(element)
+        case MapType(key, value):
+            return _has_multiset_of_others(key) or _has_multiset_of_others(value)
+        case RowType(fields):
+            return any(_has_multiset_of_others(field.type) for field in fields)
+        case _:
+            return False
 
 
 class RollingWriter:
@@ -69,21 +118,29 @@ class RollingWriter:
         source: FileSource,
         first_sequence_number: int = 0,
         changelog: bool = False,
+        prefix: str = "",
     ) -> None:
-        """Nothing is written before the first row. `changelog` files differ in names and statistics; no index."""
+        """Nothing is written before the first row. `changelog` files differ in names, formats and statistics.
+
+        Changelog files have no index. `prefix` goes into the files' names, behind the table's own.
+
+        Raises: UnsupportedError for a type that the format lacks.
+        """
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
         self._source = source
         self._next_sequence_number = first_sequence_number
         options = table.options
-        self._prefix = f"{options.changelog_prefix if changelog else options.data_file_prefix}{table.env.new_id()}"
+        own_prefix = options.changelog_prefix if changelog else options.data_file_prefix
+        self._prefix = f"{own_prefix}{prefix}{table.env.new_id()}"
         self._schema = file_arrow_schema(table.schema)
         file_format, codec = options.file_format_of(level), options.file_compression_of(level)
         if changelog:
             file_format = options.changelog_file_format or file_format
             codec = options.changelog_file_compression or codec
+        _check_types(table.schema, file_format)
         self._traits = FileTraits(level, file_format, changelog)
-        self._encoding = WriteOptions(codec, options.zstd_level)
+        self._encoding = WriteOptions(options.codec_of(file_format, codec), options.zstd_level)
         self._indexes = [] if changelog else wanted_indexes(table.schema)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []

@@ -127,8 +127,12 @@ def _cast(column: pa.Array, field: DataField) -> pa.Array:
     wanted = to_arrow(field.type)
     if column.type == wanted:
         return column
+    if "list_view" in str(column.type):
+        # Arrow's cast of these makes arrays that are not valid.
+        raise InvalidArgumentError(f"column {field.name!r} of type {column.type}: cast it to a list first")
     try:
-        return column.cast(wanted)
+        plain = pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
+        return plain.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidArgumentError(
             f"column {field.name!r} of type {column.type} does not fit the table's {wanted}: {error}"

@@ -23,7 +23,7 @@ from paimon_engine.format.file_index.cursor import Cursor
 from paimon_engine.format.file_index.kinds import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, takes
 from paimon_engine.format.file_index.range_bitmap import RangeBitmapIndex
 from paimon_engine.format.file_index.values import FLOAT_ROOTS, Value, is_exact, stored_values, width_of
-from paimon_engine.predicate import And, Compare, In, IsNull, Not, Or, Predicate, literal
+from paimon_engine.predicate import And, Compare, In, IsNull, Match, Not, Or, Predicate, literal
 from paimon_engine.types import AtomicType, DataType, to_arrow
 
 Rows = BitMap | None
@@ -70,6 +70,8 @@ class FileIndexes:
                 return _any([self.rows(part) for part in parts])
             case Not(part):
                 return self._rows_without(part)
+            case Match():
+                return None
             case _:
                 return self._leaf(predicate, negated=False)
 
@@ -82,6 +84,8 @@ class FileIndexes:
                 return _all([self._rows_without(part) for part in parts])
             case Not(part):
                 return self.rows(part)
+            case Match():
+                return None
             case _:
                 return self._leaf(predicate, negated=True)
 
