@@ -26,9 +26,9 @@ from paimon_engine.format.file_index.values import stored_values
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.predicate import And, Predicate
+from paimon_engine.predicate import And, Predicate, bind
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.types import AtomicType, to_arrow
+from paimon_engine.types import AtomicType, to_arrow, to_arrow_schema
 
 SUFFIX: Final = ".index"
 
@@ -124,8 +124,10 @@ def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[t
 
 
 def index_filter(table: TableHandle, conjuncts: Sequence[Predicate]) -> Predicate | None:
-    """What indexes are asked; None if there is nothing to ask, or if the table wants none to be asked."""
-    return And(tuple(conjuncts)) if conjuncts and table.options.file_index_read_enabled else None
+    """What indexes are asked, bound to the table's types; None for nothing, or if the table wants none to be asked."""
+    if not conjuncts or not table.options.file_index_read_enabled:
+        return None
+    return bind(And(tuple(conjuncts)), to_arrow_schema(table.schema.row_type))
 
 
 def embedded_index_excludes(table: TableHandle, file: DataFile, where: Predicate | None) -> bool:

@@ -1,7 +1,6 @@
 """Which rows of a file can match a predicate, as far as its indexes know.
 
 The answer may hold rows that do not match, never the other way round: rows are filtered once more when they are read.
-Arrow's comparisons are followed, for which -0.0 equals 0.0, NaN nothing, and nothing compares with null.
 
 Source: `FileIndexPredicate` and the readers of the index types of the Java library.
 """
@@ -22,27 +21,21 @@ from paimon_engine.format.file_index.container import Place, read_head, read_ind
 from paimon_engine.format.file_index.cursor import Cursor
 from paimon_engine.format.file_index.kinds import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, takes
 from paimon_engine.format.file_index.range_bitmap import RangeBitmapIndex
-from paimon_engine.format.file_index.values import FLOAT_ROOTS, Value, is_exact, stored_values, width_of
-from paimon_engine.predicate import And, Compare, In, IsNull, Match, Not, Or, Predicate, literal
+from paimon_engine.format.file_index.values import Value, is_exact, stored_values
+from paimon_engine.predicate import And, Compare, In, IsNull, Match, Not, Or, Predicate
 from paimon_engine.types import AtomicType, DataType, to_arrow
 
 Rows = BitMap | None
 """Rows that can match; None for all."""
 
-_NEGATED: Final[Mapping[str, str]] = {"=": "!=", "!=": "=", "in": "not in", "not in": "in"}
-
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What is asked of a column: an operator, and values in stored form; of both zeros -0.0 is first, 0.0 last."""
+    """What is asked of a column: an operator, and values in stored form, which tell all values apart where `exact`."""
 
     operator: str
-    values: tuple[Value, ...] = ()
-    data_type: AtomicType | None = None
-
-    @property
-    def is_exact(self) -> bool:
-        return self.data_type is None or is_exact(self.data_type)
+    values: tuple[Value, ...]
+    exact: bool
 
 
 class FileIndexes:
@@ -59,47 +52,37 @@ class FileIndexes:
         self._places = read_head(stream, path)
 
     def rows(self, predicate: Predicate) -> Rows:
-        """Rows that can match.
+        """Rows that can match a predicate whose literals are bound to the columns' types.
 
-        Raises: CorruptTableError naming file, index and place; InvalidArgumentError for a value that does not fit.
+        Raises: CorruptTableError naming file, index and place.
         """
         match predicate:
             case And(parts):
                 return _all([self.rows(part) for part in parts])
             case Or(parts):
                 return _any([self.rows(part) for part in parts])
-            case Not(part):
-                return self._rows_without(part)
-            case Match():
+            case Not(In(column, values)):
+                return self._leaf(column, "not in", values)
+            case Compare(operator, column, value):
+                return self._leaf(column, operator, [value])
+            case In(column, values):
+                return self._leaf(column, "in", values)
+            case IsNull(column, negated):
+                return self._leaf(column, "is not null" if negated else "is null", [])
+            case Not() | Match():
                 return None
-            case _:
-                return self._leaf(predicate, negated=False)
 
-    def _rows_without(self, predicate: Predicate) -> Rows:
-        """Rows for which the predicate can be false."""
-        match predicate:
-            case And(parts):
-                return _any([self._rows_without(part) for part in parts])
-            case Or(parts):
-                return _all([self._rows_without(part) for part in parts])
-            case Not(part):
-                return self.rows(part)
-            case Match():
-                return None
-            case _:
-                return self._leaf(predicate, negated=True)
-
-    def _leaf(self, predicate: Compare | In | IsNull, *, negated: bool) -> Rows:
-        known = self._columns.get(predicate.column)
+    def _leaf(self, column: str, operator: str, values: Sequence[Any]) -> Rows:
+        known = self._columns.get(column)
         if known is None or known[0] not in self._places:
             return None
         name, data_type = known
         usable = {kind: place for kind, place in self._places[name].items() if takes(kind, data_type)}
         if not usable or not isinstance(data_type, AtomicType):
             return None
-        test = _test(predicate, data_type, negated=negated)
-        if test is None:
-            return None
+        literals = pa.array([value for value in values if value is not None], to_arrow(data_type))
+        stored = tuple(stored_values(literals, data_type).to_pylist()) if len(literals) else ()
+        test = _Test(operator, stored, exact=is_exact(data_type))
         return _all([self._answer(name, kind, place, test, data_type) for kind, place in usable.items()])
 
     def _answer(self, name: str, kind: str, place: Place | None, test: _Test, data_type: AtomicType) -> Rows:
@@ -118,44 +101,6 @@ def _all(answers: Sequence[Rows]) -> Rows:
 def _any(answers: Sequence[Rows]) -> Rows:
     known = [rows for rows in answers if rows is not None]
     return BitMap.union(*known) if len(known) == len(answers) and known else None
-
-
-# ── values ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def _test(predicate: Compare | In | IsNull, data_type: AtomicType, *, negated: bool) -> _Test | None:
-    """What the leaf, or its opposite, asks; None if no index can tell."""
-    match predicate:
-        case IsNull():
-            return _Test("is null" if predicate.negated == negated else "is not null")
-        case Compare(operator, column, value):
-            asked: str = operator
-            values = _stored(column, [value], data_type, both_zeros=True)
-        case In(column, members):
-            asked = "in"
-            # In a set, Arrow tells the zeros apart: leaving out both would leave out a row too many.
-            both_zeros = not negated
-            values = _stored(column, [item for item in members if item is not None], data_type, both_zeros=both_zeros)
-    if negated and asked not in _NEGATED:
-        return None
-    if values is None:
-        return None
-    return _Test(_NEGATED[asked] if negated else asked, values, data_type)
-
-
-def _stored(column: str, values: Sequence[Any], data_type: AtomicType, *, both_zeros: bool) -> tuple[Value, ...] | None:
-    """Literals in stored form, on demand zero as both zeros; None if one is not a number, which equals nothing."""
-    schema = pa.schema([pa.field(column, to_arrow(data_type))])
-    literals = pa.array([literal(schema, column, value) for value in values], schema.field(0).type)
-    stored: list[Value] = stored_values(literals, data_type).to_pylist() if len(literals) else []
-    if data_type.root not in FLOAT_ROOTS:
-        return tuple(stored)
-    if any(value != value for value in literals.to_pylist()):  # noqa: PLR0124 - NaN differs from itself
-        return None
-    negative_zero = -1 << (width_of(data_type) * 8 - 1)
-    if both_zeros and (0 in stored or negative_zero in stored):
-        return (negative_zero, *(value for value in stored if value not in (0, negative_zero)), 0)
-    return tuple(stored)
 
 
 # ── index types ─────────────────────────────────────────────────────────────────────────────────
@@ -177,7 +122,7 @@ def _ask_bitmap(cursor: Cursor, data_type: AtomicType, test: _Test, row_count: i
     if test.operator in ("=", "in"):
         return index.equal(test.values)
     present = BitMap(range(row_count)) - index.nulls()
-    if test.operator == "is not null" or not test.is_exact:
+    if test.operator == "is not null" or not test.exact:
         return present
     return present - index.equal(test.values)
 
@@ -199,15 +144,14 @@ def _ask_ordered(cursor: Cursor, index: BsiIndex | RangeBitmapIndex, test: _Test
             return index.present()
     compared = [index.compare(value) for value in test.values]  # type: ignore[arg-type] # BSI takes no bytes
     equal = BitMap.union(BitMap(), *(same for _, same, _ in compared))
-    # Of both zeros, the first is below the second; what lies between them is equal.
-    less, greater = compared[0][0] if compared else BitMap(), compared[-1][2] if compared else BitMap()
-    if not test.is_exact:
+    less, greater = (compared[0][0], compared[0][2]) if compared else (BitMap(), BitMap())
+    if not test.exact:
         less, greater = less | equal, greater | equal
     match test.operator:
         case "=" | "in":
             return equal
         case "!=" | "not in":
-            return index.present() - equal if test.is_exact else index.present()
+            return index.present() - equal if test.exact else index.present()
         case "<":
             return less
         case "<=":
