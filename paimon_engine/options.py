@@ -201,6 +201,22 @@ class TableOptions(OptionTexts):
         """Whether manifest entries that remove a file say nothing of its values."""
         return self._bool("manifest.delete-file-drop-stats", default=False)
 
+    @property
+    def file_index_in_manifest_threshold_bytes(self) -> int:
+        """Size up to which the index of a data file goes into its manifest entry, not into a file of its own."""
+        return self._size("file-index.in-manifest-threshold", 500)
+
+    @property
+    def file_index_read_enabled(self) -> bool:
+        """Whether reads look at file indexes."""
+        return self._bool("file-index.read.enabled", default=True)
+
+    @property
+    def file_index_types(self) -> tuple[str, ...]:
+        """Types of the indexes that new data files get."""
+        begin, end = "file-index.", ".columns"
+        return tuple(key[len(begin) : -len(end)] for key in self.raw if key.startswith(begin) and key.endswith(end))
+
     # ── keys and merging ────────────────────────────────────────────────────────────────────────
 
     @property

@@ -14,6 +14,7 @@ from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
+from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
@@ -24,9 +25,9 @@ from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted
-from paimon_engine.table.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit import CommitRequest
 from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries, live_index_files
@@ -40,8 +41,6 @@ logger = logging.getLogger(__name__)
 
 ROUNDS_MAX = 4
 """Times that conflicting buckets are planned anew before they are left to the next run."""
-
-Bucket = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def compact(
         distributed = distribute_postponed(table, _chosen(table, spec, latest_snapshot(table)), executor)
         run.snapshot_id, run.rows_distributed = distributed.snapshot_id, distributed.rows
         run.conflicts += distributed.conflicts
-    only: set[Bucket] | None = None
+    only: frozenset[Bucket] | None = None
     for number in range(1, ROUNDS_MAX + 1):
         tasks = _plan(table, spec, run, only)
         if spec.dry_run or not tasks:
@@ -179,7 +178,7 @@ def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> lis
     return matching_partitions(table.schema, found, chosen)
 
 
-def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None) -> list[CompactTask]:
+def _plan(table: TableHandle, spec: Compact, run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
     snapshot = latest_snapshot(table)
     run.vectors = _vectors(table, snapshot)
     tasks = []
@@ -248,33 +247,14 @@ def _rewrite(
     return messages
 
 
-def _commit(table: TableHandle, request: CommitRequest, run: _Run) -> set[Bucket]:
+def _commit(table: TableHandle, request: CommitRequest, run: _Run) -> frozenset[Bucket]:
     """Commits what still applies; the buckets that conflict, to be planned anew."""
-    messages = list(request.messages)
-    conflicting: set[Bucket] = set()
-    while messages:
-        outcome = commit(
-            table,
-            CommitRequest(
-                messages,
-                request.kind,
-                request.commit_user,
-                request.commit_identifier,
-                checked_up_to=request.checked_up_to,
-            ),
-        )
-        if isinstance(outcome, Committed):
-            if outcome.by_other_attempt:
-                delete_uncommitted(table, messages)
-            run.snapshot_id = outcome.snapshot.id
-            run.after.update({(m.partition, m.bucket): _applied(run, m) for m in messages})
-            return conflicting
-        found = {(conflict.partition, conflict.bucket) for conflict in outcome.conflicts}
-        conflicting |= found
-        run.conflicts += len(found)
-        delete_uncommitted(table, [m for m in messages if (m.partition, m.bucket) in found])
-        messages = [m for m in messages if (m.partition, m.bucket) not in found]
-    return conflicting
+    parts = commit_parts(table, request)
+    run.conflicts += len(parts.conflicting)
+    if parts.snapshot is not None:
+        run.snapshot_id = parts.snapshot.id
+        run.after.update({(m.partition, m.bucket): _applied(run, m) for m in parts.committed})
+    return parts.conflicting
 
 
 def _applied(run: _Run, message: CommitMessage) -> list[DataFile]:

@@ -26,6 +26,7 @@ from paimon_engine.supported import check_readable
 from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.deletion_vectors import DeletedRows, VectorReader
 from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_index import index_filter, selected_rows
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.projection import narrowed, path_of, projected, projected_schema
 from paimon_engine.table.scan import Split, plan_splits, usable_conjuncts
@@ -170,8 +171,11 @@ class _Files:
     where: Sequence[Predicate] = ()
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
+        selected = selected_rows(self.table, self.directory, file, index_filter(self.table, self.where))
+        if selected is not None and not len(selected):
+            return
         deleted = None if self.vectors is None else self.vectors.deleted_rows(file.name)
-        return read_data_file(
+        yield from read_data_file(
             self.table,
             self.directory,
             file,
@@ -179,6 +183,7 @@ class _Files:
             with_system_columns=with_system_columns,
             deleted=deleted,
             where=self.where,
+            selected=selected,
         )
 
     def run_rows(self, run: Sequence[DataFile], *, alone: bool = False) -> Iterator[pa.RecordBatch]:
