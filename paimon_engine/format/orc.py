@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.orc as po
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 STRIPE_BYTES: Final = 64 << 20
@@ -54,7 +54,7 @@ def read_batches(
             raise UnsupportedError(
                 f"{path}: {error}; such timestamps can be read from Parquet and Avro only"
             ) from error
-        raise CorruptTableError(f"{path}: cannot be read as an ORC file: {error}") from error
+        raise damaged(path, f"cannot be read as an ORC file: {error}") from error
 
 
 def _typed(rows: pa.RecordBatch, fields: list[pa.Field]) -> pa.RecordBatch:

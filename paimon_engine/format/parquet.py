@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 READ_BUFFER_BYTES = 65_536
@@ -42,14 +42,14 @@ def read_batches(
         wanted = [name for name in schema.names if name in names]
         yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
 def _open(source: BinaryIO, path: str) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
+        return pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES, page_checksum_verification=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
 def _codec(options: WriteOptions) -> tuple[str, int | None]:
@@ -129,6 +129,7 @@ class ParquetWriter:
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             store_schema=False,
+            write_page_checksum=True,
         )
 
 

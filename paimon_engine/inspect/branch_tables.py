@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_engine.errors import CorruptTableError
+from paimon_engine.errors import damaged
+from paimon_engine.format.stored import WRONG, parse_object, reason, whole, whole_or_none
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_needed
 from paimon_engine.table.snapshots import branches, consumers, list_tags, snapshots_newest_first
 from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, MultisetType, field_to_json, type_to_json
 
@@ -111,7 +112,7 @@ def schemas(table: TableHandle) -> pa.Table:
     for schema_id in numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX):
         path = table.paths.schema(schema_id)
         # Not `schema_of`: that one has the dynamic options in it.
-        found = parse_schema(table.env.storage.read(path).decode(), path)
+        found = parse_schema(table.env.storage.read(path), path)
         rows.append(
             {
                 "schema_id": schema_id,
@@ -178,18 +179,25 @@ def statistics(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
     if snapshot is None or snapshot.statistics is None:
         return schema.empty_table()
     path = table.paths.statistics(snapshot.statistics)
+    return pa.Table.from_pylist([parse_statistics(read_needed(table, path), path)], schema)
+
+
+def parse_statistics(data: bytes, path: str) -> dict[str, Any]:
+    """The row of a statistics file.
+
+    Raises: CorruptTableError naming `path`.
+    """
+    found = parse_object(data, path)
     try:
-        found = json.loads(table.env.storage.read(path))
-        row = {
-            "snapshot_id": found["snapshotId"],
-            "schema_id": found["schemaId"],
-            "mergedRecordCount": found.get("mergedRecordCount"),
-            "mergedRecordSize": found.get("mergedRecordSize"),
-            "colstat": _json(found.get("colStats") or {}),
+        return {
+            "snapshot_id": whole(found, "snapshotId", 1),
+            "schema_id": whole(found, "schemaId", 0),
+            "mergedRecordCount": whole_or_none(found, "mergedRecordCount", 0),
+            "mergedRecordSize": whole_or_none(found, "mergedRecordSize", 0),
+            "colstat": _json(dict(found.get("colStats") or {})),
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptTableError(f"{path}: no valid statistics: {error!r}") from error
-    return pa.Table.from_pylist([row], schema)
+    except WRONG as error:
+        raise damaged(path, f"no valid statistics: {reason(error)}") from error
 
 
 def aggregation_fields(table: TableHandle) -> pa.Table:

@@ -20,15 +20,15 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import NotFoundError, PaimonError
+from paimon_engine.errors import NotFoundError, PaimonError, naming
 from paimon_engine.format.deletion_vector import Positions, decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
-from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import list_entries, live_index_files, read_manifest
+from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, root_files
 
 
@@ -85,17 +85,18 @@ class _Check:
         problems = [
             Problem(root.label, f"{path} is missing") for path in files.metadata if self._size_bytes(path) is None
         ]
-        live = live_files(entry for manifest in files.manifests for entry in self._entries(manifest.name))
+        with naming(lists_of(self._table, root.snapshot)):
+            live = live_files(entry for manifest in files.manifests for entry in self._entries(manifest))
         problems += self._counts(root, live)
         problems += self._buckets(root, live)
-        changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest.name)]
+        changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
         problems += self._data(root, [*live, *changelog])
         return problems + list(self._deletion_vectors(root, live))
 
-    def _entries(self, manifest: str) -> list[ManifestEntry]:
-        if manifest not in self._manifests:
-            self._manifests[manifest] = read_manifest(self._table, manifest)
-        return self._manifests[manifest]
+    def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        if manifest.name not in self._manifests:
+            self._manifests[manifest.name] = read_manifest(self._table, manifest.name, manifest)
+        return self._manifests[manifest.name]
 
     def _size_bytes(self, path: str) -> int | None:
         directory = path.rpartition("/")[0]
@@ -114,7 +115,8 @@ class _Check:
             return
         delta = sum(
             entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
-            for entry in list_entries(self._table, snapshot.delta_manifest_list)
+            for manifest in read_manifest_list(self._table, snapshot.delta_manifest_list)
+            for entry in self._entries(manifest)
         )
         if snapshot.delta_record_count != delta:
             yield Problem(root.label, f"says {snapshot.delta_record_count} records more, its delta has {delta}")
@@ -123,7 +125,9 @@ class _Check:
         schema = self._table.schema
         key_type = schema.key_type if schema.primary_keys else None
         # A live file applies to a bucket without files: what conflicts, conflicts with its neighbours.
-        for conflict in find_conflicts([], live, key_type=key_type, overwrite=False):
+        with naming(lists_of(self._table, root.snapshot)):
+            conflicts = find_conflicts([], live, key_type=key_type, overwrite=False)
+        for conflict in conflicts:
             yield Problem(root.label, f"bucket {conflict.bucket}: {conflict.reason}")
         totals: dict[bytes, set[int]] = {}
         for entry in live:

@@ -7,16 +7,17 @@ from typing import BinaryIO, Final, Protocol
 
 import pyarrow as pa
 
-from paimon_engine.errors import CorruptTableError, UnsupportedError
+from paimon_engine.errors import NotFoundError, UnsupportedError, damaged, naming
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.deletion_vector import Positions, kept_rows
 from paimon_engine.format.layout import WriteOptions
-from paimon_engine.meta.evolution import column_sources, conform
+from paimon_engine.meta.evolution import ColumnSource, column_sources, conform
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, missing
+from paimon_engine.table.row_check import RowCheck
 from paimon_engine.types import to_arrow, to_arrow_field
 
 _SYSTEM_FIELDS: Final = (pa.field(SEQUENCE_NUMBER, pa.int64()), pa.field(VALUE_KIND, pa.int8()))
@@ -59,7 +60,8 @@ WRITERS: Final[Mapping[str, BeginFile]] = {
 def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
     """Directory of a bucket's files."""
     columns, options = table.schema.partition_type, table.options
-    values = decode_row([field.type for field in columns], partition)
+    with naming(f"{table.paths.root}/manifest: partition of an entry of bucket {bucket}"):
+        values = decode_row([field.type for field in columns], partition)
     relative = partition_path(
         columns, values, default_name=options.partition_default_name, legacy_name=options.partition_legacy_name
     )
@@ -105,22 +107,35 @@ def read_data_file(
         # A file must be asked for something, or its batches would have no rows.
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
     path = f"{directory}/{file.name}"
-    first_row = 0
-    with table.env.storage.open(path) as stream:
+    check = RowCheck(path, file, file_schema.key_type if with_system_columns else None)
+    check.deleted(deleted)
+    with _opened(table, path) as stream:
+        check.size(stream)
         for rows in reader(stream, pa.schema(wanted), path=path):
-            _check_columns(rows, [field.name for field in wanted], path)
-            batch = conform(rows, sources)
-            if with_system_columns:
-                batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
-                batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
+            check.columns(rows, [field.name for field in wanted])
+            first_row = check.row_count
+            batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
+            check.add(rows)
             kept = None if deleted is None else kept_rows(deleted, first_row, batch.num_rows)
-            first_row += batch.num_rows
             yield batch if kept is None else batch.filter(pa.array(kept))
+    check.finish()
 
 
-def _check_columns(rows: pa.RecordBatch, wanted: Sequence[str], path: str) -> None:
-    missing = [name for name in wanted if name not in rows.schema.names]
-    if missing:
-        raise CorruptTableError(
-            f"{path}: expected columns {', '.join(wanted)}, found {', '.join(rows.schema.names) or 'none of them'}"
-        )
+def _opened(table: TableHandle, path: str) -> BinaryIO:
+    try:
+        return table.env.storage.open(path)
+    except NotFoundError as error:
+        raise missing(path) from error
+
+
+def _typed(
+    rows: pa.RecordBatch, sources: Sequence[ColumnSource], path: str, *, with_system_columns: bool
+) -> pa.RecordBatch:
+    try:
+        batch = conform(rows, sources)
+        if with_system_columns:
+            batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
+            batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
+    except pa.ArrowException as error:
+        raise damaged(path, f"its columns are not those of its schema: {error}") from error
+    return batch

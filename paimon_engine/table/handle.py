@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import NotFoundError
+from paimon_engine.errors import WAY_OUT, NotFoundError, damaged
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
@@ -37,13 +37,11 @@ class TableHandle:
     def schema_of(self, schema_id: int) -> TableSchema:
         """Schema of that id, read once per handle.
 
-        Raises: NotFoundError.
+        Raises: NotFoundError, CorruptTableError.
         """
         known = self._schemas.get(schema_id)
         if known is None:
-            path = self.paths.schema(schema_id)
-            stored = parse_schema(self.env.storage.read(path).decode(), path)
-            known = self._schemas[schema_id] = stored.with_options(self.dynamic_options)
+            known = self._schemas[schema_id] = _stored_schema(self.env, self.paths, schema_id, self.dynamic_options)
         return known
 
     def at_schema(self, schema_id: int) -> TableHandle:
@@ -79,8 +77,7 @@ class PlainTable:
         Raises: NotFoundError.
         """
         paths = TablePaths(self.path, self.branch)
-        path = paths.schema(self.schema_id)
-        schema = parse_schema(env.storage.read(path).decode(), path).with_options(self.options)
+        schema = _stored_schema(env, paths, self.schema_id, self.options)
         return TableHandle(env, self.config, paths, schema, self.options)
 
 
@@ -104,9 +101,35 @@ def load_table(
         raise NotFoundError(
             f"there is no {where}: {paths.schema_dir} holds no schema file; check the path, or create it first"
         )
-    schema_path = paths.schema(latest)
-    schema = parse_schema(env.storage.read(schema_path).decode(), schema_path).with_options(options or {})
+    schema = _stored_schema(env, paths, latest, options or {})
     return TableHandle(env, config, paths, schema, dict(options or {}))
+
+
+def _stored_schema(env: Env, paths: TablePaths, schema_id: int, options: Mapping[str, str]) -> TableSchema:
+    path = paths.schema(schema_id)
+    try:
+        schema = parse_schema(env.storage.read(path), path)
+    except NotFoundError as error:
+        raise missing(path) from error
+    if schema.id != schema_id:
+        raise damaged(path, f"the file holds schema {schema.id}")
+    return schema.with_options(options)
+
+
+def read_needed(table: TableHandle, path: str) -> bytes:
+    """A file that others name, so that it must be there.
+
+    Raises: NotFoundError naming it and the way out.
+    """
+    try:
+        return table.env.storage.read(path)
+    except NotFoundError as error:
+        raise missing(path) from error
+
+
+def missing(path: str) -> NotFoundError:
+    """The error for a file that others name and that is not there."""
+    return NotFoundError(f"{path} is missing (expired while it was read, or lost); {WAY_OUT}")
 
 
 def latest_schema_id(env: Env, paths: TablePaths) -> int | None:
@@ -119,6 +142,6 @@ def numbered(env: Env, directory: str, prefix: str) -> list[int]:
     numbers = []
     for info in env.storage.list(directory):
         name = info.path.rsplit("/", 1)[-1]
-        if name.startswith(prefix) and name[len(prefix) :].isdigit():
-            numbers.append(int(name[len(prefix) :]))
+        if name.startswith(prefix) and (number := name[len(prefix) :]).isascii() and number.isdigit():
+            numbers.append(int(number))
     return sorted(numbers)

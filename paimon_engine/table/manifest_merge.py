@@ -36,12 +36,12 @@ def _full_merge(
     changing = [item for item in manifests if item.deleted_count > 0 or item.size_bytes < target]
     if sum(item.size_bytes for item in changing) < table.options.manifest_full_compaction_threshold_size_bytes:
         return None
-    entries = {item.name: read_manifest(table, item.name) for item in changing}
+    entries = {item.name: read_manifest(table, item.name, item) for item in changing}
     removed = {e.identity for found in entries.values() for e in found if e.kind is FileKind.DELETE}
     kept: list[ManifestFile] = []
     rewritten: list[ManifestEntry] = []
     for item in manifests:
-        found = entries.get(item.name) or read_manifest(table, item.name)
+        found = entries.get(item.name) or read_manifest(table, item.name, item)
         live = [e for e in found if e.kind is FileKind.ADD and e.identity not in removed]
         if item.name not in entries and len(live) == len(found):
             kept.append(item)
@@ -67,5 +67,5 @@ def _minor_merge(table: TableHandle, manifests: Sequence[ManifestFile], writer: 
 def _fold(table: TableHandle, group: Sequence[ManifestFile], writer: MetadataWriter) -> list[ManifestFile]:
     if len(group) == 1:
         return list(group)
-    entries = merge_entries(entry for item in group for entry in read_manifest(table, item.name))
+    entries = merge_entries(entry for item in group for entry in read_manifest(table, item.name, item))
     return writer.manifests(list(entries.values()))

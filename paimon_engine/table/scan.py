@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_engine.errors import naming
 from paimon_engine.format.binary_row import decode_row, internal_values, to_arrow_array
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
@@ -106,11 +107,11 @@ def splits_of(table: TableHandle, entries: Sequence[ManifestEntry], where: Predi
     entries = _matching_buckets(table.schema, entries, conjuncts)
     merges = table.schema.primary_keys and not table.options.deletion_vectors_enabled
     find = _key_sections if merges else _single_sections
-    return [
-        split
-        for (partition, bucket), members in by_bucket(entries).items()
-        for split in _pack(table, partition, bucket, find(table, members, conjuncts))
-    ]
+    splits = []
+    for (partition, bucket), members in by_bucket(entries).items():
+        with naming(f"{table.paths.root}/manifest: entries of bucket {bucket}"):
+            splits += _pack(table, partition, bucket, find(table, members, conjuncts))
+    return splits
 
 
 def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
