@@ -114,7 +114,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a negative length": (
         {"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": 1, "f2": -22}]},
-        "at offset 1 of length -22",
+        "f2 is -22, expected a whole number from 0",
     ),
 }
 
