@@ -115,7 +115,7 @@ def read_data_file(
             check.columns(rows, [field.name for field in wanted])
             first_row = check.row_count
             batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
-            check.add(rows)
+            check.add(rows, batch)
             kept = None if deleted is None else kept_rows(deleted, first_row, batch.num_rows)
             yield batch if kept is None else batch.filter(pa.array(kept))
     check.finish()

@@ -1,21 +1,22 @@
 """Holds the rows of a data file against what its manifest entry says of it.
 
 Most formats have no checksum over everything, so a file that was cut, exchanged or overwritten may well decode. What
-the manifest knows costs next to nothing to compare: size, number of rows, range of sequence numbers, first and last
-key; and the kind of a row is one of four.
+the manifest knows costs next to nothing to compare: size, number of rows, range of sequence numbers, keys at
+both ends; and the kind of a row is one of four.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.errors import damaged, naming
-from paimon_engine.format.binary_row import decode_row, internal_values
+from paimon_engine.errors import InvalidArgumentError, damaged, naming
+from paimon_engine.format.binary_row import decode_row, encode_row, internal_values
 from paimon_engine.format.deletion_vector import Positions
+from paimon_engine.lsm.levels import key_order
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.types import RowType
@@ -54,8 +55,8 @@ class RowCheck:
             what = f"expected columns {', '.join(wanted)}, found {', '.join(found) or 'none of them'}"
             raise damaged(self._path, what)
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Looks at one batch.
+    def add(self, rows: pa.RecordBatch, typed: pa.RecordBatch) -> None:
+        """Looks at one batch, as it is in the file and with sequence numbers and kinds in the types of the format.
 
         Raises: CorruptTableError.
         """
@@ -64,10 +65,10 @@ class RowCheck:
         if self.row_count + rows.num_rows > self._file.row_count:
             raise damaged(self._path, f"it has more than the {self._file.row_count} rows that its manifest says")
         if self._key_type is not None:
-            self._within(rows, VALUE_KIND, 0, _KIND_MAX)
-            self._within(rows, SEQUENCE_NUMBER, self._file.min_sequence_number, self._file.max_sequence_number)
+            self._within(typed, VALUE_KIND, 0, _KIND_MAX)
+            self._within(typed, SEQUENCE_NUMBER, self._file.min_sequence_number, self._file.max_sequence_number)
             if self.row_count == 0:
-                self._key(rows.slice(0, 1), self._file.min_key, "first")
+                self._key(rows.slice(0, 1), "first")
             self._last = rows
         self.row_count += rows.num_rows
 
@@ -76,7 +77,7 @@ class RowCheck:
         if self.row_count != self._file.row_count:
             raise damaged(self._path, f"it has {self.row_count} rows, its manifest says {self._file.row_count}")
         if self._last is not None:
-            self._key(self._last.slice(self._last.num_rows - 1), self._file.max_key, "last")
+            self._key(self._last.slice(self._last.num_rows - 1), "last")
 
     def _within(self, rows: pa.RecordBatch, column: str, low: int, high: int) -> None:
         values = rows[column]
@@ -85,19 +86,20 @@ class RowCheck:
             found = "a null" if values.null_count else f"{bounds['min']} to {bounds['max']}"
             raise damaged(self._path, f"{column} is {found}, expected {low} to {high}")
 
-    def _key(self, row: pa.RecordBatch, expected: bytes, which: str) -> None:
+    def _key(self, row: pa.RecordBatch, which: str) -> None:
+        """Between the bounds, not equal to them: the largest key that Java notes may be one that it dropped."""
         assert self._key_type is not None
         columns = self._key_type
         if any(name not in row.schema.names for name in columns.names):
             return
-        types = [field.type for field in columns]
-        with naming(f"{self._path}: {which} key in its manifest"):
-            wanted = decode_row(types, expected)
-        found = tuple(internal_values(row[field.name], field.type)[0] for field in columns)
-        if not all(map(_is_same, found, wanted)):
-            raise damaged(self._path, f"its {which} key is {found}, its manifest says {wanted}")
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    # Of floating-point keys NaN differs from itself.
-    return bool(one == other) or (one != one and other != other)  # noqa: PLR0124
+        types, order = [field.type for field in columns], key_order(columns)
+        with naming(f"{self._path}: keys in its manifest"):
+            low, high = order(self._file.min_key), order(self._file.max_key)
+        try:
+            found = tuple(internal_values(row[field.name], field.type)[0] for field in columns)
+            key = encode_row(types, found, reserve_null=True)
+        except (pa.ArrowException, InvalidArgumentError) as error:
+            raise damaged(self._path, f"its {which} key is none of {columns.names}: {error}") from error
+        if not low <= order(key) <= high:
+            bounds = [decode_row(types, key) for key in (self._file.min_key, self._file.max_key)]
+            raise damaged(self._path, f"its {which} key is {found}, its manifest says {bounds[0]} to {bounds[1]}")
