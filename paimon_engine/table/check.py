@@ -1,6 +1,6 @@
 """Is a stored table whole? Every invariant of its files, checked for every snapshot and tag of every branch.
 
-1. Snapshots of a branch follow each other without a gap.
+1. Snapshots of a branch follow each other without a gap; schemas are there and can be read.
 2. Lists, manifests, index files and statistics files are there and can be read; no file is added twice, or removed
    without having been added.
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
@@ -26,10 +26,11 @@ from paimon_engine.meta.conflict import find_conflicts
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
-from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, root_files
+from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, on_line, root_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,25 @@ def check_table(table: TableHandle, *, footers: bool = True) -> list[Problem]:
     """
     roots = all_roots(table)
     check = _Check(table, footers=footers)
-    problems = list(_gaps(roots))
+    problems = [*_schemas(table, roots), *_gaps(roots)]
     for root in roots:
         try:
             problems += check.problems_of(root)
         except PaimonError as error:
             problems.append(Problem(root.label, str(error)))
     return list(dict.fromkeys(problems))
+
+
+def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
+    for branch in dict.fromkeys([MAIN_BRANCH, *(root.branch for root in roots)]):
+        paths = on_line(table, branch).paths
+        stored = numbered(table.env, paths.schema_dir, SCHEMA_PREFIX)
+        needed = {root.snapshot.schema_id for root in roots if root.branch == branch}
+        for schema_id in sorted({*stored, *needed}):
+            try:
+                read_schema_file(table.env, paths, schema_id, {})
+            except PaimonError as error:
+                yield Problem(paths.schema(schema_id), str(error))
 
 
 def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
@@ -90,6 +103,10 @@ class _Check:
         problems += self._counts(root, live)
         problems += self._buckets(root, live)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
+        records = sum(entry.file.row_count for entry in changelog)
+        if files.changelog_manifests and root.snapshot.changelog_record_count not in (None, records):
+            what = f"says {root.snapshot.changelog_record_count} changelog records, its files have {records}"
+            problems.append(Problem(root.label, what))
         problems += self._data(root, [*live, *changelog])
         return problems + list(self._deletion_vectors(root, live))
 

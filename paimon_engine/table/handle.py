@@ -41,7 +41,7 @@ class TableHandle:
         """
         known = self._schemas.get(schema_id)
         if known is None:
-            known = self._schemas[schema_id] = _stored_schema(self.env, self.paths, schema_id, self.dynamic_options)
+            known = self._schemas[schema_id] = read_schema_file(self.env, self.paths, schema_id, self.dynamic_options)
         return known
 
     def at_schema(self, schema_id: int) -> TableHandle:
@@ -77,7 +77,7 @@ class PlainTable:
         Raises: NotFoundError.
         """
         paths = TablePaths(self.path, self.branch)
-        schema = _stored_schema(env, paths, self.schema_id, self.options)
+        schema = read_schema_file(env, paths, self.schema_id, self.options)
         return TableHandle(env, self.config, paths, schema, self.options)
 
 
@@ -101,11 +101,15 @@ def load_table(
         raise NotFoundError(
             f"there is no {where}: {paths.schema_dir} holds no schema file; check the path, or create it first"
         )
-    schema = _stored_schema(env, paths, latest, options or {})
+    schema = read_schema_file(env, paths, latest, options or {})
     return TableHandle(env, config, paths, schema, dict(options or {}))
 
 
-def _stored_schema(env: Env, paths: TablePaths, schema_id: int, options: Mapping[str, str]) -> TableSchema:
+def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mapping[str, str]) -> TableSchema:
+    """The schema of that id as it is stored, with `options` laid over its own.
+
+    Raises: NotFoundError, CorruptTableError, UnsupportedError.
+    """
     path = paths.schema(schema_id)
     try:
         schema = parse_schema(env.storage.read(path), path)
