@@ -126,9 +126,11 @@ def parse_where(text: str) -> Predicate:
     """
     try:
         tree = sqlglot.parse_one(text, dialect="spark", into=sql.Condition)
+        return _predicate(tree)
     except sqlglot.errors.SqlglotError as error:
         raise InvalidArgumentError(f"cannot read the filter {text!r}: {str(error).splitlines()[0]}") from error
-    return _predicate(tree)
+    except RecursionError as error:
+        raise InvalidArgumentError(f"the filter {text[:40]!r}… is nested too deeply") from error
 
 
 def _predicate(node: sql.Expression) -> Predicate:
@@ -182,15 +184,23 @@ def _literal(node: sql.Expression) -> Any:
         case sql.Literal() if node.is_string:
             return node.this
         case sql.Literal():
-            return int(node.this) if node.this.isdigit() else Decimal(node.this)
+            return _number(node)
         case sql.Boolean():
             return bool(node.this)
-        case sql.Neg():
-            return -_literal(node.this)
+        case sql.Neg() if isinstance(node.this, sql.Literal) and not node.this.is_string:
+            return -_number(node.this)
         case sql.Cast() if isinstance(node.this, sql.Literal):
             return _typed(node)
         case _:
             raise _not_understood(node)
+
+
+def _number(node: sql.Literal) -> int | Decimal:
+    text = str(node.this)
+    try:
+        return int(text) if text.isdigit() else Decimal(text)
+    except (ArithmeticError, ValueError) as error:
+        raise _not_understood(node) from error
 
 
 def _typed(node: sql.Cast) -> Any:
@@ -281,7 +291,7 @@ def literal(schema: pa.Schema, column: str, value: Any) -> pa.Scalar:
         if isinstance(value, str) and not (pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)):
             return pa.scalar(value).cast(arrow_type)
         return pa.scalar(value).cast(arrow_type) if isinstance(value, int | date) else pa.scalar(value, arrow_type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise InvalidArgumentError(f"{value!r} does not fit column {column!r} of type {arrow_type}: {error}") from error
 
 

@@ -201,8 +201,8 @@ def _conditions() -> Iterator[bytes]:
         b"k IN (1, 2, 3) AND s IS NOT NULL",
         b"t BETWEEN TIMESTAMP '2020-01-01 00:00:00' AND TIMESTAMP '2021-01-01'",
         b"`k` > -5 OR d < -1.25e3",
-        b"s = 'it''s' AND k <= 9223372036854775807",
-        b"t > DATE '2020-02-29' AND true",
+        b"s = 'it\\'s' AND k <= 9223372036854775807",
+        b"t > DATE '2020-02-29'",
     )
 
 

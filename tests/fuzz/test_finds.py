@@ -27,8 +27,10 @@ FINDS: dict[str, tuple[str, bytes]] = {
     "a snapshot in another encoding": ("snapshot", '{"id": 1}'.encode("utf-16")),
     "a tag with a time that no calendar has": (
         "tag",
-        b'{"id":1,"schemaId":0,"baseManifestList":"a","deltaManifestList":"b","commitUser":"u","commitIdentifier":1,'
-        b'"commitKind":"APPEND","timeMillis":1,"tagCreateTime":[2024,13,1,0,0],"tagTimeRetained":1e400}',
+        (
+            b'{"id":1,"schemaId":0,"baseManifestList":"a","deltaManifestList":"b","commitUser":"u","commitIdentifier":1,'
+            b'"commitKind":"APPEND","timeMillis":1,"tagCreateTime":[2024,13,1,0,0],"tagTimeRetained":1e400}'
+        ),
     ),
     "statistics with columns that are a number": (
         "statistics",
@@ -37,6 +39,11 @@ FINDS: dict[str, tuple[str, bytes]] = {
     "an empty row": ("binary-row", b""),
     "a row whose slots are all zero": ("binary-row", bytes(24 + 8 * 13)),
     "a row whose slots are all ones": ("binary-row", bytes(24) + b"\xff" * 8 * 13),
+    "a condition with half a number": ("where", b"d < 1.25e"),
+    "a condition with a number that nobody can hold": ("where", b"k = " + b"9" * 5000),
+    "a condition with a number that no column can hold": ("where", b"k = " + b"9" * 50),
+    "a condition with less than a text": ("where", b"s = -'a'"),
+    "a condition nested too deeply": ("where", b"NOT (" * 2000 + b"k = 1" + b")" * 2000),
 }
 """What it is; the decoder, and its bytes."""
 
