@@ -217,6 +217,37 @@ class TableOptions:
         return self._choice("changelog-producer", "none", ("none", "input", "full-compaction", "lookup"))
 
     @property
+    def changelog_prefix(self) -> str:
+        """Begin of the names of changelog files."""
+        return self.raw.get("changelog-file.prefix", "changelog-")
+
+    @property
+    def changelog_file_format(self) -> str | None:
+        """Format of new changelog files; None: as data files of their level."""
+        return self.raw.get("changelog-file.format", "").lower() or None
+
+    @property
+    def changelog_file_compression(self) -> str | None:
+        """Codec of new changelog files; None: as data files of their level."""
+        return self.raw.get("changelog-file.compression", "").lower() or None
+
+    @property
+    def changelog_row_deduplicate(self) -> bool:
+        """Whether updates that change nothing stay out of the changelog."""
+        return self._bool("changelog-producer.row-deduplicate", default=False)
+
+    @property
+    def changelog_row_deduplicate_ignore_fields(self) -> tuple[str, ...]:
+        """Columns whose change alone makes no update for the changelog."""
+        return self._list("changelog-producer.row-deduplicate-ignore-fields")
+
+    @property
+    def needs_lookup(self) -> bool:
+        """Whether a compaction of level 0 looks up what higher levels hold of its keys."""
+        looks_up = self.changelog_producer == "lookup" or self._bool("force-lookup", default=False)
+        return looks_up or self.deletion_vectors_enabled or self.merge_engine == "first-row"
+
+    @property
     def levels_hold_older_versions(self) -> bool:
         """Whether a record above level 0 has taken in all older ones of its key, as lookup compaction sees to."""
         looks_up = self.changelog_producer == "lookup" or self._bool("force-lookup", default=False)

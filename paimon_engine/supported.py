@@ -78,7 +78,6 @@ _WRITE_BLOCKING_SWITCHES: Final = (
     "data-file.thin-mode",
     "index-file-in-data-file-dir",
     "file.suffix.include.compression",
-    "force-lookup",
 )
 
 
@@ -90,8 +89,6 @@ def check_writable(options: TableOptions) -> None:
         reasons.append("'deletion-vectors.enabled' = 'true'")
     if options.has_primary_key and options.bucket < 1:
         reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
-    if options.changelog_producer != "none":
-        reasons.append(f"'changelog-producer' = '{options.changelog_producer}'")
     if options.raw.get("manifest.format", "avro").lower() != "avro":
         # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
         reasons.append(f"'manifest.format' = '{options.raw['manifest.format']}'")

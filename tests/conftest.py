@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.support.oracle import JavaPaimon, start_oracle
 from tests.support.pypaimon import PyPaimon, start_pypaimon
@@ -41,6 +42,11 @@ def _isolate() -> None:
 
 
 _isolate()
+
+# The same inputs in every run, however slow the machine; PAIMON_TEST_EXPLORE=1 tries new ones.
+settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("explore" if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else "fixed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

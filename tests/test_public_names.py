@@ -13,7 +13,7 @@ import paimon_engine
 def loaded_by(statement: str) -> set[str]:
     """Names of the modules that a fresh Python has after a statement."""
     script = f"import sys\n{statement}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     return set(done.stdout.split())
 
 

@@ -186,8 +186,8 @@ def _rewrite(
     on_progress: OnProgress | None,
 ) -> list[CommitMessage]:
     """Messages of the tasks that succeeded. Moves between levels need no task."""
-    work = [RewriteTask(table.plain(), task) for task in tasks if task.rewrites]
-    moves = [rewrite(table.env, RewriteTask(table.plain(), task)) for task in tasks if not task.rewrites]
+    work = [RewriteTask(table.plain(), task) for task in tasks if not task.is_move]
+    moves = [rewrite(table.env, RewriteTask(table.plain(), task)) for task in tasks if task.is_move]
     listener = counting(on_progress, "compact", len(work))
     outcomes = executor.map(rewrite, work, config=table.config, on_done=listener) if work else []
     messages = [*moves, *(outcome.value for outcome in outcomes if isinstance(outcome, Done))]

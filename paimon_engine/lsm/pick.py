@@ -6,7 +6,7 @@
 2. size amplification: the newer runs together are much larger than the oldest one → all runs;
 3. size ratio: the newest runs, as long as the next one is not larger than those before it together;
 4. run count: at least so many runs that no more than the trigger remain;
-5. level 0, where `compaction.force-up-level-0` asks for it: all its runs.
+5. level 0, where `compaction.force-up-level-0` asks for it, or where readers or a changelog wait for it: all its runs.
 
 `compaction.optimization-interval` is left out: how often to compact fully is up to whoever starts compactions.
 
@@ -60,10 +60,11 @@ def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions)
         return Pick(tuple(runs), level_max, crossed)
     found = _pick_universal(runs, level_max, options)
     level_0 = sum(run.level == 0 for run in runs)
-    if isinstance(found, Pick) or not level_0 or options.raw.get(_FORCE_UP_LEVEL_0, "false").lower() != "true":
+    asked = options.raw.get(_FORCE_UP_LEVEL_0, "false").lower() == "true"
+    if isinstance(found, Pick) or not level_0 or not (asked or options.needs_lookup):
         return found
     count = _extend(runs, level_0, options.compaction_size_ratio_percent)
-    return _to_level(runs, count, level_max, f"'{_FORCE_UP_LEVEL_0}'")
+    return _to_level(runs, count, level_max, f"'{_FORCE_UP_LEVEL_0}'" if asked else "level 0 is waited for")
 
 
 def _crossed_threshold(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from paimon_engine.lsm.append import pack_small_files
 from paimon_engine.lsm.levels import KeyOrder, key_order, level_count, sorted_runs
@@ -18,6 +19,9 @@ from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
+
+Changes = Literal["full-compaction", "lookup", "first-row"]
+"""What a compaction must find out beside merging: which rows of the highest level, or of levels above 0, it changes."""
 
 _BATCH_ROWS = 65_536
 _MEMORY_FACTOR = 8
@@ -29,6 +33,9 @@ class CompactTask:
     """Work of one bucket. Each member of `rewrites` is a group of sections to be merged into new files in one go.
 
     Append tables have groups of one section with one run: files to be concatenated in order.
+
+    `changes` says how the rows that change are found, where anybody wants to know them; `lookups` are the files above
+    the output level in which older rows may lie.
     """
 
     partition: bytes
@@ -40,11 +47,22 @@ class CompactTask:
     upgrades: tuple[DataFile, ...]
     reason: str
     run_count: int
+    changes: Changes | None = None
+    lookups: tuple[DataFile, ...] = ()
 
     @property
     def rewritten_files(self) -> tuple[DataFile, ...]:
         """Files whose rows go into new files."""
         return tuple(file for group in self.rewrites for section in group for run in section for file in run)
+
+    @property
+    def is_move(self) -> bool:
+        """Whether no row needs to be read."""
+        return not self.rewrites and not any(map(self.must_read, self.upgrades))
+
+    def must_read(self, file: DataFile) -> bool:
+        """Whether the rows of a file are needed although it only changes its level."""
+        return self.changes == "full-compaction" or (self.changes is not None and file.level == 0)
 
     @property
     def input_files(self) -> tuple[DataFile, ...]:
@@ -87,14 +105,13 @@ def plan_bucket(
     options, order = schema.table_options, key_order(schema.key_type)
     runs = sorted_runs(files, order)
     level_max = level_count(files, options.num_levels) - 1
-    # Readers of a first-row table expect each key in one place above level 0, and see nothing of level 0.
-    everything = full or (options.merge_engine == "first-row" and any(run.level == 0 for run in runs))
-    pick = pick_full(runs, level_max) if everything else pick_minor(runs, level_max, options)
+    pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options)
     if isinstance(pick, NothingToDo):
         return pick
     highest = max(run.level for run in runs)
     drop_deletes = pick.output_level != 0 and pick.output_level >= highest
-    rewrites, upgrades = _split(pick, order, options, bottom=pick.output_level == level_max)
+    changes = _changes(pick, options, bottom=pick.output_level == level_max)
+    rewrites, upgrades = _split(pick, order, options, changes, bottom=pick.output_level == level_max)
     if not rewrites and not upgrades:
         return NothingToDo("every picked file is at its level already")
     return CompactTask(
@@ -107,11 +124,21 @@ def plan_bucket(
         upgrades=upgrades,
         reason=pick.reason,
         run_count=len(runs),
+        changes=changes,
+        lookups=tuple(file for run in runs if run.level > pick.output_level for file in run.files)
+        if changes in ("lookup", "first-row")
+        else (),
     )
 
 
+def _changes(pick: Pick, options: TableOptions, *, bottom: bool) -> Changes | None:
+    if options.needs_lookup and any(run.level == 0 for run in pick.runs):
+        return "first-row" if options.merge_engine == "first-row" else "lookup"
+    return "full-compaction" if options.changelog_producer == "full-compaction" and bottom else None
+
+
 def _split(
-    pick: Pick, order: KeyOrder, options: TableOptions, *, bottom: bool
+    pick: Pick, order: KeyOrder, options: TableOptions, changes: Changes | None, *, bottom: bool
 ) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...]]:
     """Groups of sections to rewrite, and files that only change their level."""
     small_bytes = options.target_file_size_bytes * options.compaction_small_file_ratio
@@ -122,7 +149,8 @@ def _split(
     def upgrade(file: DataFile) -> None:
         if file.level == pick.output_level:
             return
-        if bottom and file.delete_row_count != 0:
+        merges_above = changes is not None and file.level == 0 and not bottom and not _newest_wins(options)
+        if (bottom and file.delete_row_count != 0) or merges_above:
             rewrites.append((((file,),),))  # delete records must not reach the highest level
         else:
             upgrades.append(file)
@@ -147,6 +175,11 @@ def _split(
                 upgrade(file)
     flush()
     return tuple(rewrites), tuple(upgrades)
+
+
+def _newest_wins(options: TableOptions) -> bool:
+    """Whether a newer row replaces an older one whatever that holds."""
+    return options.merge_engine == "deduplicate" and not options.sequence_fields
 
 
 def _plan_append(

@@ -151,8 +151,12 @@ class Aggregate:
 class Aggregation:
     """The merge function of a table with `merge-engine` = `aggregation`."""
 
-    def __init__(self, schema: TableSchema) -> None:
-        """Raises: InvalidArgumentError naming the option that does not fit."""
+    def __init__(self, schema: TableSchema, *, lone: bool = False) -> None:
+        """With `lone`, keys with a single version are merged too.
+
+        Raises: InvalidArgumentError naming the option that does not fit.
+        """
+        self._lone = lone
         options = schema.table_options
         self._keys = frozenset(schema.primary_keys)
         self._required = frozenset(field.name for field in schema.row_type if not field.type.nullable)
@@ -173,7 +177,7 @@ class Aggregation:
 
         Raises: InvalidArgumentError for a retract that a function cannot take back.
         """
-        return merge_versions(window, self._merge, self._required)
+        return merge_versions(window, self._merge, self._required, lone=self._lone)
 
     def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
         newest = versions.at(versions.ends - 1)

@@ -25,7 +25,10 @@ from paimon_engine.types import RowType
 class _Run:
     """A sorted stream of batches, read up to some position of the current one."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], keys_of: Callable[[pa.RecordBatch], Keys]) -> None:
+    def __init__(
+        self, batches: Iterator[pa.RecordBatch], keys_of: Callable[[pa.RecordBatch], Keys], *, leads: bool
+    ) -> None:
+        self.leads = leads
         self._batches = batches
         self._keys_of = keys_of
         self._position = 0
@@ -64,19 +67,21 @@ class _Run:
 
 
 def merge_runs(
-    runs: Sequence[Iterable[pa.RecordBatch]], key_type: RowType, sequence: SequenceOrder
+    runs: Sequence[Iterable[pa.RecordBatch]], key_type: RowType, sequence: SequenceOrder, *, followers: int = 0
 ) -> Iterator[Window]:
     """Windows in key order, each holding all versions of its keys.
 
     Each run is sorted by key, with every key once. Where rows of equal key carry equal sequence, the later run wins.
+    The first `followers` runs are read along with the others, and no further than these go.
     """
     names, types = key_type.names, [field.type for field in key_type]
 
     def keys_of(rows: pa.RecordBatch) -> Keys:
         return normalise_keys([rows[name] for name in names], types)
 
-    live = [run for run in (_Run(iter(batches), keys_of) for batches in runs) if run.fill()]
-    while len(live) > 1:
+    opened = [_Run(iter(batches), keys_of, leads=number >= followers) for number, batches in enumerate(runs)]
+    live = [run for run in opened if run.fill()]
+    while len(live) > 1 and any(run.leads for run in live):
         frontier = min(run.last_key for run in live)
         parts = [part for run in live if (part := run.take_up_to(frontier)) is not None]
         if len(parts) == 1:
@@ -85,5 +90,5 @@ def merge_runs(
             joined = pa.concat_batches([rows for rows, _ in parts])
             yield sort_window(joined, join_keys([keys for _, keys in parts]), sequence)
         live = [run for run in live if run.fill()]
-    for run in live:
+    for run in live if any(run.leads for run in live) else ():
         yield from (one_version_per_key(rows) for rows in run.rest())

@@ -25,16 +25,18 @@ A function does not know levels, and never drops a delete record on its own.
 """
 
 
-def merge_function(schema: TableSchema) -> MergeFunction:
+def merge_function(schema: TableSchema, *, lone: bool = False) -> MergeFunction:
     """The function of the table's merge engine, for windows with any columns that `merge_columns` asks for.
+
+    With `lone` it also merges keys with a single version, as compactions that look rows up do.
 
     Raises: InvalidArgumentError, UnsupportedError naming the option that does not fit the engine or the columns.
     """
     match schema.table_options.merge_engine:
         case "partial-update":
-            return PartialUpdate(schema)
+            return PartialUpdate(schema, lone=lone)
         case "aggregation":
-            return Aggregation(schema)
+            return Aggregation(schema, lone=lone)
         case "first-row":
             _check_first_row(schema.table_options)
             return first_row

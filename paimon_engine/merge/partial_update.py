@@ -52,8 +52,12 @@ class SequenceGroup:
 class PartialUpdate:
     """The merge function of a table with `merge-engine` = `partial-update`."""
 
-    def __init__(self, schema: TableSchema) -> None:
-        """Raises: InvalidArgumentError, UnsupportedError naming the option that does not fit."""
+    def __init__(self, schema: TableSchema, *, lone: bool = False) -> None:
+        """With `lone`, keys with a single version are merged too.
+
+        Raises: InvalidArgumentError, UnsupportedError naming the option that does not fit.
+        """
+        self._lone = lone
         options = schema.table_options
         self._keys = frozenset(schema.primary_keys)
         self._required = frozenset(field.name for field in schema.row_type if not field.type.nullable)
@@ -70,7 +74,7 @@ class PartialUpdate:
 
         Raises: InvalidArgumentError for a retract that the options do not allow for.
         """
-        return merge_versions(window, self._merge, self._required)
+        return merge_versions(window, self._merge, self._required, lone=self._lone)
 
     def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
         names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]

@@ -108,17 +108,19 @@ MergeVersions = Callable[[Versions], tuple[Mapping[str, Merged], Kinds]]
 """What becomes of each column of the versions' rows, system columns left out, and the row kind per key."""
 
 
-def merge_versions(window: Window, merge: MergeVersions, required: Collection[str]) -> pa.RecordBatch:
+def merge_versions(
+    window: Window, merge: MergeVersions, required: Collection[str], *, lone: bool = False
+) -> pa.RecordBatch:
     """One row per key, in key order: `merge` for keys with several versions, the others as they are.
 
-    The sequence number is that of the newest version.
+    The sequence number is that of the newest version. With `lone`, keys with a single version are merged too.
     Raises: InvalidArgumentError naming a `required` column that would become null.
     """
     rows, newest = window.rows, window.newest
-    if len(newest) == rows.num_rows:
+    if len(newest) == rows.num_rows and not lone:
         return rows if window.order is None else rows.take(pa.array(newest))
     ends = np.append(window.starts, rows.num_rows)[1:]
-    several = ends - window.starts > 1
+    several = (ends - window.starts > 1) | lone
     versions = _several(window, ends, several)
     columns, kinds = merge(versions)
     out = []

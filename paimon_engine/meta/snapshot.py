@@ -50,6 +50,7 @@ class Snapshot:
     statistics: str | None = None
     base_manifest_list_size: int | None = None
     delta_manifest_list_size: int | None = None
+    changelog_manifest_list_size: int | None = None
     version: int = 3
     extras: Mapping[str, Any] = field(default_factory=dict)
 
@@ -63,6 +64,7 @@ _KEYS = {
     "deltaManifestList": "delta_manifest_list",
     "deltaManifestListSize": "delta_manifest_list_size",
     "changelogManifestList": "changelog_manifest_list",
+    "changelogManifestListSize": "changelog_manifest_list_size",
     "indexManifest": "index_manifest",
     "commitUser": "commit_user",
     "commitIdentifier": "commit_identifier",
@@ -79,6 +81,7 @@ _OPTIONAL = frozenset(
     {
         "baseManifestListSize",
         "deltaManifestListSize",
+        "changelogManifestListSize",
         "indexManifest",
         "changelogRecordCount",
         "watermark",

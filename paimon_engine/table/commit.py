@@ -252,6 +252,10 @@ class _Commit:
         base_list, base_size = writer.manifest_list(merge_manifests(self._table, previous, writer))
         delta_list, delta_size = writer.manifest_list(writer.manifests(changes))
         self._own_delta_lists.add(delta_list)
+        changelog = [entry for message in self._request.messages for entry in message.changelog_entries()]
+        changelog_list, changelog_size = None, None
+        if changelog:
+            changelog_list, changelog_size = writer.manifest_list(writer.manifests(changelog))
         delta_rows = sum(_signed_rows(entry) for entry in changes)
         schema_id = latest_schema_id(self._table.env, self._table.paths)
         assert schema_id is not None
@@ -268,7 +272,9 @@ class _Commit:
             time_ms=self._table.env.clock(),
             total_record_count=(latest.total_record_count or 0 if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
-            changelog_record_count=0,
+            changelog_manifest_list=changelog_list,
+            changelog_manifest_list_size=changelog_size,
+            changelog_record_count=sum(entry.file.row_count for entry in changelog),
             index_manifest=latest.index_manifest if latest else None,
             watermark=_newer(self._request.watermark, latest.watermark if latest else None),
             statistics=latest.statistics if latest and latest.schema_id == schema_id else None,

@@ -16,7 +16,10 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
-    """Changes of one bucket: `new_files` were written, `compact_before` is replaced by `compact_after`."""
+    """Changes of one bucket: `new_files` were written, `compact_before` is replaced by `compact_after`.
+
+    `changelog_files` tell readers of changes what happened.
+    """
 
     partition: bytes
     bucket: int
@@ -24,28 +27,33 @@ class CommitMessage:
     new_files: tuple[DataFile, ...] = ()
     compact_before: tuple[DataFile, ...] = ()
     compact_after: tuple[DataFile, ...] = ()
+    changelog_files: tuple[DataFile, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether the message changes nothing."""
-        return not (self.new_files or self.compact_before or self.compact_after)
+        return not (self.new_files or self.compact_before or self.compact_after or self.changelog_files)
 
     def written_files(self) -> tuple[DataFile, ...]:
         """Files that the writer made, and that nothing refers to until the commit; no upgraded ones."""
         before = {file.name for file in self.compact_before}
-        return (*self.new_files, *(file for file in self.compact_after if file.name not in before))
+        compacted = (file for file in self.compact_after if file.name not in before)
+        return (*self.new_files, *compacted, *self.changelog_files)
 
     def entries(self) -> list[ManifestEntry]:
-        """The message as manifest entries, removals before additions."""
-
-        def entry(kind: FileKind, file: DataFile) -> ManifestEntry:
-            return ManifestEntry(kind, self.partition, self.bucket, self.total_buckets, file)
-
+        """The data files as manifest entries, removals before additions."""
         return [
-            *(entry(FileKind.DELETE, file) for file in self.compact_before),
-            *(entry(FileKind.ADD, file) for file in self.compact_after),
-            *(entry(FileKind.ADD, file) for file in self.new_files),
+            *(self._entry(FileKind.DELETE, file) for file in self.compact_before),
+            *(self._entry(FileKind.ADD, file) for file in self.compact_after),
+            *(self._entry(FileKind.ADD, file) for file in self.new_files),
         ]
+
+    def changelog_entries(self) -> list[ManifestEntry]:
+        """The changelog files as manifest entries."""
+        return [self._entry(FileKind.ADD, file) for file in self.changelog_files]
+
+    def _entry(self, kind: FileKind, file: DataFile) -> ManifestEntry:
+        return ManifestEntry(kind, self.partition, self.bucket, self.total_buckets, file)
 
     def to_json(self) -> str:
         """Versioned JSON text, with bytes in base 64."""
@@ -57,6 +65,7 @@ class CommitMessage:
             "newFiles": [file_to_record(file) for file in self.new_files],
             "compactBefore": [file_to_record(file) for file in self.compact_before],
             "compactAfter": [file_to_record(file) for file in self.compact_after],
+            "changelogFiles": [file_to_record(file) for file in self.changelog_files],
         }
         return json.dumps(value, default=_bytes_to_json)
 
@@ -77,6 +86,7 @@ class CommitMessage:
                 new_files=tuple(file_from_record(record) for record in value["newFiles"]),
                 compact_before=tuple(file_from_record(record) for record in value["compactBefore"]),
                 compact_after=tuple(file_from_record(record) for record in value["compactAfter"]),
+                changelog_files=tuple(file_from_record(record) for record in value.get("changelogFiles", ())),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgumentError(f"no valid commit message: {error!r}") from error

@@ -173,8 +173,9 @@ def merge_section(
     records of equal sequence; a run may then hold a key several times, and as many rows of the key come out.
     """
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
-    runs = [_run_rows(table, directory, run, columns, vectors) for run in oldest_first]
-    if len(runs) == 1:
+    alone = len(oldest_first) == 1
+    runs = [_run_rows(table, directory, run, columns, vectors, alone=alone) for run in oldest_first]
+    if alone:
         yield from runs[0]
         return
     order = sequence_order(table.options)
@@ -220,11 +221,13 @@ def _run_rows(
     run: Sequence[DataFile],
     columns: Sequence[str],
     vectors: Mapping[str, VectorPlace],
+    *,
+    alone: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     for file in run:
         deleted = deleted_rows(table, vectors.get(file.name))
         for rows in read_data_file(table, directory, file, columns, with_system_columns=True, deleted=deleted):
-            # Records from before the option was set may still hold retracts.
-            kept = drop_retracts(rows) if table.options.ignore_delete else rows
+            # Records from before the option was set may still hold retracts, which no merge may see.
+            kept = drop_retracts(rows) if table.options.ignore_delete and not alone else rows
             if kept.num_rows:
                 yield kept

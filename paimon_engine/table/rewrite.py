@@ -2,12 +2,15 @@
 
 The only place that merges to disk. Runs on any executor: a plain value in, a commit message out.
 
-Source: `MergeTreeCompactTask`, `MergeTreeCompactRewriter` of the Java library.
+Source: `MergeTreeCompactTask`, `MergeTreeCompactRewriter`, `ChangelogMergeTreeRewriter` of the Java library.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from paimon_engine.env import Env
 from paimon_engine.lsm.plan import CompactTask
@@ -16,6 +19,7 @@ from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.functions import check_storable
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.supported import check_writable
+from paimon_engine.table.changed_rows import ChangedRows
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
@@ -36,42 +40,95 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
 
     Raises: NotFoundError if an input file is gone: somebody else compacted it; UnsupportedError.
     """
-    table, task = work.table.load(env), work.task
+    table = work.table.load(env)
     check_writable(table.options)
-    after: list[DataFile] = [file.upgraded(task.output_level) for file in task.upgrades]
-    writers: list[RollingWriter] = []
-    try:
-        for group in task.rewrites:
-            writer = RollingWriter(
-                table,
-                task.partition,
-                task.bucket,
-                level=task.output_level,
-                source=FileSource.COMPACT,
-                first_sequence_number=group[0][0][0].min_sequence_number,
-            )
-            writers.append(writer)
-            for section in group:
-                _rewrite_section(table, task, section, writer)
-            after += writer.finish()
-    except BaseException:
-        for writer in writers:
-            writer.abort()
-        raise
-    return CommitMessage(
-        task.partition, task.bucket, task.total_buckets, compact_before=task.input_files, compact_after=tuple(after)
-    )
+    return _Rewrite(table, work.task).run()
 
 
-def _rewrite_section(table: TableHandle, task: CompactTask, section: Section, writer: RollingWriter) -> None:
-    directory = bucket_path(table, task.partition, task.bucket)
-    columns = table.schema.row_type.names
-    if not table.schema.primary_keys:
-        for run in section:
-            for file in run:
-                for rows in read_data_file(table, directory, file, columns, with_system_columns=False):
-                    writer.write(rows)
-        return
-    for rows in merge_section(table, directory, section, columns):
-        check_storable(table.schema, rows)
-        writer.write(drop_retracts(rows) if task.drop_deletes else rows)
+class _Rewrite:
+    """One task being carried out."""
+
+    def __init__(self, table: TableHandle, task: CompactTask) -> None:
+        self._table = table
+        self._task = task
+        self._writers: list[RollingWriter] = []
+        self._after: list[DataFile] = []
+        self._changelog: list[DataFile] = []
+        self._changed = ChangedRows(table, task) if task.changes is not None else None
+
+    def run(self) -> CommitMessage:
+        task = self._task
+        try:
+            for group in task.rewrites:
+                self._rewrite(group)
+            for file in task.upgrades:
+                self._upgrade(file)
+        except BaseException:
+            for writer in self._writers:
+                writer.abort()
+            raise
+        return CommitMessage(
+            task.partition,
+            task.bucket,
+            task.total_buckets,
+            compact_before=task.input_files,
+            compact_after=tuple(self._after),
+            changelog_files=tuple(self._changelog),
+        )
+
+    def _writer(self, first_sequence_number: int = 0, *, changelog: bool = False) -> RollingWriter:
+        source = FileSource.APPEND if changelog else FileSource.COMPACT
+        writer = RollingWriter(
+            self._table,
+            self._task.partition,
+            self._task.bucket,
+            level=self._task.output_level,
+            source=source,
+            first_sequence_number=first_sequence_number,
+            changelog=changelog,
+        )
+        self._writers.append(writer)
+        return writer
+
+    def _rewrite(self, group: tuple[Section, ...]) -> None:
+        writer, changelog = self._writer(group[0][0][0].min_sequence_number), self._writer(changelog=True)
+        # Rows above level 0 change nothing by being merged with each other.
+        follows = self._changed is not None and any(
+            self._task.must_read(file) for section in group for run in section for file in run
+        )
+        for section in group:
+            for rows in self._merged(section, changelog) if follows else self._plainly_merged(section):
+                writer.write(rows)
+        self._after += writer.finish()
+        self._changelog += changelog.finish()
+
+    def _upgrade(self, file: DataFile) -> None:
+        """A file that overlaps nothing in the compaction; what it changes may have to be found out all the same."""
+        if self._task.must_read(file):
+            changelog = self._writer(changelog=True)
+            for _ in self._merged(((file,),), changelog):
+                pass
+            self._changelog += changelog.finish()
+        self._after.append(file.upgraded(self._task.output_level))
+
+    def _merged(self, section: Section, changelog: RollingWriter) -> Iterator[pa.RecordBatch]:
+        """Merged rows of a section; what changed goes into the changelog."""
+        assert self._changed is not None
+        for changed in self._changed.of(section):
+            check_storable(self._table.schema, changed.rows)
+            yield drop_retracts(changed.rows) if self._task.drop_deletes else changed.rows
+            if changed.changelog is not None:
+                changelog.write(changed.changelog)
+
+    def _plainly_merged(self, section: Section) -> Iterator[pa.RecordBatch]:
+        table, task = self._table, self._task
+        directory = bucket_path(table, task.partition, task.bucket)
+        columns = table.schema.row_type.names
+        if not table.schema.primary_keys:
+            for run in section:
+                for file in run:
+                    yield from read_data_file(table, directory, file, columns, with_system_columns=False)
+            return
+        for rows in merge_section(table, directory, section, columns):
+            check_storable(table.schema, rows)
+            yield drop_retracts(rows) if task.drop_deletes else rows

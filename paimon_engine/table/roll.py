@@ -66,18 +66,22 @@ class RollingWriter:
         level: int,
         source: FileSource,
         first_sequence_number: int = 0,
+        changelog: bool = False,
     ) -> None:
-        """Nothing is written before the first row."""
+        """Nothing is written before the first row. `changelog` files differ in their names only."""
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
         self._level = level
         self._source = source
         self._next_sequence_number = first_sequence_number
-        self._prefix = f"{table.options.data_file_prefix}{table.env.new_id()}"
-        self._schema = file_arrow_schema(table.schema)
         options = table.options
-        self._format = options.file_format_of(level)
-        self._encoding = WriteOptions(options.file_compression_of(level), options.zstd_level)
+        self._prefix = f"{options.changelog_prefix if changelog else options.data_file_prefix}{table.env.new_id()}"
+        self._schema = file_arrow_schema(table.schema)
+        self._format, codec = options.file_format_of(level), options.file_compression_of(level)
+        if changelog:
+            self._format = options.changelog_file_format or self._format
+            codec = options.changelog_file_compression or codec
+        self._encoding = WriteOptions(codec, options.zstd_level)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []

@@ -50,12 +50,14 @@ class WriteState:
 
     `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
     number of buckets of each partition that has files. `sequence_offset` is added to every sequence number.
+    `keeps_changelog` is false where rows replace others: nobody can tell readers of changes what that did.
     """
 
     table: PlainTable
     next_sequence: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
     sequence_offset: int = 0
+    keeps_changelog: bool = False
 
 
 def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
@@ -70,7 +72,8 @@ def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
         bucket = (entry.partition, entry.bucket)
         next_sequence[bucket] = max(next_sequence.get(bucket, 0), entry.file.max_sequence_number + 1)
         total_buckets[entry.partition] = entry.total_buckets
-    return WriteState(table.plain(), next_sequence, total_buckets)
+    keeps_changelog = table.options.changelog_producer == "input" and not replacing
+    return WriteState(table.plain(), next_sequence, total_buckets, keeps_changelog=keeps_changelog)
 
 
 def write_batches(
@@ -119,7 +122,7 @@ class TableWriter:
         """Flushes everything; the messages of all buckets."""
         total_buckets = self._table.options.bucket
         messages = [
-            CommitMessage(partition, number, total_buckets, new_files=bucket.finish())
+            CommitMessage(partition, number, total_buckets, new_files=bucket.finish(), changelog_files=bucket.changelog)
             for (partition, number), bucket in self._buckets.items()
         ]
         return [message for message in messages if not message.is_empty]
@@ -140,8 +143,9 @@ class TableWriter:
     def _new_bucket(self, partition: bytes, number: int) -> _Bucket:
         unordered = not self._table.schema.primary_keys and self._table.options.bucket < 1
         first = 0 if unordered else self._state.next_sequence.get((partition, number), 0) + self._state.sequence_offset
-        kind = _KeyedBucket if self._table.schema.primary_keys else _AppendBucket
-        return kind(self._table, partition, number, first)
+        if self._table.schema.primary_keys:
+            return _KeyedBucket(self._table, partition, number, first, keeps_changelog=self._state.keeps_changelog)
+        return _AppendBucket(self._table, partition, number, first)
 
     def _check_total_buckets(self, partition: bytes, number: int) -> None:
         present = self._state.total_buckets.get(partition)
@@ -171,6 +175,7 @@ class _Bucket(ABC):
         self._next_sequence_number = first_sequence_number
         self._pending: list[pa.RecordBatch] = []
         self.bytes_pending = 0
+        self.changelog: tuple[DataFile, ...] = ()
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes in rows behind all before."""
@@ -193,7 +198,7 @@ class _Bucket(ABC):
         pending, self._pending, self.bytes_pending = self._pending, [], 0
         return pending
 
-    def _writer(self) -> RollingWriter:
+    def _writer(self, *, changelog: bool = False) -> RollingWriter:
         return RollingWriter(
             self._table,
             self._partition,
@@ -201,14 +206,27 @@ class _Bucket(ABC):
             level=0,
             source=FileSource.APPEND,
             first_sequence_number=self._next_sequence_number,
+            changelog=changelog,
         )
 
 
 class _KeyedBucket(_Bucket):
-    """A bucket of a primary-key table: every flush makes files of its own, sorted, one row per key."""
+    """A bucket of a primary-key table: every flush makes files of its own, sorted, one row per key.
 
-    def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
+    With `keeps_changelog`, files of another kind hold every row as it came, sorted in the same way.
+    """
+
+    def __init__(
+        self,
+        table: TableHandle,
+        partition: bytes,
+        number: int,
+        first_sequence_number: int,
+        *,
+        keeps_changelog: bool,
+    ) -> None:
         super().__init__(table, partition, number, first_sequence_number)
+        self._keeps_changelog = keeps_changelog
         self._merge: MergeFunction = merge_function(table.schema)
         order = sequence_order(table.options)
         # Rows wait in order of arrival, so that a stable sort by key leaves each key's versions oldest first.
@@ -227,12 +245,18 @@ class _KeyedBucket(_Bucket):
         rows = pa.concat_batches(self._take_pending())
         key_type = self._table.schema.key_type
         keys = normalise_keys([rows[name] for name in key_type.names], [item.type for item in key_type])
-        writer = self._writer()
-        self._writers.append(writer)
-        merged = self._merge(sort_window(rows, keys, self._order))
+        window = sort_window(rows, keys, self._order)
+        merged = self._merge(window)
         check_storable(self._table.schema, merged)
-        writer.write(merged)
-        self._files += writer.finish()
+        self._files += self._written(merged, self._writer())
+        if self._keeps_changelog:
+            every = rows if window.order is None else rows.take(pa.array(window.order))
+            self.changelog += self._written(every, self._writer(changelog=True))
+
+    def _written(self, rows: pa.RecordBatch, writer: RollingWriter) -> tuple[DataFile, ...]:
+        self._writers.append(writer)
+        writer.write(rows)
+        return writer.finish()
 
     def finish(self) -> tuple[DataFile, ...]:
         self.flush()

@@ -22,7 +22,7 @@ def sensor(warehouse: str | None, **fields) -> PaimonTagSensor:
 
 def first_event(trigger: PaimonTagTrigger) -> dict:
     async def run() -> dict:
-        return (await asyncio.wait_for(anext(trigger.run()), timeout=10)).payload
+        return (await asyncio.wait_for(anext(trigger.run()), timeout=60)).payload
 
     return asyncio.run(run())
 
@@ -63,7 +63,7 @@ def test_a_deferred_sensor_is_resumed_by_its_trigger(catalog: Catalog, context):
         await asyncio.sleep(0.2)
         assert not waits.done()
         await asyncio.to_thread(catalog.table(TABLE).create_tag, TAG, 2)
-        return (await asyncio.wait_for(waits, timeout=10)).payload
+        return (await asyncio.wait_for(waits, timeout=60)).payload
 
     event = asyncio.run(appears_later())
 

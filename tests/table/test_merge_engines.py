@@ -14,7 +14,7 @@ from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.options import TableOptions
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.supported import check_readable, check_writable
+from paimon_engine.supported import check_readable
 from paimon_engine.table.catalog import create_table
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.open_read import open_read
@@ -251,14 +251,6 @@ def test_a_table_that_cannot_be_merged_is_not_created() -> None:
 def test_what_the_engine_lacks_is_refused_by_name(options: dict[str, str], named: str) -> None:
     with pytest.raises(UnsupportedError, match=named):
         check_readable(TableOptions(options))
-
-
-def test_lookup_tables_are_read_but_not_written() -> None:
-    options = TableOptions({**AGGREGATION, "changelog-producer": "lookup"})
-
-    check_readable(options)
-    with pytest.raises(UnsupportedError, match="'changelog-producer' = 'lookup'"):
-        check_writable(options)
 
 
 def test_above_level_0_one_record_of_a_lookup_table_holds_the_older_ones(oracle: JavaPaimon, tmp_path: Path) -> None:
