@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format.deletion_vector import FRAME_BYTES, Positions, decode_vector
 from paimon_engine.meta.index_manifest import DELETION_VECTORS
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, check_size, open_needed
 from paimon_engine.table.manifests import live_index_files
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
-    """Where the vector of a data file lies: path of the index file, offset and length as index manifests have them."""
+    """Where the vector of a data file lies: path of the index file, offset and length as index manifests have them.
+
+    With what else the index manifest says: bytes of the whole file, and rows that the vector marks, where known.
+    """
 
     path: str
     offset: int
     length: int
+    size_bytes: int
+    cardinality: int | None = None
 
 
 def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str, VectorPlace]:
@@ -36,7 +41,9 @@ def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str,
                 f"index file {file.name} lies outside the table, in {file.external_path}; not supported yet"
             )
         for vector in file.vectors:
-            places[vector.data_file] = VectorPlace(table.paths.index(file.name), vector.offset, vector.length)
+            places[vector.data_file] = VectorPlace(
+                table.paths.index(file.name), vector.offset, vector.length, file.size_bytes, vector.cardinality
+            )
     return places
 
 
@@ -47,8 +54,13 @@ def deleted_rows(table: TableHandle, place: VectorPlace | None) -> Positions | N
     """
     if place is None:
         return None
-    with table.env.storage.open(place.path) as stream:
+    with open_needed(table, place.path) as stream:
+        check_size(stream, place.path, place.size_bytes)
         stream.seek(place.offset)
         # Enough for both kinds of vector, whichever way their length counts.
         data = stream.read(place.length + FRAME_BYTES)
-    return decode_vector(data, place.path, place.offset, place.length)
+    positions = decode_vector(data, place.path, place.offset, place.length)
+    if place.cardinality not in (None, len(positions)):
+        what = f"it marks {len(positions)} rows, its index manifest says {place.cardinality}"
+        raise damaged(f"{place.path}: deletion vector at offset {place.offset}", what)
+    return positions

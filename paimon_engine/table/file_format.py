@@ -7,7 +7,7 @@ from typing import BinaryIO, Final, Protocol
 
 import pyarrow as pa
 
-from paimon_engine.errors import NotFoundError, UnsupportedError, damaged, naming
+from paimon_engine.errors import UnsupportedError, damaged, naming
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.deletion_vector import Positions, kept_rows
@@ -16,7 +16,7 @@ from paimon_engine.meta.evolution import ColumnSource, column_sources, conform
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_engine.table.handle import TableHandle, missing
+from paimon_engine.table.handle import TableHandle, check_size, open_needed
 from paimon_engine.table.row_check import RowCheck
 from paimon_engine.types import to_arrow, to_arrow_field
 
@@ -109,8 +109,8 @@ def read_data_file(
     path = f"{directory}/{file.name}"
     check = RowCheck(path, file, file_schema.key_type if with_system_columns else None)
     check.deleted(deleted)
-    with _opened(table, path) as stream:
-        check.size(stream)
+    with open_needed(table, path) as stream:
+        check_size(stream, path, file.size_bytes)
         for rows in reader(stream, pa.schema(wanted), path=path):
             check.columns(rows, [field.name for field in wanted])
             first_row = check.row_count
@@ -119,13 +119,6 @@ def read_data_file(
             kept = None if deleted is None else kept_rows(deleted, first_row, batch.num_rows)
             yield batch if kept is None else batch.filter(pa.array(kept))
     check.finish()
-
-
-def _opened(table: TableHandle, path: str) -> BinaryIO:
-    try:
-        return table.env.storage.open(path)
-    except NotFoundError as error:
-        raise missing(path) from error
 
 
 def _typed(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import BinaryIO, Final
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import WAY_OUT, NotFoundError, damaged
@@ -129,6 +129,23 @@ def read_needed(table: TableHandle, path: str) -> bytes:
         return table.env.storage.read(path)
     except NotFoundError as error:
         raise missing(path) from error
+
+
+def open_needed(table: TableHandle, path: str) -> BinaryIO:
+    """As `read_needed`, for random access; to be closed by the caller."""
+    try:
+        return table.env.storage.open(path)
+    except NotFoundError as error:
+        raise missing(path) from error
+
+
+def check_size(stream: BinaryIO, path: str, size_bytes: int) -> None:
+    """Raises CorruptTableError if the file is not as large as others say; goes back to its begin."""
+    stream.seek(0, 2)
+    found = stream.tell()
+    stream.seek(0)
+    if found != size_bytes:
+        raise damaged(path, f"it has {found} bytes, and should have {size_bytes}")
 
 
 def missing(path: str) -> NotFoundError:

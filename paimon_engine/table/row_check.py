@@ -1,14 +1,14 @@
 """Holds the rows of a data file against what its manifest entry says of it.
 
 Most formats have no checksum over everything, so a file that was cut, exchanged or overwritten may well decode. What
-the manifest knows costs next to nothing to compare: size, number of rows, range of sequence numbers, keys at
-both ends; and the kind of a row is one of four.
+the manifest knows costs next to nothing to compare: number of rows, range of sequence numbers, keys at both
+ends; and the kind of a row is one of four.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import BinaryIO, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,14 +33,6 @@ class RowCheck:
         self._file = file
         self._key_type = key_type
         self._last: pa.RecordBatch | None = None
-
-    def size(self, stream: BinaryIO) -> None:
-        """Raises CorruptTableError if the file is not as large as its manifest says; goes back to its begin."""
-        found = stream.seek(0, 2)
-        found = stream.tell() if found is None else found
-        stream.seek(0)
-        if found != self._file.size_bytes:
-            raise damaged(self._path, f"it has {found} bytes, its manifest says {self._file.size_bytes}")
 
     def deleted(self, positions: Positions | None) -> None:
         """Raises CorruptTableError if the deletion vector marks rows that the file does not have."""

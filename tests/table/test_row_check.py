@@ -42,7 +42,7 @@ def test_a_sound_file_is_read(subject: Subject) -> None:
 
 
 SAID: dict[str, tuple[Callable[[Subject, DataFile], DataFile], str]] = {
-    "a size": (lambda _, file: replace(file, size_bytes=file.size_bytes + 1), "bytes, its manifest says"),
+    "a size": (lambda _, file: replace(file, size_bytes=file.size_bytes + 1), "bytes, and should have"),
     "more rows": (lambda _, file: replace(file, row_count=4), "it has 3 rows, its manifest says 4"),
     "fewer rows": (lambda _, file: replace(file, row_count=2), "more than the 2 rows that its manifest says"),
     "older rows": (lambda _, file: replace(file, max_sequence_number=1), "_SEQUENCE_NUMBER is 0 to 2, expected 0 to 1"),
