@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.catalog import create_table
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.types import to_arrow_schema
 from tests.support.golden import golden_folder
 
 ROOT: Final = "memory://damage/db.db/t"
@@ -122,8 +123,7 @@ def _fill(handle: TableHandle, executor: LocalExecutor) -> None:
     def write(first: int, count: int) -> None:
         ids = range(first, first + count)
         rows = {"p": [n % 2 for n in ids], "k": list(ids), "v": [f"row {n} of {first}" for n in ids]}
-        batch = pa.record_batch(pa.table(rows, schema=_arrow(handle)).to_batches()[0])
-        write_arrow(handle, iter([batch]))
+        write_arrow(handle, iter(pa.table(rows, schema=to_arrow_schema(handle.schema.row_type)).to_batches()))
 
     write(0, 40)
     write(30, 21)
@@ -132,12 +132,6 @@ def _fill(handle: TableHandle, executor: LocalExecutor) -> None:
     compact(handle, Compact(full=True), executor)
     create_tag(handle, CreateTag("four", snapshot=4), executor)
     write(5, 4)
-
-
-def _arrow(handle: TableHandle) -> pa.Schema:
-    from paimon_engine.types import to_arrow_schema
-
-    return to_arrow_schema(handle.schema.row_type)
 
 
 def _add_branch(storage: MemoryStorage) -> None:
@@ -158,6 +152,3 @@ def store(files: Files) -> MemoryStorage:
     for path, data in files.items():
         storage.overwrite(f"{ROOT}/{path}", data)
     return storage
-
-
-Build = Callable[[], Any]
