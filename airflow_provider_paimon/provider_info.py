@@ -66,5 +66,10 @@ def _connection_type() -> dict[str, Any]:
                 "description": "More options of the file system (fsspec), as a JSON object.",
                 "schema": {"type": ["object", "null"]},
             },
+            "catalog_options": {
+                "label": "Catalog options",
+                "description": "Where names are kept if not in directories: metastore, uri, token … as a JSON object.",
+                "schema": {"type": ["object", "null"]},
+            },
         },
     }

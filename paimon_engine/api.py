@@ -23,8 +23,10 @@ from paimon_engine.actions.tags import (
     delete_tag,
 )
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
+from paimon_engine.catalogs import CatalogConfig, open_metastore
+from paimon_engine.catalogs.base import TableName, checked_database
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.inspect.system_tables import check_system_table, open_system_table
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -32,6 +34,7 @@ from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
+from paimon_engine.table.catalog import TableDraft
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.open_read import open_read
@@ -41,30 +44,73 @@ from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
 
 
 class Catalog:
-    """A warehouse: databases and tables below one address.
+    """Databases and tables, by name.
 
-    `warehouse` is any fsspec address or a local path; `storage_options` go to its file system. `executor` chooses
-    where tasks run: threads of this process by default, `paimon_engine.spark.executor.SparkExecutor` for Spark.
+    `warehouse` is any fsspec address or a local path, or the name that a REST server gave it; `storage_options` go to
+    its file system. `options` are catalog options by Paimon's names: `metastore` is `filesystem` (the default),
+    `jdbc` or `rest`, the latter two at a `uri`; `table-default.*` are options of new tables. `secrets` maps catalog
+    options to the environment variables that hold their values. `executor` chooses where tasks run: threads of this
+    process by default, `paimon_engine.spark.executor.SparkExecutor` for Spark.
+
+    Raises: InvalidArgumentError, UnsupportedError, StorageError.
     """
 
     def __init__(
         self,
-        warehouse: str,
+        warehouse: str | None = None,
         *,
         storage_options: Mapping[str, str] | None = None,
         executor: Executor | None = None,
+        options: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
-        self.warehouse = str(warehouse).rstrip("/") or "/"
+        address = None if warehouse is None else str(warehouse)
+        config = CatalogConfig.of(address, options, secrets=secrets, storage_options=storage_options)
+        self.warehouse = config.warehouse
         self.executor: Executor = executor or LocalExecutor()
-        self._config = EnvConfig(self.warehouse, dict(storage_options or {}))
+        self._metastore = open_metastore(config)
+
+    # ── databases ───────────────────────────────────────────────────────────────────────────────
 
     def list_databases(self) -> list[str]:
         """Names of the databases, sorted."""
-        return tables.list_databases(self._config.build(), self.warehouse)
+        return self._metastore.list_databases()
+
+    def create_database(
+        self, name: str, properties: Mapping[str, str] | None = None, *, if_not_exists: bool = False
+    ) -> None:
+        """Creates a database; an object store shows it once it has a table.
+
+        Raises: ConflictError if it exists and `if_not_exists` is false; UnsupportedError for properties that the kind
+        of catalog does not keep.
+        """
+        try:
+            self._metastore.create_database(checked_database(name), dict(properties or {}))
+        except ConflictError:
+            if not if_not_exists:
+                raise
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        """Properties of a database, `location` among them. Raises: NotFoundError."""
+        return self._metastore.database_properties(checked_database(name))
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drops a database; with `cascade` its tables and all their files too. There is no way back.
+
+        Raises: ConflictError if it has tables and `cascade` is false; NotFoundError if there is none and `if_exists`
+        is false.
+        """
+        try:
+            self._metastore.drop_database(checked_database(name), cascade=cascade)
+        except NotFoundError:
+            if not if_exists:
+                raise
+
+    # ── tables ──────────────────────────────────────────────────────────────────────────────────
 
     def list_tables(self, database: str) -> list[str]:
         """Names of a database's tables, sorted. Raises: NotFoundError."""
-        return tables.list_tables(self._config.build(), self.warehouse, database)
+        return self._metastore.list_tables(checked_database(database))
 
     def create_table(
         self,
@@ -73,25 +119,19 @@ class Catalog:
         schema: pa.Schema,
         primary_keys: Sequence[str] = (),
         partition_keys: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
         comment: str | None = None,
         if_not_exists: bool = False,
     ) -> Table:
         """Creates `database.table` with the columns of an Arrow schema.
 
-        Raises: InvalidArgumentError, UnsupportedError; ConflictError if it exists and `if_not_exists` is false.
+        The filesystem catalog makes the database where it is missing; others want it made before.
+
+        Raises: InvalidArgumentError, UnsupportedError; NotFoundError without the database; ConflictError if the table
+        exists and `if_not_exists` is false.
         """
-        handle = tables.create_table(
-            self._config.build(),
-            self._config,
-            tables.table_path(self.warehouse, name),
-            schema=schema,
-            primary_keys=primary_keys,
-            partition_keys=partition_keys,
-            options=options,
-            comment=comment,
-            if_not_exists=if_not_exists,
-        )
+        draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
+        handle = self._metastore.create_table(TableName.parse(name), draft, if_not_exists=if_not_exists)
         return Table(handle, self.executor)
 
     def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
@@ -102,24 +142,41 @@ class Catalog:
 
         Raises: InvalidArgumentError; NotFoundError if there is no such table, branch or system table.
         """
-        table, *part = tables.split_system_name(name)
-        path = tables.table_path(self.warehouse, table)
-        return _opened(path, part, self._config, self.executor, options)
+        text, branch, system = tables.split_system_name(name)
+        if system is not None:
+            check_system_table(system)
+        dynamic = dict(options or {})
+        branch = branch or dynamic.pop("branch", MAIN_BRANCH)
+        handle = self._metastore.load_table(TableName.parse(text), branch=branch, options=dynamic)
+        return Table(handle, self.executor, system)
+
+    def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
+        """Renames a table, with its directory where its place follows from its name.
+
+        Raises: ConflictError if the new name is taken; NotFoundError if there is no such table and `if_exists` is
+        false; UnsupportedError on object stores, where a directory cannot be renamed.
+        """
+        old, new = TableName.parse(name), TableName.parse(new_name)
+        try:
+            self._metastore.rename_table(old, new)
+        except NotFoundError:
+            if not if_exists or self._has(old):
+                raise
+
+    def _has(self, name: TableName) -> bool:
+        in_database = name.database in self._metastore.list_databases()
+        return in_database and name.table in self._metastore.list_tables(name.database)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Deletes the table with all its files, tags and branches. There is no way back.
 
         Raises: NotFoundError if there is none and `if_exists` is false.
         """
-        path = tables.table_path(self.warehouse, name)
-        env = self._config.build()
         try:
-            load_table(path, self._config)
+            self._metastore.drop_table(TableName.parse(name))
         except NotFoundError:
-            if if_exists:
-                return
-            raise
-        env.storage.delete_tree(path)
+            if not if_exists:
+                raise
 
     def __repr__(self) -> str:
         return f"Catalog({self.warehouse!r})"

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Protocol
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.storage import Storage, storage_for
@@ -36,6 +37,19 @@ class Env:
     new_id: Callable[[], str] = new_id
 
 
+class StorageSource(Protocol):
+    """How a catalog changes the way to a store: a lock around creation, or credentials that must be renewed.
+
+    A plain value with a hash, fit for pickling: workers build their own storage from it.
+    """
+
+    def storage(self, address: str, options: Mapping[str, str]) -> Storage:
+        """The storage of that address."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class EnvConfig:
     """How to build an `Env` anywhere: an address, options, and where secrets are to be found.
@@ -45,23 +59,23 @@ class EnvConfig:
     """
 
     address: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict)
+    source: StorageSource | None = None
 
     def build(self) -> Env:
         """The `Env` of this configuration, one per process, store and options.
 
         Raises: InvalidArgumentError if the environment variable of a secret is not set.
         """
-        secrets = {option: _secret(option, variable) for option, variable in self.secrets.items()}
-        options = {**self.options, **secrets}
-        return _build(os.getpid(), _store(self.address), tuple(sorted(options.items())))
+        options = {**self.options, **secret_values(self.secrets)}
+        return _build(os.getpid(), _store(self.address), tuple(sorted(options.items())), self.source)
 
 
 @lru_cache(maxsize=64)
-def _build(_process: int, store: str, options: tuple[tuple[str, str], ...]) -> Env:
+def _build(_process: int, store: str, options: tuple[tuple[str, str], ...], source: StorageSource | None) -> Env:
     # A forked process must not use the connections of its parent, hence the process in the key.
-    return Env(storage_for(store, dict(options)))
+    return Env(storage_for(store, dict(options)) if source is None else source.storage(store, dict(options)))
 
 
 def _store(address: str) -> str:
@@ -70,11 +84,18 @@ def _store(address: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}" if separator else ""
 
 
+def secret_values(secrets: Mapping[str, str]) -> dict[str, str]:
+    """Values of the options whose values are kept in environment variables.
+
+    Raises: InvalidArgumentError naming a variable that is not set.
+    """
+    return {option: _secret(option, variable) for option, variable in secrets.items()}
+
+
 def _secret(option: str, variable: str) -> str:
     value = os.environ.get(variable)
     if value is None:
         raise InvalidArgumentError(
-            f"The storage option {option} is to come from the environment variable {variable}, "
-            "which is not set in this process"
+            f"The option {option} is to come from the environment variable {variable}, which is not set in this process"
         )
     return value

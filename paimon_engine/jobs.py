@@ -21,11 +21,14 @@ from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snaps
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
 from paimon_engine.actions.write import CommitName, Write, source_schema, write
+from paimon_engine.catalogs import CatalogConfig, open_metastore
+from paimon_engine.catalogs.base import TableName
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.progress import OnProgress
-from paimon_engine.table.catalog import create_table, table_path
+from paimon_engine.table.catalog import TableDraft, create_table, table_path
 from paimon_engine.table.handle import TableHandle, load_table
 
 JOB_VERSION: Final = 1
@@ -42,7 +45,7 @@ class TableRef:
     path: str | None = None
 
     def location(self) -> str:
-        """Path of the table's directory.
+        """Path of the table's directory, where its place follows from its name.
 
         Raises: InvalidArgumentError if it is named in no way, or in both.
         """
@@ -56,6 +59,17 @@ class TableRef:
 @dataclass(frozen=True, slots=True)
 class StorageRef:
     """Options of the store; `secrets` maps an option to the environment variable that holds its value."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRef:
+    """Options of the catalog that knows the table's name, as in `Catalog(options=…)`; secrets as in `StorageRef`.
+
+    Without any the warehouse is a directory.
+    """
 
     options: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
@@ -81,6 +95,7 @@ class Job:
     storage: StorageRef = field(default_factory=StorageRef)
     table_options: Mapping[str, str] = field(default_factory=dict)
     create: CreateTable | None = None
+    catalog: CatalogRef = field(default_factory=CatalogRef)
     version: int = JOB_VERSION
 
     def to_json(self) -> str:
@@ -108,6 +123,7 @@ class Job:
                 storage=StorageRef(**value.get("storage", {})),
                 table_options=value.get("table_options", {}),
                 create=None if create is None else CreateTable(**create),
+                catalog=CatalogRef(**value.get("catalog", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidArgumentError(f"no valid job: {error!r}") from error
@@ -266,22 +282,24 @@ def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | No
     Raises: PaimonError of all kinds.
     """
     begun = time.monotonic()
-    location = job.table.location()
-    config = EnvConfig(location, job.storage.options, job.storage.secrets)
     info = ACTIONS[name_of(job.action)]
-    context = _Context(_open(job, location, config), executor or LocalExecutor(), job.commit_user, on_progress)
+    table = _open_named(job) if job.catalog.options else _open(job)
+    context = _Context(table, executor or LocalExecutor(), job.commit_user, on_progress)
     details = info.run(context, job.action).to_dict()
     return JobResult(
         status=details["status"],
         action=name_of(job.action),
-        table=job.table.name or location,
+        table=job.table.name or table.paths.root,
         snapshot_id=details.get("snapshot_id"),
         seconds=time.monotonic() - begun,
         details=details,
     )
 
 
-def _open(job: Job, location: str, config: EnvConfig) -> TableHandle:
+def _open(job: Job) -> TableHandle:
+    """The table by its directory, made if the job asks for it."""
+    location = job.table.location()
+    config = EnvConfig(location, job.storage.options, job.storage.secrets)
     if job.create is not None and isinstance(job.action, Write):
         create_table(
             config.build(),
@@ -295,3 +313,23 @@ def _open(job: Job, location: str, config: EnvConfig) -> TableHandle:
             if_not_exists=True,
         )
     return load_table(location, config, options=job.table_options)
+
+
+def _open_named(job: Job) -> TableHandle:
+    """The table by its name in the job's catalog, made if the job asks for it."""
+    if job.table.name is None or job.table.path is not None:
+        raise InvalidArgumentError("a table of a catalog is named by database.table, not by its path")
+    config = CatalogConfig.of(
+        job.table.warehouse,
+        job.catalog.options,
+        secrets=job.catalog.secrets,
+        storage_options=job.storage.options,
+        storage_secrets=job.storage.secrets,
+    )
+    metastore, name = open_metastore(config), TableName.parse(job.table.name)
+    if job.create is not None and isinstance(job.action, Write):
+        columns = source_schema(job.action, config.storage)
+        keys, partitions = tuple(job.create.primary_keys), tuple(job.create.partition_keys)
+        draft = TableDraft(columns, keys, partitions, job.create.options, job.create.comment)
+        metastore.create_table(name, draft, if_not_exists=True)
+    return metastore.load_table(name, branch=MAIN_BRANCH, options=job.table_options)

@@ -17,13 +17,16 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, PaimonError, Table, open_table
-from paimon_engine.jobs import StorageRef, TableRef
+from paimon_engine.jobs import CatalogRef, StorageRef, TableRef
 
 _S3_SCHEMES: Final = ("s3://", "s3a://")
 _S3_FIELDS: Final[Mapping[str, str]] = {
     "endpoint": "s3.endpoint",
     "region": "s3.region",
 }
+_PLAIN_CATALOG_OPTIONS: Final = ("metastore", "warehouse")
+"""What a job has to know of its catalog before it looks into the environment."""
+
 _SECRET_NAME: Final = re.compile(
     r"secret|passw|token|credential|signature|access.?key|account.?key|^key$|sas", re.IGNORECASE
 )
@@ -31,6 +34,9 @@ _SECRET_NAME: Final = re.compile(
 
 class PaimonHook(BaseHook):
     """A warehouse.
+
+    The connection's `catalog_options` name the catalog that keeps its tables: `metastore`, `uri` and so on; without
+    any the warehouse is a directory.
 
     It is that of the connection, or `warehouse` itself without any connection; given both, the connection supplies
     credentials only. `storage_options` are added to the connection's, and win over them.
@@ -119,7 +125,13 @@ class PaimonHook(BaseHook):
                 **{option: extra.get(field) for field, option in _S3_FIELDS.items()},
             }
             options = {option: str(value) for option, value in pairs.items() if value}
-        return {**options, **_texts(_object(extra.get("storage_options")))}
+        return {**options, **_texts(_object(extra.get("storage_options"), "storage"))}
+
+    @cached_property
+    def catalog_options(self) -> dict[str, str]:
+        """Options of the connection's catalog, with secrets in clear."""
+        connection = self._connection
+        return {} if connection is None else _texts(_object(connection.extra_dejson.get("catalog_options"), "catalog"))
 
     @property
     def _is_s3(self) -> bool:
@@ -140,9 +152,16 @@ class PaimonHook(BaseHook):
         plain = {name: value for name, value in self.storage_options.items() if not self._is_secret(name, value)}
         return StorageRef(plain, {name: self._variable(name) for name in self.storage_options if name not in plain})
 
+    def catalog_ref(self) -> CatalogRef:
+        """The catalog for a job: its kind, and the names of environment variables for all the rest."""
+        plain = {name: value for name, value in self.catalog_options.items() if name in _PLAIN_CATALOG_OPTIONS}
+        hidden = [name for name in self.catalog_options if name not in plain]
+        return CatalogRef(plain, {name: self._variable(f"catalog_{name}") for name in hidden})
+
     def secrets(self) -> dict[str, str]:
-        """Environment variables, with their values, that a process needs to run a job with `storage_ref`."""
+        """Environment variables, with their values, that a process needs to run a job of this warehouse."""
         values = {variable: self.storage_options[name] for name, variable in self.storage_ref().secrets.items()}
+        values |= {variable: self.catalog_options[name] for name, variable in self.catalog_ref().secrets.items()}
         for value in values.values():
             mask_secret(value)
         return values
@@ -169,11 +188,11 @@ class PaimonHook(BaseHook):
 
     def catalog(self) -> Catalog:
         """The warehouse as a catalog, whose work runs in threads of this process."""
-        return Catalog(self.warehouse, storage_options=self.storage_options)
+        return Catalog(self.warehouse, storage_options=self.storage_options, options=self.catalog_options)
 
     def table(self, table: str) -> Table:
         """The table `database.table`, or the one in a directory. Raises: NotFoundError."""
-        if "/" in table:
+        if "/" in table and not self.catalog_options:
             return open_table(table, storage_options=self.storage_options)
         return self.catalog().table(table)
 
@@ -212,8 +231,8 @@ def _texts(options: Mapping[str, Any]) -> dict[str, str]:
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()}
 
 
-def _object(value: Any) -> Mapping[str, Any]:
-    """The connection form gives an object, an address (URI) its text.
+def _object(value: Any, of: str) -> Mapping[str, Any]:
+    """Options of the storage or catalog: the connection form gives an object, an address (URI) its text.
 
     Raises: InvalidArgumentError.
     """
@@ -224,5 +243,5 @@ def _object(value: Any) -> Mapping[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, Mapping):
-        raise InvalidArgumentError('storage_options of the connection must be a JSON object such as {"anon": true}')
+        raise InvalidArgumentError(f'{of}_options of the connection must be a JSON object such as {{"name": "value"}}')
     return value

@@ -139,6 +139,7 @@ class PaimonJobOperator(BaseOperator):
             storage=hook.storage_ref(),
             table_options={name: str(value) for name, value in (self.table_options or {}).items()},
             create=self.create_table(),
+            catalog=hook.catalog_ref(),
         )
 
     def _describe_outlets(self, context: Mapping[str, Any], result: JobResult) -> None:

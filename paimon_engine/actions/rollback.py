@@ -25,7 +25,14 @@ from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.deletion import Candidates, carry_out, plan_deletion
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
-from paimon_engine.table.snapshots import consumers, read_snapshot, read_tag, snapshot_ids, write_hint
+from paimon_engine.table.snapshots import (
+    consumers,
+    latest_snapshot,
+    read_snapshot,
+    read_tag,
+    snapshot_ids,
+    write_hint,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +92,12 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     )
     if result.status == "noop":
         return result
+    if table.door is not None:
+        # The server removes what is newer, files and all.
+        latest = latest_snapshot(table)
+        assert latest is not None
+        table.door.roll_back(table, target, tag=spec.tag, latest=latest)
+        return replace(result, seconds=time.monotonic() - begun)
     plan = plan_deletion(
         table,
         _candidates(table, target, snapshots, tags),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -16,6 +16,9 @@ from paimon_engine.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from paimon_engine.api import Catalog, Table
     from paimon_engine.jobs import Action, Job
+
+
+_FROM_ENV: Final = "env:"
 
 
 class Output(StrEnum):
@@ -39,6 +42,15 @@ WarehouseOption: TypeAlias = Annotated[
 StorageOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--storage", "-s", metavar="KEY=VALUE", help="Option of the file system (fsspec); may be repeated."),
+]
+CatalogOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--catalog",
+        metavar="KEY=VALUE",
+        help="Option of the catalog, such as metastore=jdbc or uri=…; env:NAME as value takes it from the "
+        "environment. May be repeated.",
+    ),
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 DryRunOption: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
@@ -81,34 +93,52 @@ def bounds(text: str) -> tuple[int, int] | tuple[str, str]:
     return (int(start), int(end)) if start.isdigit() and end.isdigit() else (start, end)
 
 
-def open_catalog(warehouse: str, storage: Sequence[str] | None) -> Catalog:
-    """The catalog of a warehouse."""
+def catalog_options(catalog: Sequence[str] | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Options of the catalog, and the environment variables of those that come from there.
+
+    Raises: InvalidArgumentError.
+    """
+    given = key_values("--catalog", catalog)
+    secrets = {key: value.removeprefix(_FROM_ENV) for key, value in given.items() if value.startswith(_FROM_ENV)}
+    return {key: value for key, value in given.items() if key not in secrets}, secrets
+
+
+def open_catalog(warehouse: str | None, storage: Sequence[str] | None, catalog: Sequence[str] | None) -> Catalog:
+    """The catalog that the arguments name."""
     from paimon_engine.api import Catalog
 
-    return Catalog(warehouse, storage_options=storage_options(storage))
+    options, secrets = catalog_options(catalog)
+    return Catalog(warehouse, storage_options=storage_options(storage), options=options, secrets=secrets)
 
 
-def open_named(table: str, warehouse: str | None, storage: Sequence[str] | None) -> Table:
+def open_named(
+    table: str, warehouse: str | None, storage: Sequence[str] | None, catalog: Sequence[str] | None
+) -> Table:
     """The table that the arguments name.
 
     Raises: InvalidArgumentError, NotFoundError.
     """
     from paimon_engine.api import open_table
 
-    if _is_path(table):
+    if not catalog and _is_path(table):
         return open_table(table, storage_options=storage_options(storage))
-    return open_catalog(_needed(warehouse, table), storage).table(table)
+    return open_catalog(warehouse if catalog else _needed(warehouse, table), storage, catalog).table(table)
 
 
-def job_on(table: str, warehouse: str | None, storage: Sequence[str] | None, action: Action) -> Job:
+def job_on(
+    table: str, warehouse: str | None, storage: Sequence[str] | None, catalog: Sequence[str] | None, action: Action
+) -> Job:
     """A job of its own for an action on the table that the arguments name.
 
     Raises: InvalidArgumentError.
     """
-    from paimon_engine.jobs import Job, StorageRef, TableRef
+    from paimon_engine.jobs import CatalogRef, Job, StorageRef, TableRef
 
+    user, store = f"cli-{uuid.uuid4()}", StorageRef(storage_options(storage))
+    if catalog:
+        return Job(TableRef(warehouse, table), action, user, store, catalog=CatalogRef(*catalog_options(catalog)))
     ref = TableRef(path=table) if _is_path(table) else TableRef(warehouse=_needed(warehouse, table), name=table)
-    return Job(ref, action, f"cli-{uuid.uuid4()}", StorageRef(storage_options(storage)))
+    return Job(ref, action, user, store)
 
 
 def epoch_ms(text: str) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from paimon_engine.cli.arguments import (
+    CatalogOption,
     DryRunOption,
     JsonOption,
     SparkOption,
@@ -64,6 +65,7 @@ def compact(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     full: Annotated[bool, typer.Option("--full", help="Merge everything into the highest level.")] = False,
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
@@ -76,7 +78,7 @@ def compact(
     """Merge sorted runs and small files."""
     from paimon_engine.actions.compact import Compact
 
-    job = job_on(table, warehouse, storage, Compact(full, where, dry_run))
+    job = job_on(table, warehouse, storage, catalog, Compact(full, where, dry_run))
     details = run_job(job, spark=spark, progress=progress).details
     if as_json:
         print_json(details)
@@ -131,6 +133,7 @@ def tag_create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Snapshot to name; else the latest.")] = None,
     if_exists: Annotated[
         IfExists, typer.Option(help="A tag of that name is fine on the same snapshot (verify), or anyway (ignore).")
@@ -140,7 +143,7 @@ def tag_create(
     """Name a snapshot, so that expiry leaves it alone. Safe to repeat."""
     from paimon_engine.actions.tags import CreateTag
 
-    job = job_on(table, warehouse, storage, CreateTag(name, snapshot, if_exists.value))
+    job = job_on(table, warehouse, storage, catalog, CreateTag(name, snapshot, if_exists.value))
     details = run_quick(job, "creating the tag")
     _say(details, f"{_words(details)}: tag {name} on snapshot {details['snapshot_id']}", as_json=as_json)
 
@@ -150,12 +153,13 @@ def tag_delete(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a tag, and the files that only it kept."""
     from paimon_engine.actions.tags import DeleteTag
 
-    details = run_quick(job_on(table, warehouse, storage, DeleteTag(name)), "deleting the tag")
+    details = run_quick(job_on(table, warehouse, storage, catalog, DeleteTag(name)), "deleting the tag")
     text = f"{_words(details)}: tag {name}, with {_gone(details)} that only it kept"
     _say(details, text, as_json=as_json)
 
@@ -164,6 +168,7 @@ def expire(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     retain_max: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at most so many snapshots.")] = None,
     retain_min: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at least so many snapshots.")] = None,
     older_than: Annotated[
@@ -179,7 +184,7 @@ def expire(
     from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 
     limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
+    job = job_on(table, warehouse, storage, catalog, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
     details = run_quick(job, "expiring snapshots")
     if as_json:
         print_json(details)
@@ -219,6 +224,7 @@ def rollback(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Snapshot to go back to.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME", help="Tag to go back to.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -229,7 +235,7 @@ def rollback(
 
     if (snapshot is None) == (tag is None):
         raise InvalidArgumentError("name what to go back to: either --snapshot ID or --tag NAME")
-    job = job_on(table, warehouse, storage, Rollback(snapshot, tag))
+    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag))
     if not yes:
         target = f"snapshot {snapshot}" if tag is None else f"tag {tag}"
         typer.confirm(f"Delete everything that came after {target}?", abort=True, err=True)

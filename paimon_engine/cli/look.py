@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from paimon_engine.cli.arguments import (
+    CatalogOption,
     JsonOption,
     Output,
     StorageOption,
@@ -48,6 +49,7 @@ def read(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     columns: Annotated[str | None, typer.Option("--columns", "-c", help="Columns, separated by commas.")] = None,
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="SQL condition: delay > 15 AND carrier IN ('UA', 'DL')")
@@ -84,7 +86,7 @@ def read(
     form = _output(output, to)
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
     at = None if timestamp is None else epoch_ms(timestamp)
-    reader = open_named(table, warehouse, storage).to_batches(
+    reader = open_named(table, warehouse, storage, catalog).to_batches(
         chosen,
         where,
         snapshot,
@@ -138,19 +140,20 @@ def tables(
     address: Annotated[str | None, typer.Argument(metavar="[WAREHOUSE]", help="Warehouse: path or URL.")] = None,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the tables of a warehouse, with their newest snapshot."""
     place = address or warehouse
-    if place is None:
+    if place is None and not catalog:
         raise InvalidArgumentError("name a warehouse: paimon-engine tables /lake")
-    catalog = open_catalog(place, storage)
+    lake = open_catalog(place, storage, catalog)
     rows: list[dict[str, Any]] = []
-    for database in catalog.list_databases():
-        for name in catalog.list_tables(database):
+    for database in lake.list_databases():
+        for name in lake.list_tables(database):
             full = f"{database}.{name}"
             try:
-                table = catalog.table(full)
+                table = lake.table(full)
                 keys, partition_keys = table.schema.primary_keys, table.schema.partition_keys
                 row = {"primary_key": list(keys), "partition_keys": list(partition_keys)}
                 rows.append({"table": full, **row, "snapshot": table.latest_snapshot_id(), "error": None})
@@ -170,35 +173,44 @@ def tables(
         }
         for row in rows
     ]
-    print_grid(shown, empty=f"no tables in {place}", flexible=("primary key", "partitioned by", "snapshot"))
+    print_grid(shown, empty=f"no tables in {lake.warehouse}", flexible=("primary key", "partitioned by", "snapshot"))
 
 
 def snapshots(
-    table: TableArgument, warehouse: WarehouseOption = None, storage: StorageOption = None, as_json: JsonOption = False
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List the snapshots of a table."""
     names = {
         "snapshot_id": "id", "commit_kind": "kind", "commit_time": "time (UTC)",
         "total_record_count": "records", "delta_record_count": "change", "commit_user": "user",
     }  # fmt: skip
-    _print(open_named(table, warehouse, storage).snapshots(), names, as_json=as_json, empty="no snapshots yet")
+    _print(open_named(table, warehouse, storage, catalog).snapshots(), names, as_json=as_json, empty="no snapshots yet")
 
 
 def tags(
-    table: TableArgument, warehouse: WarehouseOption = None, storage: StorageOption = None, as_json: JsonOption = False
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List the tags of a table."""
     names = {
         "tag_name": "tag", "snapshot_id": "snapshot", "commit_time": "committed (UTC)", "record_count": "records",
         "time_retained": "kept for",
     }  # fmt: skip
-    _print(open_named(table, warehouse, storage).tags(), names, as_json=as_json, empty="no tags yet")
+    _print(open_named(table, warehouse, storage, catalog).tags(), names, as_json=as_json, empty="no tags yet")
 
 
 def files(
     table: TableArgument,
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
+    catalog: CatalogOption = None,
     snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Files of this snapshot.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME", help="Files of this tag.")] = None,
     as_json: JsonOption = False,
@@ -208,7 +220,7 @@ def files(
         "partition": "partition", "bucket": "bucket", "level": "level", "record_count": "records",
         "file_size_in_bytes": "size", "min_key": "min key", "max_key": "max key",
     }  # fmt: skip
-    found = open_named(table, warehouse, storage).files(snapshot, tag)
+    found = open_named(table, warehouse, storage, catalog).files(snapshot, tag)
     _print(found, names, as_json=as_json, empty="no data files")
     if found.num_rows and not as_json:
         records, total = sum(found["record_count"].to_pylist()), sum(found["file_size_in_bytes"].to_pylist())

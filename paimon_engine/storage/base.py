@@ -97,6 +97,17 @@ class Storage(Protocol):
         """Remove an empty directory; does nothing if it is absent or not empty, or if the store has none."""
         ...
 
+    def make_dir(self, path: str) -> None:
+        """Make a directory, parents included; one that is there is fine. Nothing where directories are prefixes."""
+        ...
+
+    def rename_dir(self, source: str, target: str) -> None:
+        """Give a directory another name in one step, without replacing anything.
+
+        Raises: NotFoundError; StorageError if the new name is taken; UnsupportedError where directories are prefixes.
+        """
+        ...
+
     def delete_tree(self, path: str) -> None:
         """Delete a directory and everything below it; absent is fine."""
         ...

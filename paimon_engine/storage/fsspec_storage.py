@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -49,10 +50,16 @@ _PAIMON_S3_OPTIONS = {
 class FsspecStorage:
     """`Storage` over an fsspec file system of one scheme, with all its caches off."""
 
-    def __init__(self, file_system: Any, scheme: str) -> None:
+    def __init__(self, file_system: Any, scheme: str, *, is_locked: bool = False) -> None:
+        """`is_locked` promises that callers hold a lock while they create, see `LockedStorage`."""
         self._fs = file_system
         self._scheme = scheme
         self._is_object_store = scheme in CONDITIONAL_PUT
+        self._is_locked = is_locked
+
+    def under_lock(self) -> FsspecStorage:
+        """The same store for callers that hold a lock while they create, so that it need not decide races itself."""
+        return FsspecStorage(self._fs, self._scheme, is_locked=True)
 
     @classmethod
     def for_scheme(cls, scheme: str, options: Mapping[str, str]) -> FsspecStorage:
@@ -79,10 +86,15 @@ class FsspecStorage:
     def writer(self, path: str) -> BinaryIO:
         self._check_writable(path)
         with _mapped(path):
-            return cast("BinaryIO", _NewFile(self, path, self._fs.open(self._native(path), "wb")))
+            native = self._native(path)
+            if not self._is_object_store:
+                self._fs.makedirs(self._fs._parent(native), exist_ok=True)  # noqa: SLF001 - no public name
+            return cast("BinaryIO", _NewFile(self, path, self._fs.open(native, "wb")))
 
     def create(self, path: str, data: bytes) -> bool:
         self._check_writable(path)
+        if not self._is_object_store:
+            return self._create_under_lock(path, data)
         for attempt in range(_CREATE_TRIES):
             time.sleep(0.05 * attempt)
             try:
@@ -99,10 +111,30 @@ class FsspecStorage:
             return True
         raise StorageError(f"{path}: others keep creating it at the same time")
 
+    def _create_under_lock(self, path: str, data: bytes) -> bool:
+        if self.exists(path):
+            return False
+        try:
+            self.overwrite(path, data)
+        except StorageError as error:
+            if isinstance(error.__cause__, _NOT_DONE):
+                raise
+            raise OutcomeUnknownError(f"{path}: may or may not have been created: {error}") from error
+        return True
+
     def overwrite(self, path: str, data: bytes) -> None:
         self._check_writable(path)
+        native = self._native(path)
         with _mapped(path):
-            self._fs.pipe_file(self._native(path), data)
+            if self._is_object_store:
+                self._fs.pipe_file(native, data)
+                return
+            # Readers must not see half a file, and a process that dies half-way must not leave one.
+            parent, _, name = native.rpartition("/")
+            temporary = f"{parent}/.{name}.{uuid.uuid4()}.tmp"
+            self._fs.makedirs(parent, exist_ok=True)
+            self._fs.pipe_file(temporary, data)
+            self._fs.mv(temporary, native)
 
     def exists(self, path: str) -> bool:
         with _mapped(path):
@@ -143,6 +175,23 @@ class FsspecStorage:
             with contextlib.suppress(OSError):
                 self._fs.rmdir(self._native(path))
 
+    def make_dir(self, path: str) -> None:
+        if not self._is_object_store:
+            with _mapped(path):
+                self._fs.makedirs(self._native(path), exist_ok=True)
+
+    def rename_dir(self, source: str, target: str) -> None:
+        if self._is_object_store:
+            raise UnsupportedError(
+                f"Cannot rename {source}: {self._scheme}:// has no directories, so files would be copied one by one; "
+                "write the rows to a new table instead"
+            )
+        with _mapped(source):
+            if self._fs.exists(self._native(target)):
+                raise StorageError(f"{target}: the name is taken")
+            self._fs.makedirs(self._fs._parent(self._native(target)), exist_ok=True)  # noqa: SLF001 - no public name
+            self._fs.mv(self._native(source), self._native(target), recursive=True)
+
     def delete_tree(self, path: str) -> None:
         self.delete([info.path for info in self.walk(path)])
         if self._is_object_store:
@@ -154,6 +203,19 @@ class FsspecStorage:
                 self._fs.rmdir(directory)
             self._fs.rmdir(native)
 
+    def give_up(self, path: str, upload: Any) -> None:
+        """Ends an upload so that it leaves no file."""
+        if not self._is_object_store:
+            # Written in place, where nothing refers to it yet.
+            with contextlib.suppress(Exception):
+                upload.close()
+            self._delete(path)
+            return
+        with contextlib.suppress(Exception):
+            upload.discard()
+        # Else the file system completes the upload when the object is collected.
+        upload.closed = True
+
     def _delete(self, path: str) -> None:
         with _mapped(path), contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(self._native(path))
@@ -163,11 +225,12 @@ class FsspecStorage:
         return str(self._fs._strip_protocol(path)).rstrip("/")  # noqa: SLF001 - fsspec has no public name for it
 
     def _check_writable(self, path: str) -> None:
-        if not self._is_object_store:
+        if not self._is_object_store and not self._is_locked:
             raise UnsupportedError(
                 f"Cannot write {path}: {self._scheme}:// offers no atomic create-if-absent here, so two writers could "
                 "replace each other's snapshots. "
-                f"Writing works on local disk and on {', '.join(sorted(CONDITIONAL_PUT))}"
+                f"Writing works on local disk and on {', '.join(sorted(CONDITIONAL_PUT))}, "
+                "and elsewhere through a JDBC catalog with 'lock.enabled' = 'true'"
             )
 
 
@@ -205,10 +268,7 @@ class _NewFile(io.BufferedIOBase):
             self._storage.delete([self._path])
         else:
             super().close()
-            with contextlib.suppress(Exception):
-                self._upload.discard()
-            # Else the file system completes the upload when the object is collected.
-            self._upload.closed = True
+            self._storage.give_up(self._path, self._upload)
 
     def __del__(self) -> None:
         """Nothing: an upload that was dropped without being closed leaves no file."""

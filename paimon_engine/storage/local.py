@@ -94,6 +94,18 @@ class LocalStorage:
         with contextlib.suppress(OSError):
             os.rmdir(_local(path))
 
+    def make_dir(self, path: str) -> None:
+        with _mapped(path):
+            os.makedirs(_local(path), exist_ok=True)
+
+    def rename_dir(self, source: str, target: str) -> None:
+        with _mapped(source):
+            if os.path.lexists(_local(target)):
+                raise StorageError(f"{target}: the name is taken")
+            os.makedirs(os.path.dirname(_local(target)), exist_ok=True)
+            # A directory that somebody makes meanwhile is replaced if it is empty, which loses nothing.
+            os.rename(_local(source), _local(target))
+
     def delete_tree(self, path: str) -> None:
         with _mapped(path), contextlib.suppress(*_ABSENT):
             shutil.rmtree(_local(path))

@@ -90,6 +90,20 @@ class MemoryStorage:
     def delete_dir(self, path: str) -> None:
         """Nothing: a directory exists exactly as long as files are in it."""
 
+    def make_dir(self, path: str) -> None:
+        """Nothing: a directory exists exactly as long as files are in it."""
+
+    def rename_dir(self, source: str, target: str) -> None:
+        source, target = source.rstrip("/"), target.rstrip("/")
+        with self._lock:
+            moved = [path for path in self._files if path.startswith(f"{source}/")]
+            if not moved:
+                raise NotFoundError(f"No such directory: {source}")
+            if any(path == target or path.startswith(f"{target}/") for path in self._files):
+                raise StorageError(f"{target}: the name is taken")
+            for path in moved:
+                self._files[target + path[len(source) :]] = self._files.pop(path)
+
     def delete_tree(self, path: str) -> None:
         self.delete([info.path for info in self.walk(path)])
 

@@ -6,7 +6,8 @@ Source: `FileSystemCatalog` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -14,8 +15,7 @@ from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.merge.functions import check_merge_options
 from paimon_engine.meta.paths import TablePaths
-from paimon_engine.meta.schema import new_schema, schema_to_json
-from paimon_engine.options import TableOptions
+from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
 from paimon_engine.types import RowType, from_arrow_field
@@ -49,11 +49,16 @@ def split_name(name: str) -> tuple[str, str]:
     if not dot or not database or not table or "." in table:
         raise InvalidArgumentError(f"{name!r} is no table name; write database.table")
     for part in (database, table):
-        if part.startswith(".") or any(char in "/\\$" or ord(char) < 32 for char in part):
-            raise InvalidArgumentError(
-                f"{part!r} in table name {name!r} must be a plain name without / \\ $ or control characters"
-            )
+        check_part(part, name)
     return database, table
+
+
+def check_part(part: str, name: str) -> None:
+    """Raises InvalidArgumentError if a part of a name is no plain file name."""
+    if not part or part.startswith(".") or any(char in "/\\$" or ord(char) < 32 for char in part):
+        raise InvalidArgumentError(
+            f"{part!r} in table name {name!r} must be a plain name without / \\ $ or control characters"
+        )
 
 
 def table_path(warehouse: str, name: str) -> str:
@@ -84,6 +89,35 @@ def list_tables(env: Env, warehouse: str, database: str) -> list[str]:
     return sorted(path.rsplit("/", 1)[-1] for path in folders if latest_schema_id(env, TablePaths(path)) is not None)
 
 
+@dataclass(frozen=True)
+class TableDraft:
+    """A table as somebody wants it: columns as an Arrow schema, keys, options as Python values."""
+
+    columns: pa.Schema
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    comment: str | None = None
+
+    def with_defaults(self, options: Mapping[str, str]) -> TableDraft:
+        """The same table, with these options where it has none of its own."""
+        return replace(self, options={**options, **self.options})
+
+    def first_schema(self, env: Env) -> TableSchema:
+        """Schema 0, made now.
+
+        Raises: InvalidArgumentError, UnsupportedError.
+        """
+        return new_schema(
+            RowType(tuple(from_arrow_field(item) for item in self.columns), nullable=False),
+            primary_keys=self.primary_keys,
+            partition_keys=self.partition_keys,
+            options={key: _option_text(value) for key, value in self.options.items()},
+            comment=self.comment,
+            time_ms=env.clock(),
+        )
+
+
 def create_table(
     env: Env,
     config: EnvConfig,
@@ -100,25 +134,22 @@ def create_table(
 
     Raises: InvalidArgumentError, UnsupportedError (an option that the engine lacks); ConflictError if it exists.
     """
-    columns = RowType(tuple(from_arrow_field(field) for field in schema), nullable=False)
-    texts = {key: _option_text(value) for key, value in (options or {}).items()}
-    created = new_schema(
-        columns,
-        primary_keys=primary_keys,
-        partition_keys=partition_keys,
-        options=texts,
-        comment=comment,
-        time_ms=env.clock(),
-    )
+    draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
+    created = draft.first_schema(env)
     paths = TablePaths(path.rstrip("/"))
     exists = latest_schema_id(env, paths) is not None
     if not exists:
-        check_writable(TableOptions(texts, has_primary_key=bool(primary_keys)))
-        check_merge_options(created)
+        check_engine_can(created)
         exists = not env.storage.create(paths.schema(0), schema_to_json(created).encode())
     if exists and not if_not_exists:
         raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
     return load_table(path, config, env=env)
+
+
+def check_engine_can(schema: TableSchema) -> None:
+    """Raises UnsupportedError or InvalidArgumentError for a new table whose options the engine lacks."""
+    check_writable(schema.table_options)
+    check_merge_options(schema)
 
 
 def _option_text(value: object) -> str:

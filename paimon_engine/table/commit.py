@@ -6,8 +6,9 @@ Each try:
    succeeded although its answer was lost, or another attempt of the same job was faster.
 2. Work out the changes, for an overwrite from what is live now; check that removed files are still there.
    A conflict is an answer, not an error: the caller plans again.
-3. Write the manifests and create `snapshot-<n+1>` if absent. Created: done. Taken: look whether it is ours after
-   all (a store's client may have repeated a request that had succeeded), else try again.
+3. Write the manifests and create `snapshot-<n+1>` if absent; where a server keeps the snapshots, ask it to.
+   Created: done. Taken: look whether it is ours after all (a store's client may have repeated a request that had
+   succeeded), else try again.
    Unknown: delete nothing; the next try finds out.
 
 Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library. Difference: metadata of a lost try is deleted
@@ -31,14 +32,13 @@ from paimon_engine.meta.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,
     Snapshot,
-    parse_snapshot,
-    snapshot_to_json,
 )
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, latest_schema_id
 from paimon_engine.table.manifest_merge import merge_manifests
 from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, snapshots_of_user, write_hint
+from paimon_engine.table.publish import publish
+from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshots_of_user
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +138,7 @@ class _Commit:
         self._checked_up_to = request.checked_up_to
         self._unknown: list[_Try] = []
         self._own_delta_lists: set[str] = set()
+        self._published_changes: Sequence[ManifestEntry] = ()
         self._lost_races = 0
 
     def run(self) -> Committed | Conflict:
@@ -194,7 +195,7 @@ class _Commit:
             raise
         if isinstance(prepared, Conflict):
             return prepared
-        return self._publish(prepared, writer)
+        return self._publish(prepared, latest, writer)
 
     def _already_done(self, latest: Snapshot | None) -> Committed | None:
         if latest is None or self._checked_up_to is None or latest.id <= self._checked_up_to:
@@ -205,21 +206,16 @@ class _Commit:
                 return self._finish(snapshot)
         return None
 
-    def _publish(self, snapshot: Snapshot, writer: MetadataWriter) -> Committed:
-        path = self._table.paths.snapshot(snapshot.id)
-        storage = self._table.env.storage
+    def _publish(self, snapshot: Snapshot, base: Snapshot | None, writer: MetadataWriter) -> Committed:
         try:
-            created = storage.create(path, snapshot_to_json(snapshot).encode())
+            created = publish(self._table, snapshot, base, self._published_changes)
         except OutcomeUnknownError as error:
             self._unknown.append(_Try(snapshot, writer))
             raise _Lost from error
         if created:
-            write_hint(self._table, self._table.paths.latest_hint, snapshot.id)
-            if snapshot.id == 1:
-                write_hint(self._table, self._table.paths.earliest_hint, 1)
             return self._finish(snapshot)
         try:
-            there = parse_snapshot(storage.read(path), path)
+            there = read_snapshot(self._table, snapshot.id)
         except NotFoundError as error:
             # Taken a moment ago and expired already: it cannot have been ours, which would be the newest.
             writer.take_back()
@@ -243,7 +239,7 @@ class _Commit:
     # ── what the snapshot holds ─────────────────────────────────────────────────────────────────
 
     def _prepare(self, latest: Snapshot | None, writer: MetadataWriter) -> Snapshot | Conflict:
-        changes = self._changes(latest)
+        changes = self._published_changes = self._changes(latest)
         if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE) and latest is not None:
             conflicts = self._conflicts(latest, changes)
             if conflicts:
@@ -258,7 +254,8 @@ class _Commit:
             changelog_list, changelog_size = writer.manifest_list(writer.manifests(changelog))
         delta_rows = sum(_signed_rows(entry) for entry in changes)
         schema_id = latest_schema_id(self._table.env, self._table.paths)
-        assert schema_id is not None
+        if schema_id is None:
+            schema_id = self._table.schema.id  # a server may keep the schemas
         return Snapshot(
             id=latest.id + 1 if latest else 1,
             schema_id=schema_id,

@@ -14,19 +14,24 @@ from paimon_engine.errors import WAY_OUT, NotFoundError, damaged
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
+from paimon_engine.table.snapshot_door import SnapshotDoor
 
 SCHEMA_PREFIX: Final = "schema-"
 
 
 @dataclass(frozen=True)
 class TableHandle:
-    """One branch of one table, with one of its schemas (the latest, unless the caller travels in time)."""
+    """One branch of one table, with one of its schemas (the latest, unless the caller travels in time).
+
+    `door` is there where a server, not the store, says which snapshots there are.
+    """
 
     env: Env
     config: EnvConfig
     paths: TablePaths
     schema: TableSchema
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    door: SnapshotDoor | None = field(default=None, repr=False, compare=False)
     _schemas: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -54,7 +59,9 @@ class TableHandle:
 
         Raises: NotFoundError.
         """
-        return load_table(self.paths.root, self.config, env=self.env, branch=name, options=self.dynamic_options)
+        options = self.dynamic_options
+        branch = load_table(self.paths.root, self.config, env=self.env, branch=name, options=options)
+        return replace(branch, door=self.door)
 
     def plain(self) -> PlainTable:
         """What a worker needs to load this table."""

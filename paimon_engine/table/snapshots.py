@@ -41,11 +41,18 @@ def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
 
 def snapshot_ids(table: TableHandle) -> list[int]:
     """Ids of the existing snapshots, ascending; there may be gaps while an expiry runs."""
-    return numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)
+    ids = numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)
+    if table.door is None:
+        return ids
+    latest = table.door.latest(table)
+    return [] if latest is None else [*(item for item in ids if item < latest.id), latest.id]
 
 
 def latest_snapshot_id(table: TableHandle) -> int | None:
     """Newest snapshot id; None on a table without snapshots."""
+    if table.door is not None:
+        latest = table.door.latest(table)
+        return None if latest is None else latest.id
     storage, paths = table.env.storage, table.paths
     hint = _hint(table, paths.latest_hint)
     if hint and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
@@ -72,6 +79,9 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
     try:
         snapshot = parse_snapshot(table.env.storage.read(path), path)
     except NotFoundError as error:
+        known = None if table.door is None else table.door.read(table, snapshot_id)
+        if known is not None:
+            return known
         ids = snapshot_ids(table)
         have = f"the table has {ids[0]} to {ids[-1]}" if ids else "the table has none"
         raise NotFoundError(f"no snapshot {snapshot_id} in {table.paths.root}; {have}") from error
@@ -82,6 +92,8 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
 
 def latest_snapshot(table: TableHandle) -> Snapshot | None:
     """Newest snapshot; None on a table without snapshots."""
+    if table.door is not None:
+        return table.door.latest(table)
     snapshot_id = latest_snapshot_id(table)
     return None if snapshot_id is None else read_snapshot(table, snapshot_id)
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import pytest
 
 from paimon_engine.storage import Storage, storage_for
+from paimon_engine.storage.fsspec_storage import FsspecStorage
+from paimon_engine.storage.leased import Lease, LeasedStorage
+from paimon_engine.storage.locked import LockedStorage
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,30 @@ def s3_options() -> Iterator[dict[str, str]]:
     thread.join()
 
 
-@pytest.fixture(params=["path", "file", "memory", pytest.param("s3", marks=pytest.mark.s3)])
+class ThreadLock:
+    """A lock of this process, for a store that does not decide races."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self) -> None:
+        self._lock.acquire()
+
+    def release(self) -> bool:
+        self._lock.release()
+        return True
+
+
+@pytest.fixture(params=["path", "file", "memory", "locked", "leased", pytest.param("s3", marks=pytest.mark.s3)])
 def place(request: pytest.FixtureRequest, tmp_path) -> Place:
     roots = {"path": str(tmp_path), "file": f"file://{tmp_path}"}
     kind = request.param
+    if kind == "locked":
+        # fsspec's plain file system, which looks first and writes then.
+        plain = FsspecStorage.for_scheme("local", {})
+        return Place(LockedStorage(plain.under_lock(), ThreadLock), f"local://{tmp_path}")
+    if kind == "leased":
+        return Place(LeasedStorage(lambda: Lease(storage_for(str(tmp_path), {})), lambda: 0), str(tmp_path))
     root = roots[kind] if kind in roots else f"{kind}://lake/{uuid.uuid4()}"
     options = request.getfixturevalue("s3_options") if kind == "s3" else {}
     return Place(storage_for(root, options), root)

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,8 +38,19 @@ class PyPaimonError(RuntimeError):
     """The client answered with an exception."""
 
 
+@dataclass(frozen=True)
+class InCatalog:
+    """A table by its name in a catalog, instead of the path of its directory."""
+
+    options: Mapping[str, str]
+    name: str
+
+
+Place = str | Path | InCatalog
+
+
 class PyPaimon:
-    """Reads and writes tables in `<warehouse>/<db>.db/<table>` as pypaimon does."""
+    """Reads and writes tables as pypaimon does: in `<warehouse>/<db>.db/<table>`, or by name in a catalog."""
 
     def __init__(self, python: Path, folder: Path, *, has_rust: bool) -> None:
         """`folder` takes the Arrow files that rows travel in, and a log."""
@@ -61,7 +73,7 @@ class PyPaimon:
 
     def read(
         self,
-        path: str | Path,
+        path: Place,
         options: Mapping[str, str] | None = None,
         *,
         snapshot: int | None = None,
@@ -90,7 +102,7 @@ class PyPaimon:
 
     def create(
         self,
-        path: str | Path,
+        path: Place,
         schema: pa.Schema,
         *,
         primary_keys: Sequence[str] = (),
@@ -107,13 +119,13 @@ class PyPaimon:
             options=dict(options or {}),
         )
 
-    def append(self, path: str | Path, *tables: pa.Table, overwrite: Mapping[str, Any] | None = None) -> None:
+    def append(self, path: Place, *tables: pa.Table, overwrite: Mapping[str, Any] | None = None) -> None:
         """One commit per Arrow table; `overwrite` names the partition that each replaces, `{}` all of the table."""
         self._call("write", path, data=[self._save(rows) for rows in tables], overwrite=overwrite)
 
     def write(
         self,
-        path: str | Path,
+        path: Place,
         tables: Sequence[pa.Table],
         *,
         primary_keys: Sequence[str] = (),
@@ -124,14 +136,26 @@ class PyPaimon:
         self.create(path, tables[0].schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options)
         self.append(path, *tables)
 
+    def ask(self, options: Mapping[str, str], method: str, *arguments: Any) -> Any:
+        """What a method of the catalog with these options answers."""
+        return self._call("ask", InCatalog(options, ""), method=method, arguments=list(arguments))
+
+    def dlf_headers(self, **request: Any) -> dict[str, str]:
+        """What the client adds to a REST request: method, resource, parameters, body, region, keys, now."""
+        return dict(self._call("dlf_headers", InCatalog({}, ""), **request))
+
     def close(self) -> None:
         """Ends the process."""
         with contextlib.suppress(BrokenPipeError):
             self._process.communicate(timeout=30)
 
-    def _call(self, op: str, path: str | Path, **fields: Any) -> Any:
-        warehouse, name = split_path(path)
-        request = {"op": op, "warehouse": warehouse, "name": name, **fields}
+    def _call(self, op: str, path: Place, **fields: Any) -> Any:
+        if isinstance(path, InCatalog):
+            catalog, name = dict(path.options), path.name
+        else:
+            warehouse, name = split_path(path)
+            catalog = {"warehouse": warehouse}
+        request = {"op": op, "catalog": catalog, "name": name, **fields}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):

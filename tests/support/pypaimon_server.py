@@ -28,8 +28,34 @@ def main() -> None:
         answers.flush()
 
 
+def _catalog(request: Request) -> Any:
+    return CatalogFactory.create(request["catalog"])
+
+
+def ask(request: Request) -> Any:
+    """Calls a method of the catalog."""
+    return getattr(_catalog(request), request["method"])(*request["arguments"])
+
+
+def dlf_headers(request: Request) -> dict[str, str]:
+    """What the client adds to a request of that method, path, parameters and body at that moment."""
+    from datetime import datetime
+
+    from pypaimon.api.auth.dlf_signer import DLFDefaultSigner
+    from pypaimon.api.token_loader import DLFToken
+    from pypaimon.api.typedef import RESTAuthParameter
+
+    signer = DLFDefaultSigner(request["region"])
+    token = DLFToken(*request["keys"])
+    headers = signer.sign_headers(request["body"], datetime.fromisoformat(request["now"]), token.security_token, "host")
+    sent = RESTAuthParameter(
+        path=request["resource"], parameters=request["parameters"], method=request["method"], data=request["body"]
+    )
+    return {**headers, "Authorization": signer.authorization(sent, token, "host", headers)}
+
+
 def create(request: Request) -> None:
-    catalog = CatalogFactory.create({"warehouse": request["warehouse"]})
+    catalog = _catalog(request)
     catalog.create_database(request["name"].split(".")[0], True)
     schema = Schema.from_pyarrow_schema(
         pa.ipc.open_file(request["schema"]).schema,
@@ -42,7 +68,7 @@ def create(request: Request) -> None:
 
 def write(request: Request) -> None:
     """One commit per Arrow file."""
-    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["name"])
+    table = _catalog(request).get_table(request["name"])
     for path in request["data"]:
         builder = table.new_batch_write_builder()
         if request["overwrite"] is not None:
@@ -55,7 +81,7 @@ def write(request: Request) -> None:
 
 
 def read(request: Request) -> None:
-    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["name"])
+    table = _catalog(request).get_table(request["name"])
     if request["options"]:
         table = table.copy(request["options"])
     builder = table.new_read_builder()
@@ -68,7 +94,7 @@ def read(request: Request) -> None:
 def read_rust(request: Request) -> None:
     from pypaimon_rust.datafusion import PaimonCatalog
 
-    table = PaimonCatalog({"warehouse": request["warehouse"]}).get_table(request["name"])
+    table = PaimonCatalog(request["catalog"]).get_table(request["name"])
     builder = table.new_read_builder(request["options"])
     names = request["columns"] or [field.name() for field in table.schema().fields()]
     batches = builder.with_projection(names).new_read().read(builder.new_scan().plan().splits())
@@ -83,7 +109,7 @@ def _save(path: str, rows: pa.Table) -> None:
         writer.write_table(rows)
 
 
-OPS = {"create": create, "write": write, "read": read, "read_rust": read_rust}
+OPS = {"ask": ask, "dlf_headers": dlf_headers, "create": create, "write": write, "read": read, "read_rust": read_rust}
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,41 @@
+"""Catalogs: where the names of databases and tables are kept, and who decides a commit.
+
+`open_metastore` picks the kind by the option `metastore`: `filesystem`, `jdbc` or `rest`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+from paimon_engine.catalogs.base import Metastore
+from paimon_engine.catalogs.config import CatalogConfig
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+
+__all__ = ["CatalogConfig", "Metastore", "open_metastore"]
+
+# HTTP and database clients are imported when a catalog needs them.
+_KINDS: Final = {
+    "filesystem": "paimon_engine.catalogs.filesystem",
+    "jdbc": "paimon_engine.catalogs.jdbc",
+    "rest": "paimon_engine.catalogs.rest",
+}
+_REFUSED: Final = ("hive", "dlf", "dlf-rest", "dlf-paimon", "glue", "alluxio")
+
+
+def open_metastore(config: CatalogConfig) -> Metastore:
+    """The catalog of that configuration, ready to be asked.
+
+    Raises: InvalidArgumentError for missing or unknown options; UnsupportedError for a kind that the engine lacks.
+    """
+    kind = config.kind
+    if kind in _REFUSED:
+        raise UnsupportedError(
+            f"'metastore' = '{kind}' is not supported: the engine speaks no Thrift and no vendor's protocol. Open a "
+            "table by its directory with open_table(path), or the warehouse with 'metastore' = 'filesystem' if its "
+            f"tables lie in <warehouse>/<database>.db/<table>; kinds that work: {', '.join(_KINDS)}"
+        )
+    if kind not in _KINDS:
+        raise InvalidArgumentError(f"'metastore' = '{kind}' is no catalog; choose one of {', '.join(_KINDS)}")
+    metastore: Metastore = importlib.import_module(_KINDS[kind]).open_metastore(config)
+    return metastore

@@ -1,0 +1,162 @@
+"""Options of a catalog, by the names that Paimon gives them.
+
+An option that no kind honours is refused: a lock that is asked for and not taken would lose commits in silence.
+
+Source: `CatalogOptions`, `JdbcCatalogOptions`, `RESTCatalogOptions` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_engine.env import EnvConfig, secret_values
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+
+METASTORE: Final = "metastore"
+URI: Final = "uri"
+WAREHOUSE: Final = "warehouse"
+LOCK_ENABLED: Final = "lock.enabled"
+TABLE_DEFAULT_PREFIX: Final = "table-default."
+JDBC_PREFIX: Final = "jdbc."
+HEADER_PREFIX: Final = "header."
+
+_ALL_KINDS: Final = frozenset({METASTORE, WAREHOUSE, "case-sensitive"})
+_OF_KIND: Final[Mapping[str, frozenset[str]]] = {
+    "filesystem": frozenset({LOCK_ENABLED}),
+    "jdbc": frozenset(
+        {
+            URI,
+            "catalog-key",
+            LOCK_ENABLED,
+            "lock.type",
+            "lock-check-max-sleep",
+            "lock-acquire-timeout",
+            "lock-key-max-length",
+            "sync-all-properties",
+        }
+    ),
+    "rest": frozenset(
+        {
+            URI,
+            "prefix",
+            "token",
+            "token.provider",
+            "data-token.enabled",
+            "dlf.region",
+            "dlf.access-key-id",
+            "dlf.access-key-secret",
+            "dlf.security-token",
+            "dlf.token-path",
+            "dlf.signing-algorithm",
+        }
+    ),
+}
+_PREFIXES_OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {
+    "filesystem": (TABLE_DEFAULT_PREFIX,),
+    "jdbc": (TABLE_DEFAULT_PREFIX, JDBC_PREFIX),
+    "rest": (TABLE_DEFAULT_PREFIX, HEADER_PREFIX),
+}
+_NO_EFFECT: Final = ("cache-enabled", "cache.", "client-pool-size", "client-pool.", "format-table.enabled")
+"""Options about speed, or about things that are not asked for here: they change no result."""
+
+_STORAGE_PREFIX: Final = "s3."
+"""Options of the store that Paimon takes among those of the catalog."""
+
+
+@dataclass(frozen=True)
+class CatalogConfig:
+    """A catalog as a plain value. `secrets` maps options to the environment variables that hold their values.
+
+    `storage` is how the warehouse's store is reached; its address is the warehouse itself.
+    """
+
+    warehouse: str
+    storage: EnvConfig
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        warehouse: str | None,
+        options: Mapping[str, str] | None = None,
+        *,
+        secrets: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        storage_secrets: Mapping[str, str] | None = None,
+    ) -> CatalogConfig:
+        """Sorts options of the store from those of the catalog.
+
+        Raises: InvalidArgumentError without a warehouse, or with two; UnsupportedError for an unknown option.
+        """
+        given = {key: _text(value) for key, value in (options or {}).items()}
+        address = _address(warehouse, given.pop(WAREHOUSE, None))
+        hidden = dict(secrets or {})
+        if METASTORE in hidden or WAREHOUSE in hidden:
+            raise InvalidArgumentError(f"'{METASTORE}' and '{WAREHOUSE}' are no secrets; give them as options")
+        _check(given.get(METASTORE, "filesystem").lower(), [*given, *hidden])
+        storage = {key: given.pop(key) for key in list(given) if key.startswith(_STORAGE_PREFIX)}
+        storage_hidden = {key: hidden.pop(key) for key in list(hidden) if key.startswith(_STORAGE_PREFIX)}
+        env = EnvConfig(address, {**storage, **(storage_options or {})}, {**storage_hidden, **(storage_secrets or {})})
+        return cls(address, env, given, hidden)
+
+    @property
+    def kind(self) -> str:
+        """The kind of catalog, in small letters."""
+        return self.options.get(METASTORE, "filesystem").lower()
+
+    @property
+    def table_defaults(self) -> dict[str, str]:
+        """Options of new tables that do not set them."""
+        return with_prefix(self.values(), TABLE_DEFAULT_PREFIX)
+
+    def values(self) -> dict[str, str]:
+        """The options with their secrets in clear, for the one who connects. Raises: InvalidArgumentError."""
+        return {**self.options, **secret_values(self.secrets)}
+
+    def __hash__(self) -> int:
+        return hash((self.warehouse, tuple(sorted(self.options.items())), tuple(sorted(self.secrets.items()))))
+
+
+def with_prefix(options: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """The options that start with a prefix, without it."""
+    return {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
+
+
+def is_true(options: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    """A yes or no.
+
+    Raises: InvalidArgumentError for anything else.
+    """
+    text = options.get(key, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidArgumentError(f"catalog option '{key}' = {text!r}; write true or false")
+    return text == "true"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _address(given: str | None, option: str | None) -> str:
+    if given is not None and option is not None and given.rstrip("/") != option.rstrip("/"):
+        raise InvalidArgumentError(f"the warehouse is given twice: {given!r}, and {option!r} by option")
+    address = given if given is not None else option
+    if not address:
+        raise InvalidArgumentError("a catalog needs its 'warehouse': a path or URL, or the name that a server gave it")
+    return address.rstrip("/") or "/"
+
+
+def _check(kind: str, keys: list[str]) -> None:
+    known = _ALL_KINDS | _OF_KIND.get(kind, frozenset())
+    prefixes = (*_PREFIXES_OF_KIND.get(kind, ()), _STORAGE_PREFIX, *_NO_EFFECT)
+    unknown = sorted(key for key in keys if key not in known and not key.startswith(prefixes))
+    # Of a kind that is not there the kind itself is the news.
+    if unknown and kind in _OF_KIND:
+        names = ", ".join(sorted(known | {f"{prefix}*" for prefix in _PREFIXES_OF_KIND[kind]}))
+        raise UnsupportedError(
+            f"catalog option '{unknown[0]}' is not honoured by 'metastore' = '{kind}'; these are: {names}. "
+            "Options of the file system go into storage_options"
+        )

@@ -1,0 +1,120 @@
+"""The filesystem catalog: directories are the catalog.
+
+Source: `FileSystemCatalog` of the Java library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from paimon_engine.catalogs.base import TableName
+from paimon_engine.catalogs.config import LOCK_ENABLED, CatalogConfig, is_true
+from paimon_engine.errors import ConflictError, NotFoundError, UnsupportedError
+from paimon_engine.meta.paths import TablePaths
+from paimon_engine.table import catalog as directories
+from paimon_engine.table.catalog import DATABASE_SUFFIX, TableDraft
+from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
+
+
+def open_metastore(config: CatalogConfig) -> FilesystemMetastore:
+    """The catalog of a warehouse directory.
+
+    Raises: UnsupportedError if a lock is asked for.
+    """
+    if is_true(config.values(), LOCK_ENABLED):
+        raise UnsupportedError(
+            f"'{LOCK_ENABLED}' = 'true' needs 'metastore' = 'jdbc'; a directory has no lock, and local disks and "
+            "object stores with conditional writes need none"
+        )
+    return FilesystemMetastore(config)
+
+
+class FilesystemMetastore:
+    """`Metastore` of `<warehouse>/<database>.db/<table>`; databases have no properties."""
+
+    def __init__(self, config: CatalogConfig) -> None:
+        self._config = config
+        self._env_config = config.storage
+        self._warehouse = config.warehouse
+
+    def list_databases(self) -> list[str]:
+        return directories.list_databases(self._env_config.build(), self._warehouse)
+
+    def database_properties(self, database: str) -> dict[str, str]:
+        self._check_database(database)
+        return {"location": self._directory(database)}
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        if properties:
+            raise UnsupportedError(
+                f"database {database!r}: a filesystem catalog keeps no properties ({', '.join(sorted(properties))}); "
+                "a JDBC or REST catalog does"
+            )
+        storage = self._env_config.build().storage
+        if storage.exists(self._directory(database)):
+            raise ConflictError(f"database {database!r} exists in {self._warehouse} already")
+        storage.make_dir(self._directory(database))
+
+    def drop_database(self, database: str, *, cascade: bool) -> None:
+        self._check_database(database)
+        tables = self.list_tables(database)
+        if tables and not cascade:
+            raise not_empty(database, tables)
+        for table in tables:
+            # One that somebody else drops meanwhile is gone as well.
+            with contextlib.suppress(NotFoundError):
+                self.drop_table(TableName(database, table))
+        self._env_config.build().storage.delete_tree(self._directory(database))
+
+    def list_tables(self, database: str) -> list[str]:
+        return directories.list_tables(self._env_config.build(), self._warehouse, database)
+
+    def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
+        wanted = draft.with_defaults(self._config.table_defaults)
+        return directories.create_table(
+            self._env_config.build(),
+            self._env_config,
+            self._path(name),
+            schema=wanted.columns,
+            primary_keys=wanted.primary_keys,
+            partition_keys=wanted.partition_keys,
+            options=wanted.options,
+            comment=wanted.comment,
+            if_not_exists=if_not_exists,
+        )
+
+    def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:
+        return load_table(self._path(name), self._env_config, branch=branch, options=options)
+
+    def drop_table(self, name: TableName) -> None:
+        env = self._env_config.build()
+        load_table(self._path(name), self._env_config)
+        env.storage.delete_tree(self._path(name))
+
+    def rename_table(self, name: TableName, new_name: TableName) -> None:
+        env = self._env_config.build()
+        load_table(self._path(name), self._env_config)
+        self._check_database(new_name.database)
+        if latest_schema_id(env, TablePaths(self._path(new_name))) is not None:
+            raise ConflictError(f"table {new_name} exists in {self._warehouse} already")
+        env.storage.rename_dir(self._path(name), self._path(new_name))
+
+    def _check_database(self, database: str) -> None:
+        if not self._env_config.build().storage.exists(self._directory(database)):
+            known = ", ".join(self.list_databases()) or "none"
+            raise NotFoundError(f"no database {database!r} in {self._warehouse}; it has {known}")
+
+    def _directory(self, database: str) -> str:
+        return f"{self._warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+
+    def _path(self, name: TableName) -> str:
+        return f"{self._directory(name.database)}/{name.table}"
+
+
+def not_empty(database: str, tables: list[str]) -> ConflictError:
+    """The error of a database that has something in it still."""
+    return ConflictError(
+        f"database {database!r} is not empty: {', '.join(tables[:5])}{', …' if len(tables) > 5 else ''}; "
+        "drop_database(..., cascade=True) drops these too"
+    )

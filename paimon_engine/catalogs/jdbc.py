@@ -1,0 +1,293 @@
+"""The JDBC catalog: names and locks in a database, tables as files below the warehouse as ever.
+
+A database exists if it has a property, of which `exists` is always one, or a table. A table exists if it has a row;
+its schema and data lie in `<warehouse>/<database>.db/<table>`. With `lock.enabled`, whoever creates a snapshot, schema
+or tag holds the table's lock, which makes stores safe that cannot create a file atomically.
+
+Source: `JdbcCatalog` of the Java library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy import URL, ColumnElement, Connection, Table, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from paimon_engine.catalogs.base import TableName
+from paimon_engine.catalogs.config import (
+    LOCK_ENABLED,
+    URI,
+    CatalogConfig,
+    is_true,
+)
+from paimon_engine.catalogs.filesystem import not_empty
+from paimon_engine.catalogs.jdbc_lock import LockSettings, make_lock_table
+from paimon_engine.catalogs.jdbc_tables import (
+    DATABASE_PROPERTIES,
+    TABLE_PROPERTIES,
+    TABLES,
+    VIEWS,
+    catalog_tables,
+    engine_for,
+    has_views,
+    make_tables,
+    transaction,
+)
+from paimon_engine.catalogs.jdbc_url import url_of
+from paimon_engine.catalogs.stores import LockedStore
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.table.catalog import DATABASE_SUFFIX, TableDraft, create_table
+from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
+
+_EXISTS: Final = "exists"
+_LOCATION: Final = "location"
+_NEEDS_NO_LOCK: Final = frozenset({"", "file", "memory", "hdfs", "viewfs"})
+"""Schemes of stores with a safe rename; on all others Java locks unless it is told not to."""
+
+
+def open_metastore(config: CatalogConfig) -> JdbcMetastore:
+    """The catalog in a database; makes its tables if they are missing.
+
+    Raises: InvalidArgumentError, UnsupportedError, StorageError.
+    """
+    values = config.values()
+    if URI not in values:
+        raise InvalidArgumentError("a JDBC catalog needs its 'uri', for example jdbc:sqlite:/lake/catalog.db")
+    if values.get("lock.type", "jdbc") != "jdbc":
+        raise UnsupportedError(
+            f"'lock.type' = '{values['lock.type']}' is not supported; a JDBC catalog locks by 'jdbc'"
+        )
+    url = url_of(values)
+    scheme = config.warehouse.partition("://")[0] if "://" in config.warehouse else ""
+    settings = LockSettings.of(values)
+    locks = is_true(values, LOCK_ENABLED, default=scheme not in _NEEDS_NO_LOCK)
+    metastore = JdbcMetastore(config, url, settings if locks else None)
+    make_tables(engine_for(url), catalog_tables())
+    if locks:
+        make_lock_table(engine_for(url), settings)
+    return metastore
+
+
+class JdbcMetastore:
+    """`Metastore` in a database."""
+
+    def __init__(self, config: CatalogConfig, url: URL, lock: LockSettings | None) -> None:
+        self._config = config
+        self._url = url
+        self._lock = lock
+        values = config.values()
+        self._key = values.get("catalog-key", "jdbc")
+        self._syncs_properties = is_true(values, "sync-all-properties")
+
+    # ── databases ───────────────────────────────────────────────────────────────────────────────
+
+    def list_databases(self) -> list[str]:
+        tables = [TABLES, DATABASE_PROPERTIES, *([VIEWS] if has_views(engine_for(self._url)) else [])]
+        found: set[str] = set()
+        with transaction(engine_for(self._url)) as connection:
+            for table in tables:
+                names = select(table.c.database_name).distinct().where(table.c.catalog_key == self._key)
+                found.update(connection.scalars(names))
+        return sorted(found)
+
+    def database_properties(self, database: str) -> dict[str, str]:
+        self._check_database(database)
+        kept = DATABASE_PROPERTIES.c
+        with transaction(engine_for(self._url)) as connection:
+            rows = connection.execute(
+                select(kept.property_key, kept.property_value).where(
+                    kept.catalog_key == self._key, kept.database_name == database
+                )
+            )
+            properties = {key: value for key, value in rows if key != _EXISTS}
+        return {_LOCATION: self._directory(database), **properties}
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        if properties.get(_LOCATION, self._directory(database)).rstrip("/") != self._directory(database):
+            raise UnsupportedError(
+                f"database {database!r}: a JDBC catalog keeps its tables in {self._directory(database)}; "
+                f"the property '{_LOCATION}' would be believed by nobody"
+            )
+        if database in self.list_databases():
+            raise self._database_exists(database)
+        rows = {_EXISTS: "true", _LOCATION: self._directory(database), **properties}
+        try:
+            with transaction(engine_for(self._url)) as connection:
+                connection.execute(
+                    insert(DATABASE_PROPERTIES),
+                    [
+                        {
+                            "catalog_key": self._key,
+                            "database_name": database,
+                            "property_key": key,
+                            "property_value": value,
+                        }
+                        for key, value in rows.items()
+                    ],
+                )
+        except IntegrityError as error:
+            raise self._database_exists(database) from error
+
+    def drop_database(self, database: str, *, cascade: bool) -> None:
+        tables = self.list_tables(database)
+        views = self._views(database)
+        if (tables or views) and not cascade:
+            raise not_empty(database, [*tables, *views])
+        for table in tables:
+            # One that somebody else drops meanwhile is gone as well.
+            with contextlib.suppress(NotFoundError):
+                self.drop_table(TableName(database, table))
+        with transaction(engine_for(self._url)) as connection:
+            for kept in (TABLES, DATABASE_PROPERTIES, TABLE_PROPERTIES, *([VIEWS] if views else [])):
+                connection.execute(
+                    delete(kept).where(kept.c.catalog_key == self._key, kept.c.database_name == database)
+                )
+        self._config.storage.build().storage.delete_dir(self._directory(database))
+
+    # ── tables ──────────────────────────────────────────────────────────────────────────────────
+
+    def list_tables(self, database: str) -> list[str]:
+        self._check_database(database)
+        names = select(TABLES.c.table_name).where(TABLES.c.catalog_key == self._key, TABLES.c.database_name == database)
+        with transaction(engine_for(self._url)) as connection:
+            return sorted(connection.scalars(names))
+
+    def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
+        self._check_database(name.database)
+        wanted = draft.with_defaults(self._config.table_defaults)
+        exists = self._exists(name)
+        if not exists and name.table in self._views(name.database):
+            raise ConflictError(f"there is a view {name} already; drop it, or choose another name")
+        if exists and not if_not_exists:
+            raise self._table_exists(name)
+        env_config = self._env_config(name)
+        if exists:
+            wanted.first_schema(env_config.build())
+            return load_table(self._path(name), env_config)
+        # Files that no row names are what an interrupted call left; whoever asks again with if_not_exists adopts them.
+        handle = create_table(
+            env_config.build(),
+            env_config,
+            self._path(name),
+            schema=wanted.columns,
+            primary_keys=wanted.primary_keys,
+            partition_keys=wanted.partition_keys,
+            options=wanted.options,
+            comment=wanted.comment,
+            if_not_exists=if_not_exists,
+        )
+        try:
+            with transaction(engine_for(self._url)) as connection:
+                connection.execute(insert(TABLES).values(self._names(name)))
+                if self._syncs_properties:
+                    self._insert_properties(connection, name, handle.schema)
+        except IntegrityError as error:
+            if not if_not_exists:
+                raise self._table_exists(name) from error
+        return handle
+
+    def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:
+        self._check_table(name)
+        return load_table(self._path(name), self._env_config(name), branch=branch, options=options)
+
+    def drop_table(self, name: TableName) -> None:
+        self._check_table(name)
+        with transaction(engine_for(self._url)) as connection:
+            for kept in (TABLES, TABLE_PROPERTIES):
+                connection.execute(delete(kept).where(*self._is(kept, name)))
+        self._config.storage.build().storage.delete_tree(self._path(name))
+
+    def rename_table(self, name: TableName, new_name: TableName) -> None:
+        self._check_table(name)
+        self._check_database(new_name.database)
+        storage = self._config.storage.build().storage
+        if self._exists(new_name) or new_name.table in self._views(new_name.database):
+            raise self._table_exists(new_name)
+        if latest_schema_id(self._config.storage.build(), TablePaths(self._path(new_name))) is not None:
+            raise ConflictError(f"{self._path(new_name)} holds a table that the catalog does not know; remove it first")
+        try:
+            with transaction(engine_for(self._url)) as connection:
+                for kept in (TABLES, TABLE_PROPERTIES):
+                    connection.execute(update(kept).where(*self._is(kept, name)).values(self._names(new_name)))
+                # Inside the transaction: a store that cannot rename leaves the names as they were.
+                storage.rename_dir(self._path(name), self._path(new_name))
+        except IntegrityError as error:
+            raise self._table_exists(new_name) from error
+
+    # ── details ─────────────────────────────────────────────────────────────────────────────────
+
+    def _env_config(self, name: TableName) -> EnvConfig:
+        if self._lock is None:
+            return self._config.storage
+        lock_id = f"{self._key}.{name.database}.{name.table}"
+        return replace(self._config.storage, source=LockedStore(self._config, lock_id))
+
+    def _insert_properties(self, connection: Connection, name: TableName, schema: TableSchema) -> None:
+        keys = {
+            "primary-key": ",".join(schema.primary_keys),
+            "partition": ",".join(schema.partition_keys),
+            "bucket-key": ",".join(schema.bucket_keys),
+        }
+        properties = {**schema.options, **{key: text for key, text in keys.items() if text}}
+        rows = [
+            {**self._names(name), "property_key": key, "property_value": value} for key, value in properties.items()
+        ]
+        if rows:
+            connection.execute(insert(TABLE_PROPERTIES), rows)
+
+    def _views(self, database: str) -> list[str]:
+        engine = engine_for(self._url)
+        if not has_views(engine):
+            return []
+        names = select(VIEWS.c.view_name).where(VIEWS.c.catalog_key == self._key, VIEWS.c.database_name == database)
+        with transaction(engine) as connection:
+            return sorted(connection.scalars(names))
+
+    def _exists(self, name: TableName) -> bool:
+        with transaction(engine_for(self._url)) as connection:
+            return connection.execute(select(TABLES).where(*self._is(TABLES, name))).first() is not None
+
+    def _check_database(self, database: str) -> None:
+        databases = self.list_databases()
+        if database not in databases:
+            known = ", ".join(databases) or "none"
+            raise NotFoundError(
+                f"no database {database!r} in the JDBC catalog {self._key!r}; it has {known}. create_database makes one"
+            )
+
+    def _check_table(self, name: TableName) -> None:
+        if not self._exists(name):
+            known = ", ".join(self.list_tables(name.database)) or "none"
+            raise NotFoundError(f"no table {name} in the JDBC catalog {self._key!r}; its tables: {known}")
+
+    def _is(self, kept: Table, name: TableName) -> tuple[ColumnElement[bool], ...]:
+        return (
+            kept.c.catalog_key == self._key,
+            kept.c.database_name == name.database,
+            kept.c.table_name == name.table,
+        )
+
+    def _names(self, name: TableName) -> dict[str, str]:
+        return {"catalog_key": self._key, "database_name": name.database, "table_name": name.table}
+
+    def _database_exists(self, database: str) -> ConflictError:
+        return ConflictError(f"database {database!r} exists in the JDBC catalog {self._key!r} already")
+
+    def _table_exists(self, name: TableName) -> ConflictError:
+        return ConflictError(
+            f"there is a table {name} in the JDBC catalog {self._key!r} already; "
+            "pass if_not_exists=True to use it, or choose another name"
+        )
+
+    def _directory(self, database: str) -> str:
+        return f"{self._config.warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+
+    def _path(self, name: TableName) -> str:
+        return f"{self._directory(name.database)}/{name.table}"

@@ -1,0 +1,138 @@
+"""The tables of a JDBC catalog, with the names and columns that Java gives them.
+
+`paimon_tables` and `paimon_database_properties` are as in 0.9; `paimon_table_properties` came with 1.x. Views
+(`paimon_views`, 2.x) are not ours: their table is not made, but what is in it counts where it is there.
+
+Source: `JdbcUtils`, `AbstractDistributedLockDialect` of the Java library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    inspect,
+    text,
+)
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import NullPool
+from sqlalchemy.types import TIMESTAMP
+
+from paimon_engine.errors import StorageError, UnsupportedError
+
+LOCK_KEY_LENGTH = 255
+_SQLITE_WAIT_S = 30
+
+_METADATA = MetaData()
+
+
+def _key(name: str) -> Column[str]:
+    return Column(name, String(255), primary_key=True, nullable=False)
+
+
+TABLES = Table("paimon_tables", _METADATA, _key("catalog_key"), _key("database_name"), _key("table_name"))
+DATABASE_PROPERTIES = Table(
+    "paimon_database_properties",
+    _METADATA,
+    _key("catalog_key"),
+    _key("database_name"),
+    Column("property_key", String(255), primary_key=True, nullable=True),
+    Column("property_value", String(1000)),
+)
+TABLE_PROPERTIES = Table(
+    "paimon_table_properties",
+    _METADATA,
+    _key("catalog_key"),
+    _key("database_name"),
+    _key("table_name"),
+    _key("property_key"),
+    Column("property_value", String(1000)),
+)
+VIEWS = Table("paimon_views", MetaData(), _key("catalog_key"), _key("database_name"), _key("view_name"))
+
+
+def lock_table(key_length: int) -> Table:
+    """The table of commit locks; its key's length is an option of the catalog."""
+    return Table(
+        "paimon_distributed_locks",
+        MetaData(),
+        Column("lock_id", String(key_length), primary_key=True, nullable=False),
+        Column("acquired_at", TIMESTAMP, server_default=text("CURRENT_TIMESTAMP"), nullable=False),
+        Column("expire_time_seconds", BigInteger, server_default=text("0"), nullable=False),
+    )
+
+
+@lru_cache(maxsize=16)
+def _engine(_process: int, url: URL) -> Engine:
+    # A forked process must not use the connections of its parent, hence the process in the key, and no pool.
+    arguments = {"timeout": _SQLITE_WAIT_S} if url.get_backend_name() == "sqlite" else {}
+    try:
+        return create_engine(url, poolclass=NullPool, connect_args=arguments, hide_parameters=True)
+    except (ImportError, NoSuchModuleError) as error:
+        raise UnsupportedError(
+            f"no driver for {url.get_backend_name()} is installed ({error}); "
+            "for PostgreSQL: pip install 'airflow-provider-paimon[postgres]'"
+        ) from None
+
+
+def engine_for(url: URL) -> Engine:
+    """The engine of this process for a database. Raises: UnsupportedError without a driver for it."""
+    return _engine(os.getpid(), url)
+
+
+@contextlib.contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """A transaction, committed when the block ends.
+
+    Raises: StorageError for what the database complains of. An `IntegrityError` passes: it is an answer.
+    """
+    from sqlalchemy.exc import IntegrityError
+
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except IntegrityError:
+        raise
+    except DBAPIError as error:
+        address = engine.url.render_as_string(hide_password=True)
+        raise StorageError(f"the JDBC catalog at {address}: {error.orig}") from error
+
+
+def make_tables(engine: Engine, tables: list[Table]) -> None:
+    """Makes those that are missing; somebody else may make them at the same time. Raises: StorageError."""
+    for table in tables:
+        if _has(engine, table):
+            continue
+        try:
+            with transaction(engine) as connection:
+                table.create(connection, checkfirst=False)
+        except (StorageError, DBAPIError):
+            if not _has(engine, table):
+                raise
+
+
+def _has(engine: Engine, table: Table) -> bool:
+    with transaction(engine) as connection:
+        return inspect(connection).has_table(table.name)
+
+
+def catalog_tables() -> list[Table]:
+    """The tables that every catalog has."""
+    return [TABLES, DATABASE_PROPERTIES, TABLE_PROPERTIES]
+
+
+def has_views(engine: Engine) -> bool:
+    """Whether a newer Java catalog has made its table of views."""
+    return _has(engine, VIEWS)

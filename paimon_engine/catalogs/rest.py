@@ -1,0 +1,161 @@
+"""The REST catalog: a server keeps names, schemas and snapshots, and may lend the credentials of the store.
+
+Data files are ours to write; everything that names them is the server's. Tables whose directory lies outside the
+server's care (`isExternal`) are committed by their files, as any table in a directory.
+
+Source: `rest-catalog-open-api.yaml`, `RESTCatalog`, `RESTTokenFileIO` of the Java library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from paimon_engine.catalogs.base import TableName
+from paimon_engine.catalogs.config import TABLE_DEFAULT_PREFIX, CatalogConfig, is_true, with_prefix
+from paimon_engine.catalogs.filesystem import not_empty
+from paimon_engine.catalogs.rest_client import RestClient, client_of
+from paimon_engine.catalogs.rest_door import RestDoor, branch_object
+from paimon_engine.catalogs.stores import LentStore
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import ConflictError, StorageError, UnsupportedError
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
+from paimon_engine.storage import MemoryStorage
+from paimon_engine.table.catalog import TableDraft, check_engine_can
+from paimon_engine.table.handle import TableHandle
+
+_OUR_TABLES: Final = ("table", "materialized-table")
+
+
+def open_metastore(config: CatalogConfig) -> RestMetastore:
+    """The catalog of a server, which is asked for its options at once.
+
+    Raises: InvalidArgumentError, UnsupportedError, StorageError.
+    """
+    client_of(config)
+    return RestMetastore(config)
+
+
+class RestMetastore:
+    """`Metastore` of a server."""
+
+    def __init__(self, config: CatalogConfig) -> None:
+        self._config = config
+
+    @property
+    def _client(self) -> RestClient:
+        # Looked up anew, because a forked process has to make its own.
+        return client_of(self._config)
+
+    # ── databases ───────────────────────────────────────────────────────────────────────────────
+
+    def list_databases(self) -> list[str]:
+        return sorted(self._client.pages("databases", key="databases"))
+
+    def database_properties(self, database: str) -> dict[str, str]:
+        answer = self._client.get("databases", database)
+        location = {"location": answer["location"]} if answer.get("location") else {}
+        return {**(answer.get("options") or {}), **location}
+
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        self._client.post("databases", body={"name": database, "options": dict(properties)})
+
+    def drop_database(self, database: str, *, cascade: bool) -> None:
+        tables = [] if cascade else self.list_tables(database)
+        if tables:
+            raise not_empty(database, tables)
+        self._client.delete("databases", database)
+
+    # ── tables ──────────────────────────────────────────────────────────────────────────────────
+
+    def list_tables(self, database: str) -> list[str]:
+        return sorted(self._client.pages("databases", database, "tables", key="tables"))
+
+    def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
+        wanted = draft.with_defaults(self._table_defaults())
+        schema = wanted.first_schema(Env(MemoryStorage()))
+        check_engine_can(schema)
+        stored = json.loads(schema_to_json(schema))
+        parts = ("fields", "partitionKeys", "primaryKeys", "options", "comment")
+        body = {
+            "identifier": {"database": name.database, "object": name.table},
+            "schema": {key: stored[key] for key in parts if key in stored},
+        }
+        try:
+            self._client.post("databases", name.database, "tables", body=body)
+        except ConflictError:
+            if not if_not_exists:
+                raise
+        return self.load_table(name, branch=MAIN_BRANCH, options={})
+
+    def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:
+        object_name = branch_object(name.table, branch)
+        answer = self._client.get("databases", name.database, "tables", object_name)
+        place = f"{self._client}: table {name}"
+        path = str(answer.get("path") or "").rstrip("/")
+        if not path:
+            raise StorageError(f"{place}: the answer names no path")
+        schema = _schema(answer, place)
+        _check_type(schema, place)
+        config = self._env_config(path, name, branch, is_external=bool(answer.get("isExternal")))
+        door = None if answer.get("isExternal") else RestDoor(self._config, name.database, name.table, answer.get("id"))
+        schema = schema.with_options(options)
+        paths, known = TablePaths(path, branch), {schema.id: schema}
+        return TableHandle(config.build(), config, paths, schema, dict(options), door, known)
+
+    def drop_table(self, name: TableName) -> None:
+        self._client.delete("databases", name.database, "tables", name.table)
+
+    def rename_table(self, name: TableName, new_name: TableName) -> None:
+        names = {"source": name, "destination": new_name}
+        body = {key: {"database": item.database, "object": item.table} for key, item in names.items()}
+        self._client.post("tables", "rename", body=body)
+
+    # ── details ─────────────────────────────────────────────────────────────────────────────────
+
+    def _table_defaults(self) -> dict[str, str]:
+        return with_prefix(self._client.options, TABLE_DEFAULT_PREFIX)
+
+    def _env_config(self, path: str, name: TableName, branch: str, *, is_external: bool) -> EnvConfig:
+        config = replace(self._config.storage, address=path)
+        if is_external:
+            return config
+        is_lent = is_true(self._client.options, "data-token.enabled")
+        store = LentStore(self._config, name.database, branch_object(name.table, branch), is_lent)
+        return replace(config, source=store)
+
+
+def _schema(answer: Mapping[str, Any], place: str) -> TableSchema:
+    """The table's schema as its file would say it."""
+    told = dict(answer.get("schema") or {})
+    fields = told.get("fields") or []
+    stored = {
+        **told,
+        "version": 3,
+        "id": answer.get("schemaId"),
+        "highestFieldId": max((_highest_id(item) for item in fields), default=-1),
+        "timeMillis": answer.get("updatedAt") or 0,
+    }
+    return parse_schema(json.dumps(stored), place)
+
+
+def _highest_id(value: Any) -> int:
+    """The largest field id in a column, however deep."""
+    if isinstance(value, dict):
+        own = value["id"] if isinstance(value.get("id"), int) else -1
+        return max([own, *(_highest_id(item) for item in value.values())])
+    return max((_highest_id(item) for item in value), default=-1) if isinstance(value, list) else -1
+
+
+def _check_type(schema: TableSchema, place: str) -> None:
+    kind = schema.options.get("type", "table").lower()
+    if kind not in _OUR_TABLES:
+        raise UnsupportedError(f"{place} is no Paimon table of rows: 'type' = '{kind}'")
+    if schema.options.get("query-auth.enabled", "false").lower() == "true":
+        raise UnsupportedError(
+            f"{place}: 'query-auth.enabled' = 'true' lets the server filter rows and mask columns, "
+            "which is not supported"
+        )

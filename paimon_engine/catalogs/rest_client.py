@@ -1,0 +1,224 @@
+"""Requests to a REST catalog: paths, proof of identity, repeats, and errors as ours.
+
+What may be sent twice (GET) is repeated with growing waits; so is anything that certainly did not arrive. All else is
+sent once: after a lost or doubtful answer the caller gets `OutcomeUnknownError` and has to look.
+
+Source: `rest-catalog-open-api.yaml`, `RESTApi`, `ResourcePaths`, `DefaultErrorHandler` of the Java library.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+import tenacity
+
+from paimon_engine.catalogs.config import HEADER_PREFIX, URI, CatalogConfig, with_prefix
+from paimon_engine.catalogs.rest_auth import Auth, Request, auth_of
+from paimon_engine.env import now_ms
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PaimonError,
+    StorageError,
+    UnsupportedError,
+)
+
+_TIMEOUT_S: Final = 180
+_CONNECT_TIMEOUT_S: Final = 30
+_TRIES: Final = 6
+_FIRST_WAIT_S: Final = 0.2
+_WAIT_MAX_S: Final = 10
+_TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
+_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_PAGES_MAX: Final = 100_000
+"""Bounds a server that never stops naming a next page."""
+
+
+class RestNotFoundError(NotFoundError):
+    """The server knows no such thing; `resource` is its kind in capitals, as far as the server told."""
+
+    def __init__(self, message: str, resource: str | None) -> None:
+        super().__init__(message)
+        self.resource = resource
+
+
+class RestClient:
+    """One server and warehouse. Safe to use from many threads."""
+
+    def __init__(self, config: CatalogConfig) -> None:
+        """Asks the server for its options and lays them around ours: defaults below, overrides above.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        values = config.values()
+        uri = values.get(URI, "").strip().rstrip("/")
+        if not uri:
+            raise InvalidArgumentError("a REST catalog needs its 'uri', for example http://localhost:8080")
+        self._uri = uri if uri.startswith(("http://", "https://")) else f"http://{uri}"
+        self._auth: Auth = auth_of(values)
+        self._headers = with_prefix(values, HEADER_PREFIX)
+        self._http = httpx.Client(timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S))
+        try:
+            answer = self._send("GET", "/v1/config", {"warehouse": config.warehouse})
+        except BaseException:
+            self.close()
+            raise
+        self.options: dict[str, str] = {**_texts(answer, "defaults"), **values, **_texts(answer, "overrides")}
+        self._headers = with_prefix(self.options, HEADER_PREFIX)
+        self._prefix = f"/v1/{self.options.get('prefix', '')}".rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"RestClient({self._uri!r})"
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self._http.close()
+
+    def get(self, *path: str) -> dict[str, Any]:
+        """The answer to a question. Raises: RestNotFoundError, StorageError."""
+        return self._send("GET", self._path(path), {})
+
+    def post(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a request that is sent once.
+
+        Raises: OutcomeUnknownError if the answer got lost or is doubtful; ConflictError if a name is taken;
+        InvalidArgumentError, UnsupportedError, RestNotFoundError, StorageError if nothing was done.
+        """
+        return self._send("POST", self._path(path), {}, json.dumps(body, ensure_ascii=False))
+
+    def delete(self, *path: str) -> None:
+        """Raises: RestNotFoundError, OutcomeUnknownError, StorageError."""
+        self._send("DELETE", self._path(path), {})
+
+    def pages(self, *path: str, key: str) -> Iterator[Any]:
+        """The items of all pages of a list."""
+        token: str | None = None
+        for _ in range(_PAGES_MAX):
+            answer = self._send("GET", self._path(path), {} if token is None else {"pageToken": token})
+            items = answer.get(key) or []
+            yield from items
+            token = answer.get("nextPageToken") or None
+            if token is None or not items:
+                return
+
+    # ── one request ─────────────────────────────────────────────────────────────────────────────
+
+    def _path(self, parts: tuple[str, ...]) -> str:
+        return "/".join([self._prefix, *(quote(part, safe="") for part in parts)])
+
+    def _send(self, method: str, path: str, parameters: Mapping[str, str], body: str | None = None) -> dict[str, Any]:
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(_TRIES),
+            wait=_wait,
+            retry=tenacity.retry_if_exception_type(_Again),
+        )
+        try:
+            response = retrying(self._try, method, path, parameters, body)
+        except tenacity.RetryError as error:
+            raise StorageError(f"{method} {self._uri}{path}: {error.last_attempt.exception()}") from error
+        if response.is_error:
+            raise _error(response, method, f"{self._uri}{path}")
+        if not response.content.strip():
+            return {}
+        try:
+            answer = response.json()
+        except ValueError as error:
+            raise StorageError(f"{method} {self._uri}{path}: the answer is no JSON") from error
+        if not isinstance(answer, dict):
+            raise StorageError(f"{method} {self._uri}{path}: the answer is no JSON object")
+        return answer
+
+    def _try(self, method: str, path: str, parameters: Mapping[str, str], body: str | None) -> httpx.Response:
+        request = Request(method, path, parameters, body)
+        headers = {"Accept": "application/json", **self._headers, **self._auth.headers(request, now_ms())}
+        if body is not None:
+            headers.setdefault("Content-Type", "application/json")
+        content = None if body is None else body.encode()
+        url = f"{self._uri}{path}"
+        try:
+            response = self._http.request(method, url, params=dict(parameters), headers=headers, content=content)
+        except _NOT_SENT as error:
+            raise _Again(f"no connection: {error}") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            reason = f"{type(error).__name__}: {error}"
+            if method == "GET" and isinstance(error, httpx.TransportError):
+                raise _Again(reason) from error
+            if isinstance(error, httpx.TransportError):
+                raise OutcomeUnknownError(f"{method} {url}: may or may not have been done: {reason}") from error
+            raise StorageError(f"{method} {url}: {reason}") from error
+        if method == "GET" and response.status_code in _TRY_AGAIN:
+            raise _Again(f"status {response.status_code}", response.headers.get("Retry-After"))
+        return response
+
+
+class _Again(Exception):  # noqa: N818 - an outcome of a try, not an error
+    """Nothing was changed, and another try may do better; `after` is what the server says of when."""
+
+    def __init__(self, reason: str, after: str | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+_GROWING = tenacity.wait_exponential(multiplier=_FIRST_WAIT_S, max=_WAIT_MAX_S) + tenacity.wait_random(0, _FIRST_WAIT_S)
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome is not None else None
+    after = error.after if isinstance(error, _Again) else None
+    # A date instead of seconds is allowed, but no server that we know sends one with these answers.
+    asked = float(after) if after is not None and after.isdigit() else 0.0
+    return max(_GROWING(state), min(asked, _TIMEOUT_S))
+
+
+@lru_cache(maxsize=64)
+def _client(_process: int, config: CatalogConfig, _values: tuple[tuple[str, str], ...]) -> RestClient:
+    # A forked process must not use the connections of its parent, hence the process in the key.
+    client = RestClient(config)
+    atexit.register(client.close)
+    return client
+
+
+def client_of(config: CatalogConfig) -> RestClient:
+    """The client of a catalog, one per process and set of options. Raises: as `RestClient`."""
+    return _client(os.getpid(), config, tuple(sorted(config.values().items())))
+
+
+def _texts(answer: Mapping[str, Any], key: str) -> dict[str, str]:
+    return {name: str(value) for name, value in (answer.get(key) or {}).items() if value is not None}
+
+
+def _error(response: httpx.Response, method: str, url: str) -> PaimonError:
+    try:
+        told = response.json()
+    except ValueError:
+        told = {}
+    told = told if isinstance(told, dict) else {}
+    status, resource, name = response.status_code, told.get("resourceType"), told.get("resourceName")
+    about = " ".join(str(part) for part in (resource, name) if part)
+    detail = told.get("message") or response.reason_phrase or "no reason given"
+    message = f"{method} {url}: {status}{f' ({about})' if about else ''}: {detail}"
+    match status:
+        case 400 | 405 | 406:
+            return InvalidArgumentError(message)
+        case 401:
+            return StorageError(f"{message}; the REST catalog does not accept 'token.provider' and its keys")
+        case 403:
+            return StorageError(f"{message}; the REST catalog does not allow this")
+        case 404:
+            return RestNotFoundError(message, resource)
+        case 409:
+            return ConflictError(message)
+        case 501:
+            return UnsupportedError(f"{message}; this server does not offer it")
+    if method == "GET" or status < 500:
+        return StorageError(message)
+    return OutcomeUnknownError(f"{message}; it may or may not have been done")

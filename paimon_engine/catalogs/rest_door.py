@@ -1,0 +1,157 @@
+"""Snapshots of a table that a REST server keeps: its latest one counts, and it makes the next.
+
+The server takes a snapshot if the one that it was built on is the latest still, which it tells by that one's UUID.
+
+Source: `CatalogSnapshotCommit`, `SnapshotLoaderImpl`, `PartitionEntry` of the Java library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from paimon_engine.catalogs.config import CatalogConfig
+from paimon_engine.catalogs.rest_client import RestClient, RestNotFoundError, client_of
+from paimon_engine.errors import ConflictError, NotFoundError, PaimonError, StorageError
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.paths import MAIN_BRANCH, partition_text
+from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
+from paimon_engine.table.catalog import BRANCH_MARK, SYSTEM_MARK
+from paimon_engine.table.handle import TableHandle
+
+_UUID: Final = "uuid"
+_NUMBERS: Final = ("commitIdentifier", "id", "schemaId", "timeMillis")
+
+
+def branch_object(table: str, branch: str) -> str:
+    """What a branch of a table is called in paths."""
+    return table if branch == MAIN_BRANCH else f"{table}{SYSTEM_MARK}{BRANCH_MARK}{branch}"
+
+
+@dataclass(frozen=True)
+class RestDoor:
+    """`SnapshotDoor` of one table."""
+
+    config: CatalogConfig
+    database: str
+    table: str
+    table_id: str | None
+
+    @property
+    def _client(self) -> RestClient:
+        return client_of(self.config)
+
+    def latest(self, table: TableHandle) -> Snapshot | None:
+        return self._snapshot(table, "snapshot")
+
+    def read(self, table: TableHandle, snapshot_id: int) -> Snapshot | None:
+        return self._snapshot(table, "snapshots", str(snapshot_id))
+
+    def publish(
+        self, table: TableHandle, snapshot: Snapshot, base: Snapshot | None, changes: Sequence[ManifestEntry]
+    ) -> bool:
+        named = replace(snapshot, extras={**snapshot.extras, _UUID: table.env.new_id()})
+        body = {
+            "tableId": self.table_id,
+            "baseSnapshotUuid": base.extras.get(_UUID) if base is not None else None,
+            "snapshot": json.loads(snapshot_to_json(named)),
+            "statistics": partition_statistics(table, changes),
+        }
+        answer = self._client.post(*self._path(table), "commit", body=body)
+        if not isinstance(answer.get("success"), bool):
+            raise StorageError(f"{self._client}: the answer to a commit does not say whether it succeeded")
+        return bool(answer["success"])
+
+    def roll_back(self, table: TableHandle, target: Snapshot, *, tag: str | None, latest: Snapshot) -> None:
+        instant: dict[str, Any] = {"type": "tag", "tagName": tag}
+        if tag is None:
+            instant = {"type": "snapshot", "snapshotId": target.id}
+        try:
+            self._client.post(*self._path(table), "rollback", body={"instant": instant, "fromSnapshot": latest.id})
+        except NotFoundError:
+            raise
+        except PaimonError as error:
+            # Servers say 500 when others committed meanwhile, which says nothing about what was done.
+            now = self.latest(table)
+            if now is not None and now.delta_manifest_list == target.delta_manifest_list:
+                return
+            raise ConflictError(
+                f"{table.paths.root}: the server did not roll back to snapshot {target.id}; "
+                f"its latest is {'none' if now is None else now.id}"
+            ) from error
+
+    # ── details ─────────────────────────────────────────────────────────────────────────────────
+
+    def _path(self, table: TableHandle) -> tuple[str, ...]:
+        return "databases", self.database, "tables", branch_object(self.table, table.paths.branch)
+
+    def _snapshot(self, table: TableHandle, *which: str) -> Snapshot | None:
+        try:
+            answer = self._client.get(*self._path(table), *which)
+        except RestNotFoundError as error:
+            if error.resource == "SNAPSHOT":
+                return None
+            raise
+        found = answer.get("snapshot")
+        if isinstance(found, dict) and isinstance(found.get("snapshot"), dict):
+            found = found["snapshot"]  # with statistics around it
+        if found is None:
+            return None
+        return parse_snapshot(json.dumps(_with_numbers(found)), f"{self._client}: {'/'.join(which)}")
+
+
+def _with_numbers(found: Any) -> Any:
+    """The specification calls a commit's identifier a text, where Java writes a number."""
+    if not isinstance(found, dict):
+        return found
+    texts = {
+        key: found[key] for key in _NUMBERS if isinstance(found.get(key), str) and found[key].lstrip("-").isdigit()
+    }
+    return {**found, **{key: int(text) for key, text in texts.items()}}
+
+
+def partition_statistics(table: TableHandle, changes: Sequence[ManifestEntry]) -> list[dict[str, Any]]:
+    """By how much a commit changes each partition: rows, bytes and files, less what it removes."""
+    found: dict[bytes, dict[str, Any]] = {}
+    for entry in changes:
+        sign = 1 if entry.kind is FileKind.ADD else -1
+        kept = found.setdefault(
+            entry.partition,
+            {
+                "spec": _spec(table, entry.partition),
+                "recordCount": 0,
+                "fileSizeInBytes": 0,
+                "fileCount": 0,
+                "lastFileCreationTime": 0,
+                "totalBuckets": entry.total_buckets,
+            },
+        )
+        kept["recordCount"] += sign * entry.file.row_count
+        kept["fileSizeInBytes"] += sign * entry.file.size_bytes
+        kept["fileCount"] += sign
+        kept["lastFileCreationTime"] = max(kept["lastFileCreationTime"], _epoch_ms(entry.file.creation_time_ms))
+        kept["totalBuckets"] = entry.total_buckets
+    return list(found.values())
+
+
+def _spec(table: TableHandle, partition: bytes) -> Mapping[str, str]:
+    columns = table.schema.partition_type
+    values = decode_row([item.type for item in columns], partition)
+    options = table.options
+    spec = {}
+    for item, value in zip(columns, values, strict=True):
+        text = partition_text(item.type, value, legacy_name=options.partition_legacy_name) if value is not None else ""
+        spec[item.name] = text if text.strip() else options.partition_default_name
+    return spec
+
+
+def _epoch_ms(local_ms: int | None) -> int:
+    """Epoch milliseconds of a local wall clock that is kept as if it were UTC."""
+    if local_ms is None:
+        return 0
+    wall = datetime.fromtimestamp(local_ms / 1000, UTC).replace(tzinfo=None)
+    return int(wall.astimezone().timestamp() * 1000)

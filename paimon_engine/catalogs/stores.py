@@ -1,0 +1,77 @@
+"""How a catalog's tables reach their store, as values that travel to workers.
+
+Workers read and write data files and create nothing that decides a race, so they need no database client; what the
+server lends they fetch by themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_engine.catalogs.config import CatalogConfig
+from paimon_engine.env import now_ms
+from paimon_engine.storage import Storage, storage_for
+from paimon_engine.storage.leased import Lease, LeasedStorage
+from paimon_engine.storage.locked import Lock, LockedStorage
+
+_KEPT: Final = re.compile(r"/(snapshot/snapshot|schema/schema)-\d+$")
+
+_STORE_NAMES: Final[Mapping[str, str]] = {
+    "fs.s3a.access.key": "s3.access-key",
+    "fs.s3a.secret.key": "s3.secret-key",
+    "fs.s3a.session.token": "s3.session-token",
+    "fs.s3a.endpoint": "s3.endpoint",
+    "fs.s3a.endpoint.region": "s3.region",
+    "s3.access.key": "s3.access-key",
+    "s3.secret.key": "s3.secret-key",
+}
+"""What servers call the credentials that they lend, and what we call them."""
+
+
+@dataclass(frozen=True)
+class LockedStore:
+    """`StorageSource` whose files are created under the commit lock of a JDBC catalog."""
+
+    config: CatalogConfig
+    lock_id: str
+
+    def storage(self, address: str, options: Mapping[str, str]) -> Storage:
+        def lock() -> Lock:
+            from paimon_engine.catalogs.jdbc_lock import lock_of
+
+            return lock_of(self.config, self.lock_id)
+
+        inner = storage_for(address, options)
+        under_lock = getattr(inner, "under_lock", None)
+        return LockedStorage(inner if under_lock is None else under_lock(), lock)
+
+
+@dataclass(frozen=True)
+class LentStore:
+    """`StorageSource` of a table that a REST server keeps; with `is_lent` it lends the credentials too.
+
+    Snapshots and schemas are the server's: nobody makes their files beside it.
+    """
+
+    config: CatalogConfig
+    database: str
+    object_name: str
+    is_lent: bool
+
+    def storage(self, address: str, options: Mapping[str, str]) -> Storage:
+        def renew() -> Lease:
+            if not self.is_lent:
+                return Lease(storage_for(address, options))
+            from paimon_engine.catalogs.rest_client import client_of
+
+            answer = client_of(self.config).get("databases", self.database, "tables", self.object_name, "token")
+            # The specification says `expiresAt`, Java's server and clients say `expiresAtMillis`.
+            expires_ms = answer.get("expiresAtMillis", answer.get("expiresAt"))
+            lent = {_STORE_NAMES.get(key, key): str(value) for key, value in (answer.get("token") or {}).items()}
+            known = {key: value for key, value in lent.items() if key.startswith("s3.")}
+            return Lease(storage_for(address, {**options, **known}), None if expires_ms is None else int(expires_ms))
+
+        return LeasedStorage(renew, now_ms, lambda path: _KEPT.search(path) is not None)

@@ -1,0 +1,93 @@
+"""A store that a server lends: its credentials are renewed in time, and what the server keeps is not made here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from paimon_engine.errors import UnsupportedError
+from paimon_engine.storage.base import FileInfo, Storage
+
+_SAFE_TIME_MS: Final = 3_600_000
+"""How long before its end a lease is renewed, or half of its time, whichever is less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A storage that works until `expires_ms`, epoch milliseconds; for ever if that is None."""
+
+    storage: Storage
+    expires_ms: int | None = None
+
+
+class LeasedStorage:
+    """`Storage` that gets itself a new lease before the old one ends. Files opened before keep the old one."""
+
+    def __init__(
+        self, renew: Callable[[], Lease], clock: Callable[[], int], is_kept: Callable[[str], bool] = lambda _path: False
+    ) -> None:
+        """`is_kept` tells of a path whether the server alone may create it."""
+        self._is_kept = is_kept
+        self._renew = renew
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lease: Lease | None = None
+        self._renew_at_ms: float = 0
+
+    @property
+    def _now(self) -> Storage:
+        with self._lock:
+            if self._lease is None or self._clock() >= self._renew_at_ms:
+                asked_ms = self._clock()
+                self._lease = self._renew()
+                expires_ms = self._lease.expires_ms
+                self._renew_at_ms = (
+                    float("inf") if expires_ms is None else max(expires_ms - _SAFE_TIME_MS, (asked_ms + expires_ms) / 2)
+                )
+            return self._lease.storage
+
+    def read(self, path: str) -> bytes:
+        return self._now.read(path)
+
+    def open(self, path: str) -> BinaryIO:
+        return self._now.open(path)
+
+    def writer(self, path: str) -> BinaryIO:
+        return self._now.writer(path)
+
+    def create(self, path: str, data: bytes) -> bool:
+        if self._is_kept(path):
+            raise UnsupportedError(f"{path}: the REST catalog makes this file, and this change is not asked of it yet")
+        return self._now.create(path, data)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._now.overwrite(path, data)
+
+    def exists(self, path: str) -> bool:
+        return self._now.exists(path)
+
+    def stat(self, path: str) -> FileInfo:
+        return self._now.stat(path)
+
+    def list(self, prefix: str) -> list[FileInfo]:
+        return self._now.list(prefix)
+
+    def walk(self, prefix: str) -> Iterator[FileInfo]:
+        return self._now.walk(prefix)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        self._now.delete(paths)
+
+    def delete_dir(self, path: str) -> None:
+        self._now.delete_dir(path)
+
+    def make_dir(self, path: str) -> None:
+        self._now.make_dir(path)
+
+    def rename_dir(self, source: str, target: str) -> None:
+        self._now.rename_dir(source, target)
+
+    def delete_tree(self, path: str) -> None:
+        self._now.delete_tree(path)

@@ -1,0 +1,104 @@
+"""A store whose files are created under a lock, for stores that cannot decide a race by themselves.
+
+Everything else passes through. The lock is held while one file is created, which decides snapshots, schemas and tags.
+
+Source: `RenamingSnapshotCommit` of the Java library, which holds the same lock while it renames a snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, Protocol
+
+from paimon_engine.errors import OutcomeUnknownError, StorageError
+from paimon_engine.storage.base import FileInfo, Storage
+
+logger = logging.getLogger(__name__)
+
+
+class Lock(Protocol):
+    """A lock that everybody who writes to a table takes."""
+
+    def acquire(self) -> None:
+        """Waits for the lock. Raises: ConflictError if it takes too long; StorageError."""
+        ...
+
+    def release(self) -> bool:
+        """Gives the lock back; False if it was no longer ours, because it had expired. Raises: StorageError."""
+        ...
+
+
+class LockedStorage:
+    """`Storage` over another one, with `create` under a lock."""
+
+    def __init__(self, inner: Storage, make_lock: Callable[[], Lock]) -> None:
+        """`make_lock` is called once, by the first `create`."""
+        self._inner = inner
+        self._make_lock = make_lock
+        self._made = threading.Lock()
+        self._lock: Lock | None = None
+
+    def create(self, path: str, data: bytes) -> bool:
+        with self._made:
+            lock = self._lock = self._lock or self._make_lock()
+        lock.acquire()
+        was_ours = False
+        try:
+            created = not self._inner.exists(path) and self._inner.create(path, data)
+        finally:
+            was_ours = _released(lock)
+        if created and not was_ours:
+            # Whoever took the lock meanwhile may have replaced the file: the caller has to look.
+            raise OutcomeUnknownError(f"{path}: the lock was lost while the file was created")
+        return created
+
+    def read(self, path: str) -> bytes:
+        return self._inner.read(path)
+
+    def open(self, path: str) -> BinaryIO:
+        return self._inner.open(path)
+
+    def writer(self, path: str) -> BinaryIO:
+        return self._inner.writer(path)
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._inner.overwrite(path, data)
+
+    def exists(self, path: str) -> bool:
+        return self._inner.exists(path)
+
+    def stat(self, path: str) -> FileInfo:
+        return self._inner.stat(path)
+
+    def list(self, prefix: str) -> list[FileInfo]:
+        return self._inner.list(prefix)
+
+    def walk(self, prefix: str) -> Iterator[FileInfo]:
+        return self._inner.walk(prefix)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        self._inner.delete(paths)
+
+    def delete_dir(self, path: str) -> None:
+        self._inner.delete_dir(path)
+
+    def make_dir(self, path: str) -> None:
+        self._inner.make_dir(path)
+
+    def rename_dir(self, source: str, target: str) -> None:
+        self._inner.rename_dir(source, target)
+
+    def delete_tree(self, path: str) -> None:
+        self._inner.delete_tree(path)
+
+
+def _released(lock: Lock) -> bool:
+    """Whether the lock was ours to the end, as far as its keeper still tells."""
+    try:
+        return lock.release()
+    except StorageError as error:
+        # It expires by itself; what was done under it counts for more than how it was given back.
+        logger.warning("a lock could not be given back and has to expire: %s", error)
+        return False

@@ -1,0 +1,129 @@
+"""The filesystem catalog's verbs, and how a catalog is chosen by its options."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(str(tmp_path / "lake"))
+
+
+def test_an_empty_database_is_there_once_it_is_made(catalog: Catalog):
+    catalog.create_database("db")
+
+    assert catalog.list_databases() == ["db"]
+    assert catalog.list_tables("db") == []
+    assert catalog.database_properties("db") == {"location": f"{catalog.warehouse}/db.db"}
+    with pytest.raises(ConflictError, match="database 'db' exists"):
+        catalog.create_database("db")
+    catalog.create_database("db", if_not_exists=True)
+
+
+def test_a_directory_keeps_no_properties(catalog: Catalog):
+    with pytest.raises(UnsupportedError, match=r"keeps no properties \(owner\)"):
+        catalog.create_database("db", {"owner": "me"})
+    assert catalog.list_databases() == []
+
+
+def test_a_database_with_tables_is_dropped_only_with_them(catalog: Catalog):
+    catalog.create_table("db.t", schema=SCHEMA)
+
+    with pytest.raises(ConflictError, match="database 'db' is not empty: t; drop_database"):
+        catalog.drop_database("db")
+    assert catalog.list_tables("db") == ["t"]
+    catalog.drop_database("db", cascade=True)
+
+    assert catalog.list_databases() == []
+    with pytest.raises(NotFoundError, match="no database 'db'"):
+        catalog.drop_database("db")
+    catalog.drop_database("db", if_exists=True)
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "../up", "sys", ".hidden", "a$b"])
+def test_a_database_has_a_plain_name(catalog: Catalog, name: str):
+    with pytest.raises(InvalidArgumentError):
+        catalog.create_database(name)
+
+
+@pytest.mark.parametrize("kind", ["local", "memory"])
+def test_a_table_is_renamed_with_its_rows(kind: str, tmp_path: Path):
+    catalog = Catalog(str(tmp_path) if kind == "local" else f"memory://{uuid.uuid4()}/lake")
+    catalog.create_table("db.old", schema=SCHEMA).write(pa.table({"id": [1]}, SCHEMA))
+    catalog.create_table("db.taken", schema=SCHEMA)
+
+    with pytest.raises(ConflictError, match=r"table db.taken exists"):
+        catalog.rename_table("db.old", "db.taken")
+    catalog.rename_table("db.old", "db.new")
+
+    assert catalog.list_tables("db") == ["new", "taken"]
+    assert catalog.table("db.new").to_arrow().num_rows == 1
+    with pytest.raises(NotFoundError):
+        catalog.rename_table("db.old", "db.newer")
+    catalog.rename_table("db.old", "db.newer", if_exists=True)
+    with pytest.raises(NotFoundError, match="no database 'other'"):
+        catalog.rename_table("db.new", "other.t")
+
+
+def test_defaults_reach_new_tables_that_do_not_say_otherwise(tmp_path: Path):
+    catalog = Catalog(
+        str(tmp_path),
+        options={"metastore": "filesystem", "table-default.bucket": "4", "table-default.write-only": True},
+    )
+
+    created = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": 2})
+
+    assert created.schema.options == {"bucket": "2", "write-only": "true"}
+
+
+def test_the_warehouse_may_be_an_option(tmp_path: Path):
+    assert Catalog(options={"warehouse": f"{tmp_path}/"}).warehouse == str(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="given twice"):
+        Catalog("/lake", options={"warehouse": "/sea"})
+    with pytest.raises(InvalidArgumentError, match="needs its 'warehouse'"):
+        Catalog()
+
+
+@pytest.mark.parametrize("kind", ["hive", "Hive", "dlf", "glue"])
+def test_catalogs_that_are_not_spoken_are_refused_with_a_way_out(kind: str):
+    with pytest.raises(UnsupportedError, match=rf"'metastore' = '{kind.lower()}' is not supported.*open_table\(path\)"):
+        Catalog("/lake", options={"metastore": kind, "uri": "thrift://h:9083", "hive-conf-dir": "/etc"})
+
+
+def test_unknown_catalogs_and_options_are_refused():
+    with pytest.raises(InvalidArgumentError, match="choose one of filesystem, jdbc, rest"):
+        Catalog("/lake", options={"metastore": "nessie"})
+    with pytest.raises(UnsupportedError, match="'table-override.bucket' is not honoured by 'metastore' = 'filesystem'"):
+        Catalog("/lake", options={"table-override.bucket": "1"})
+    with pytest.raises(UnsupportedError, match="'lock.enabled' = 'true' needs 'metastore' = 'jdbc'"):
+        Catalog("/lake", options={"lock.enabled": "true"})
+    with pytest.raises(InvalidArgumentError, match="write true or false"):
+        Catalog("/lake", options={"lock.enabled": "yes"})
+    with pytest.raises(InvalidArgumentError, match="are no secrets"):
+        Catalog("/lake", secrets={"metastore": "KIND"})
+    with pytest.raises(InvalidArgumentError, match="JDBC catalog needs its 'uri'"):
+        Catalog("/lake", options={"metastore": "jdbc"})
+    with pytest.raises(InvalidArgumentError, match="REST catalog needs its 'uri'"):
+        Catalog("lake", options={"metastore": "rest"})
+
+
+def test_options_about_speed_change_nothing(tmp_path: Path):
+    assert (
+        Catalog(str(tmp_path), options={"cache-enabled": "false", "cache.manifest.max-memory": "1 mb"}).list_databases()
+        == []
+    )
+
+
+def test_a_secret_that_is_not_set_is_named():
+    options = {"metastore": "rest", "uri": "http://127.0.0.1:1", "token.provider": "bear"}
+    with pytest.raises(InvalidArgumentError, match="token is to come from the environment variable NO_SUCH_TOKEN"):
+        Catalog("lake", options=options, secrets={"token": "NO_SUCH_TOKEN"})

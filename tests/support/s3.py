@@ -1,0 +1,51 @@
+"""An S3 server in a process of its own, for tests whose tables lie in a bucket that somebody else lends."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from paimon_engine.storage import storage_for
+
+BUCKET = "lent"
+START_TIMEOUT_S = 60
+
+
+def start_s3() -> Iterator[dict[str, str]]:
+    """Options that lead to a server with one bucket; skips where moto or s3fs is not installed."""
+    pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
+    pytest.importorskip("moto.server", reason='the S3 test server is not installed: pip install "moto[server]"')
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port, server)
+        options = {
+            "s3.endpoint": f"http://127.0.0.1:{port}",
+            "s3.access-key": "lent-key",
+            "s3.secret-key": "lent-secret",
+            "s3.region": "eu-central-1",
+            "s3.path.style.access": "true",
+        }
+        storage_for(f"s3://{BUCKET}", options)._fs.mkdir(BUCKET)
+        yield options
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and server.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    pytest.fail("the S3 server did not start")
