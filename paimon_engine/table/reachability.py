@@ -298,13 +298,32 @@ def protected(
     reached: set[str] = set()
     for root, item in known:
         try:
-            held = {path for path in metadata if path in item.metadata}
+            # Also what a key names that we do not know: one of a later release, or a known one with a bit flipped.
+            extras = {value for value in root.snapshot.extras.values() if isinstance(value, str)}
+            held = {path for path in metadata if path in item.metadata or path.rpartition("/")[2] in extras}
             held.update(path for path in _reached(item, entries, paths) if path in data)
         except CorruptTableError as error:
             return Protection(unknown=(f"{root.label} cannot be read: {error}",))
         holders[root.identity] = len(held)
         reached |= held
-    return Protection(frozenset(reached), holders)
+    return Protection(frozenset(reached | _beside_missing(table, [item for _, item in known], metadata)), holders)
+
+
+def _beside_missing(table: TableHandle, files: Sequence[RootFiles], metadata: Collection[str]) -> set[str]:
+    """Those of the paths in whose directory a root names a file that is not there.
+
+    These files are named once and not read here, so that a damaged name would go unnoticed and its file be deleted.
+    """
+    places = {f"{table.paths.root}/statistics", f"{table.paths.root}/index"}
+    asked = places & {_directory(path) for path in metadata}
+    stored = {info.path for place in asked for info in table.env.storage.list(place)}
+    named = {path for item in files for path in item.metadata if _directory(path) in asked}
+    doubtful = {_directory(path) for path in named - stored}
+    return {path for path in metadata if _directory(path) in doubtful}
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _reached(files: RootFiles, entries: Entries, paths: DataPaths) -> Iterator[str]:
