@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from paimon_engine.api import Catalog, Table, open_table
+    from paimon_engine.api import Table
+    from paimon_engine.catalog import Catalog, open_table
     from paimon_engine.env import EnvConfig
     from paimon_engine.errors import (
         ConflictError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from paimon_engine.executor import Executor, LocalExecutor
+    from paimon_engine.predicate import col
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.commit_message import CommitMessage
@@ -43,13 +45,16 @@ __all__ = [
     "StorageError",
     "Table",
     "UnsupportedError",
+    "col",
     "open_table",
 ]
 
 _MODULES: Final = {
-    "api": ("Catalog", "Table", "open_table"),
+    "api": ("Table",),
+    "catalog": ("Catalog", "open_table"),
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
+    "predicate": ("col",),
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
     "table.commit_message": ("CommitMessage",),

@@ -78,6 +78,18 @@ def attempt(run: Callable[..., R], *arguments: object) -> Done[R] | Failed:
         return Failed.of(error)
 
 
+@dataclass(frozen=True)
+class TaskRows(Generic[T]):
+    """Rows that tasks read, as a source to be shuffled: those of the first task come first, each task's in order.
+
+    `read` is a module-level function or a value that pickles, as the work of a task is; all batches have `schema`.
+    """
+
+    read: Callable[[Env, T], Iterator[pa.RecordBatch]]
+    tasks: Sequence[T]
+    schema: pa.Schema
+
+
 class Executor(Protocol):
     """Runs independent tasks somewhere.
 
@@ -119,7 +131,8 @@ class Executor(Protocol):
     ) -> list[Done[R] | Failed]:
         """Bring all rows of one group to one call of `run`, as a stream in the order of the source.
 
-        `run` may stop reading early. An error in `source` or `group` is raised: no group is whole then.
+        `source` is an Arrow table, `TaskRows`, or what else the executor knows, such as a DataFrame. `run` may stop
+        reading early. An error in `source` or `group` is raised: no group is whole then.
         """
         ...
 
@@ -151,7 +164,7 @@ class LocalExecutor:
 
     def shuffle(
         self,
-        source: pa.Table | Iterable[pa.RecordBatch],
+        source: pa.Table | TaskRows[Any] | Iterable[pa.RecordBatch],
         *,
         group: Group,
         run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
@@ -159,10 +172,9 @@ class LocalExecutor:
     ) -> list[Done[R] | Failed]:
         """Collect rows by group, spilling to temporary files, then run the groups; see `Executor.shuffle`."""
         env = self._env or config.build()
-        batches = source.to_batches(max_chunksize=BATCH_ROWS) if isinstance(source, pa.Table) else source
         with tempfile.TemporaryDirectory(prefix="paimon-shuffle-") as directory:
             shelf = _Shelf(directory, self._spill_bytes)
-            for batch in batches:
+            for batch in _batches(source, env):
                 for number, rows in _split(batch, group(batch)):
                     shelf.add(number, rows)
             return self._all([(run, env, number, shelf.batches(number)) for number in shelf.groups()], None)
@@ -195,6 +207,15 @@ def _follow(futures: Sequence[Future[Any]], on_done: Callable[[int], None] | Non
             future.result()
         if on_done:
             on_done(len(futures) - len(pending))
+
+
+def _batches(source: pa.Table | TaskRows[Any] | Iterable[pa.RecordBatch], env: Env) -> Iterable[pa.RecordBatch]:
+    if isinstance(source, pa.Table):
+        batches: list[pa.RecordBatch] = source.to_batches(max_chunksize=BATCH_ROWS)
+        return batches
+    if isinstance(source, TaskRows):
+        return (batch for task in source.tasks for batch in source.read(env, task))
+    return source
 
 
 def _split(batch: pa.RecordBatch, group: pa.Array) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -16,7 +16,9 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from paimon_engine.actions.analyze import Analyze, analyze
 from paimon_engine.actions.compact import Compact, compact
+from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
@@ -33,7 +35,7 @@ from paimon_engine.table.handle import TableHandle, load_table
 
 JOB_VERSION: Final = 1
 
-Action = Write | Compact | CreateTag | DeleteTag | ExpireSnapshots | Rollback
+Action = Write | Compact | CompactManifests | Analyze | CreateTag | DeleteTag | ExpireSnapshots | Rollback
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ class ActionInfo:
 
 
 def _write(context: _Context, spec: Write) -> Any:
-    name = CommitName(context.commit_user)
+    name = CommitName(context.commit_user, watermark=spec.watermark, properties=spec.properties)
     return write(context.table, spec, context.executor, name=name, on_progress=context.on_progress)
 
 
@@ -195,9 +197,20 @@ def _compact(context: _Context, spec: Compact) -> Any:
     return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _analyze(context: _Context, spec: Analyze) -> Any:
+    user = context.commit_user
+    return analyze(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
+    "compact_manifests": ActionInfo(
+        CompactManifests,
+        lambda c, s: compact_manifests(c.table, s, commit_user=c.commit_user),
+        "rewrite the lists of files to few large ones",
+    ),
+    "analyze": ActionInfo(Analyze, _analyze, "compute statistics of rows and columns", on_tasks=True),
     "create_tag": ActionInfo(CreateTag, lambda c, s: create_tag(c.table, s, c.executor), "name a snapshot and keep it"),
     "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
     "expire_snapshots": ActionInfo(

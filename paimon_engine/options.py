@@ -1,29 +1,34 @@
 """Table options: the stored text of each, as typed values with Paimon's defaults.
 
 `TableOptions` keeps every key that it was given; properties parse the ones the engine understands.
-`check_readable` and `check_writable` refuse tables whose options change what the table means in a way
-that the engine does not implement, so that no option is ever ignored in silence.
+`supported` refuses tables whose options change what the table means in a way that the engine does not implement, so
+that no option is ever ignored in silence.
 
 Source: `CoreOptions` of the Java library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.units import MIB, parse_duration_ms, parse_size_bytes
+from paimon_engine.option_texts import OptionTexts, split_list
+from paimon_engine.units import MIB
+
+POSTPONED_BUCKET: Final = -2
+"""Bucket, and number of buckets, of files whose rows have no bucket yet."""
+_CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress", "avro": "avro.codec"}
 
 
 @dataclass(frozen=True)
-class TableOptions:
+class TableOptions(OptionTexts):
     """The options of one table; unknown keys are kept in `raw`.
 
     A property raises InvalidArgumentError if the stored text cannot be parsed; the message names the option.
     """
 
-    raw: Mapping[str, str] = field(default_factory=dict)
     has_primary_key: bool = True
 
     # ── storage ─────────────────────────────────────────────────────────────────────────────────
@@ -42,6 +47,32 @@ class TableOptions:
     def bucket_function(self) -> str:
         """`default`, `mod` or `hive`."""
         return self._choice("bucket-function.type", "default", ("default", "mod", "hive"))
+
+    @property
+    def dynamic_bucket_target_row_num(self) -> int:
+        """Keys that a dynamic bucket takes before a new one is begun."""
+        return self._int("dynamic-bucket.target-row-num", 2_000_000)
+
+    @property
+    def dynamic_bucket_initial_buckets(self) -> int | None:
+        """Buckets that writing in tasks begins a partition with; None: as many as tasks run at once."""
+        key = "dynamic-bucket.initial-buckets"
+        return self._int(key, 1) if key in self.raw else None
+
+    @property
+    def dynamic_bucket_max_buckets(self) -> int | None:
+        """Dynamic buckets of a partition at most; None is unbounded."""
+        count = self._int("dynamic-bucket.max-buckets", -1)
+        if count == 0 or count < -1:
+            raise InvalidArgumentError(
+                f"option 'dynamic-bucket.max-buckets' = '{count}'; use a positive number, or -1 for no limit"
+            )
+        return None if count == -1 else count
+
+    @property
+    def postpone_default_bucket_num(self) -> int:
+        """Buckets of a partition whose postponed rows are the first to get one."""
+        return self._int("postpone.default-bucket-num", 1)
 
     @property
     def file_format(self) -> str:
@@ -65,6 +96,15 @@ class TableOptions:
     def file_compression_of(self, level: int) -> str:
         """Codec of new data files of a level."""
         return self._per_level("file.compression.per.level").get(level, self.file_compression)
+
+    def codec_of(self, file_format: str, compression: str) -> str:
+        """That codec, or the one that an option of the file format's own names, which wins."""
+        return self.raw.get(_CODEC_OPTIONS.get(file_format, ""), compression).lower()
+
+    @property
+    def thin_files(self) -> bool:
+        """Whether data files leave out the key columns that come again among the values."""
+        return self._bool("data-file.thin-mode", default=False)
 
     @property
     def zstd_level(self) -> int:
@@ -127,9 +167,39 @@ class TableOptions:
         """Statistics mode of columns without their own: `none`, `counts`, `truncate(n)` or `full`."""
         return self.raw.get("metadata.stats-mode", "truncate(16)")
 
-    def stats_mode_of(self, column: str) -> str:
-        """Statistics mode of one column."""
-        return self.raw.get(f"fields.{column}.stats-mode", self.stats_mode)
+    def stats_mode_of(self, column: str) -> str | None:
+        """Statistics mode that a column has of its own."""
+        return self.raw.get(f"fields.{column}.stats-mode")
+
+    def stats_mode_of_level(self, level: int) -> str:
+        """Statistics mode of the files of a level, for columns without their own; append tables have no levels."""
+        by_level = self._per_level("metadata.stats-mode.per.level") if self.has_primary_key else {}
+        return by_level.get(level, self.stats_mode)
+
+    @property
+    def changelog_stats_mode(self) -> str | None:
+        """Statistics mode of changelog files, for columns without their own; None: as data files of their level."""
+        return self.raw.get("changelog-file.stats-mode")
+
+    @property
+    def stats_columns_max(self) -> int | None:
+        """Columns, from the first on, that have statistics without a mode of their own; None is unbounded."""
+        count = self._int("metadata.stats-keep-first-n-columns", -1)
+        return None if count < 0 else count
+
+    @property
+    def stats_dense(self) -> bool:
+        """Whether statistics leave out columns without any, which Paimon 0.9.0 cannot read.
+
+        Without the option only tables with another statistics option of the releases that came with it do so.
+        """
+        later = ("metadata.stats-mode.per.level", "metadata.stats-keep-first-n-columns")
+        return self._bool("metadata.stats-dense-store", default=any(key in self.raw for key in later))
+
+    @property
+    def delete_entries_drop_stats(self) -> bool:
+        """Whether manifest entries that remove a file say nothing of its values."""
+        return self._bool("manifest.delete-file-drop-stats", default=False)
 
     # ── keys and merging ────────────────────────────────────────────────────────────────────────
 
@@ -173,7 +243,7 @@ class TableOptions:
     def sequence_groups(self) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
         """Sequence groups of `partial-update`: the columns that order each, and the columns that they order."""
         found = self._by_column("sequence-group").items()
-        return tuple((_split_list(columns), _split_list(members)) for columns, members in found)
+        return tuple((split_list(columns), split_list(members)) for columns, members in found)
 
     @property
     def partial_update_remove_record_on_delete(self) -> bool:
@@ -354,78 +424,3 @@ class TableOptions:
     def clean_empty_directories(self) -> bool:
         """Whether expiry removes bucket and partition directories that became empty."""
         return self._bool("snapshot.clean-empty-directories", default=False)
-
-    # ── parsing ─────────────────────────────────────────────────────────────────────────────────
-
-    def _int(self, key: str, default: int) -> int:
-        text = self.raw.get(key)
-        if text is None:
-            return default
-        try:
-            return int(text.strip())
-        except ValueError as error:
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number") from error
-
-    def _float(self, key: str, default: float) -> float:
-        text = self.raw.get(key)
-        if text is None:
-            return default
-        try:
-            return float(text.strip())
-        except ValueError as error:
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is no number") from error
-
-    def _bool(self, key: str, *, default: bool) -> bool:
-        text = self.raw.get(key)
-        if text is None:
-            return default
-        if text.strip().lower() not in ("true", "false"):
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is neither true nor false")
-        return text.strip().lower() == "true"
-
-    def _list(self, key: str) -> tuple[str, ...]:
-        return _split_list(self.raw.get(key, ""))
-
-    def _by_column(self, suffix: str) -> Mapping[str, str]:
-        """Texts of the options `fields.<column>.<suffix>`, by column."""
-        begin, end = "fields.", f".{suffix}"
-        return {
-            key[len(begin) : -len(end)]: text
-            for key, text in self.raw.items()
-            if key.startswith(begin) and key.endswith(end) and len(key) > len(begin) + len(end)
-        }
-
-    def _choice(self, key: str, default: str, choices: tuple[str, ...]) -> str:
-        value = self.raw.get(key, default).strip().lower()
-        if value not in choices:
-            raise InvalidArgumentError(f"option '{key}' = {value!r}; choose one of {', '.join(choices)}")
-        return value
-
-    def _size(self, key: str, default: int) -> int:
-        text = self.raw.get(key)
-        return default if text is None else self._named(key, parse_size_bytes, text)
-
-    def _duration(self, key: str, default_ms: int) -> int:
-        text = self.raw.get(key)
-        return default_ms if text is None else self._named(key, parse_duration_ms, text)
-
-    def _per_level(self, key: str) -> dict[int, str]:
-        """Values such as `0:avro,5:parquet` by level."""
-        try:
-            pairs = [part.split(":") for part in self._list(key)]
-            return {int(level): value.strip().lower() for level, value in pairs}
-        except ValueError as error:
-            raise InvalidArgumentError(
-                f"option '{key}' = {self.raw[key]!r}; it looks like '0:avro,5:parquet'"
-            ) from error
-
-    @staticmethod
-    def _named(key: str, parse: Callable[[str], int], text: str) -> int:
-        try:
-            return parse(text)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"option '{key}': {error}") from error
-
-
-def _split_list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())

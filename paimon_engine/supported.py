@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_engine.errors import UnsupportedError
-from paimon_engine.options import TableOptions
+from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 
 
 def _refuse(doing: str, reasons: list[str]) -> None:
@@ -26,10 +26,10 @@ def check_readable(options: TableOptions) -> None:
         f"'{key}'"
         for key in (
             "record-level.expire-time",
-            "scan.fallback-branch",
             "sequence.snapshot-ordering",
             "data-evolution.enabled",
             "deletion-vectors.merge-on-read",
+            "postpone.merge-on-read",
         )
         if options.raw.get(key, "false").lower() != "false"
     ]
@@ -43,13 +43,11 @@ _LATER_MERGE_OPTIONS: Final = (
     "aggregation.remove-record-on-delete",
 )
 _LATER_COLUMN_OPTIONS: Final = ("count-limit", "nested-sequence-field", "nested-key-null-strategy", "ts-field")
-_MISSING_FUNCTIONS: Final = frozenset(
-    {"rbm32", "rbm64", "hll_sketch", "theta_sketch", "merge_map_with_keytime", "nested_partial_update"}
-)
+_MISSING_FUNCTIONS: Final = frozenset({"merge_map_with_keytime", "nested_partial_update"})
 
 
 def _merge_blockers(options: TableOptions) -> list[str]:
-    """Options of the merge engine that the engine lacks; Paimon 0.9 itself knows only the sketches among them."""
+    """Options of the merge engine that the engine lacks; Paimon 0.9 itself knows none of them."""
     if options.merge_engine not in ("partial-update", "aggregation"):
         return []
     functions = {f"fields.{column}.aggregate-function": name for column, name in options.aggregate_functions.items()}
@@ -66,16 +64,15 @@ def _merge_blockers(options: TableOptions) -> list[str]:
 FILE_FORMATS: Final = ("parquet", "orc", "avro")
 
 _WRITE_BLOCKERS: Final = (
-    "metadata.stats-mode.per.level",
-    "metadata.stats-keep-first-n-columns",
     "data-file.external-paths",
     "data-file.path-directory",
     "record-level.expire-time",
     "primary-key.nullable",
+    "postpone.target-row-num-per-bucket",
+    "postpone.target-size-per-bucket",
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
     "row-tracking.enabled",
-    "data-file.thin-mode",
     "index-file-in-data-file-dir",
     "file.suffix.include.compression",
 )
@@ -87,13 +84,22 @@ def check_writable(options: TableOptions) -> None:
     reasons = []
     if options.deletion_vectors_enabled:
         reasons.append("'deletion-vectors.enabled' = 'true'")
-    if options.has_primary_key and options.bucket < 1:
-        reasons.append(f"'bucket' = '{options.bucket}' on a primary-key table (set a fixed number of buckets)")
-    if options.raw.get("manifest.format", "avro").lower() != "avro":
-        # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
-        reasons.append(f"'manifest.format' = '{options.raw['manifest.format']}'")
+    if options.bucket == POSTPONED_BUCKET and options.changelog_producer != "none":
+        reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
+    reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if options.raw.get(key, "false").lower() == "true"]
     reasons += [f"'{key}'" for key in options.raw if key.startswith("file-index.") and key.endswith(".columns")]
     _refuse("writing", reasons)
+
+
+def check_metadata_writable(options: TableOptions) -> None:
+    """Raises UnsupportedError if the engine cannot commit to the table, even without data files."""
+    _refuse("writing", _metadata_blockers(options))
+
+
+def _metadata_blockers(options: TableOptions) -> list[str]:
+    name = options.raw.get("manifest.format", "avro")
+    # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
+    return [] if name.lower() == "avro" else [f"'manifest.format' = '{name}'"]

@@ -9,16 +9,20 @@ Source: `DataTypeJsonParser`, `DataTypes` and `ArrowFieldTypeConversion` of the 
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 
+MAX_DECIMAL_PRECISION = 38
 MAX_LENGTH = 2147483647
 """Length of STRING and BYTES, the unbounded forms of VARCHAR and VARBINARY."""
 
@@ -107,11 +111,20 @@ class RowType:
         for field in self.fields:
             if field.name == name:
                 return field
-        raise InvalidArgumentError(f"no column {name!r}; the columns are {', '.join(self.names)}")
+        raise missing_column(name, self.names)
 
     def project(self, names: tuple[str, ...]) -> RowType:
         """The fields of those names, in that order."""
         return RowType(tuple(self.field(name) for name in names), self.nullable)
+
+
+def missing_column(name: str, names: Sequence[str], purpose: str = "") -> InvalidArgumentError:
+    """The error that a column does not exist, with those that do; names in another case, or nearly the same, first."""
+    lower = {known.lower(): known for known in names}
+    near = [lower[name.lower()]] if name.lower() in lower else get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    what = f"no column {name!r}{f' {purpose}' if purpose else ''}"
+    return InvalidArgumentError(f"{what}{hint} the columns are {', '.join(names)}")
 
 
 DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
@@ -119,13 +132,17 @@ DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
 
 @dataclass(frozen=True, slots=True)
 class DataField:
-    """A column, or a field of a ROW. `id` is unique in a table and never used again."""
+    """A column, or a field of a ROW. `id` is unique in a table and never used again.
+
+    `unknown` holds what later releases say of it, as pairs of a key and JSON text; it plays no part in comparisons.
+    """
 
     id: int
     name: str
     type: DataType
     description: str | None = None
     default_value: str | None = None
+    unknown: tuple[tuple[str, str], ...] = dataclasses.field(default=(), compare=False, repr=False)
 
 
 _NUMERIC_ROOTS = frozenset(
@@ -237,6 +254,9 @@ def parse_type(value: str | Mapping[str, Any]) -> DataType:
             raise UnsupportedError(f"nested type {other} is not supported")
 
 
+_FIELD_KEYS: Final = frozenset({"id", "name", "type", "description", "defaultValue"})
+
+
 def parse_field(value: Mapping[str, Any]) -> DataField:
     """Field of its JSON form; a missing id becomes −1."""
     return DataField(
@@ -245,6 +265,7 @@ def parse_field(value: Mapping[str, Any]) -> DataField:
         type=parse_type(value["type"]),
         description=value.get("description"),
         default_value=value.get("defaultValue"),
+        unknown=tuple((key, json.dumps(item)) for key, item in value.items() if key not in _FIELD_KEYS),
     )
 
 
@@ -271,7 +292,7 @@ def field_to_json(field: DataField) -> dict[str, Any]:
         out["description"] = field.description
     if field.default_value is not None:
         out["defaultValue"] = field.default_value
-    return out
+    return out | {key: json.loads(text) for key, text in field.unknown}
 
 
 def _atomic_text(data_type: AtomicType) -> str:
@@ -295,6 +316,21 @@ def _atomic_text(data_type: AtomicType) -> str:
 def with_nullable(data_type: DataType, *, nullable: bool) -> DataType:
     """The same type with that nullability."""
     return replace(data_type, nullable=nullable)
+
+
+def atomic_types(data_type: DataType) -> Iterator[AtomicType]:
+    """The types without parts in a type, in order; such a type is its own."""
+    match data_type:
+        case AtomicType():
+            yield data_type
+        case ArrayType(element) | MultisetType(element):
+            yield from atomic_types(element)
+        case MapType(key, value):
+            yield from atomic_types(key)
+            yield from atomic_types(value)
+        case RowType(fields):
+            for field in fields:
+                yield from atomic_types(field.type)
 
 
 # ── Arrow ───────────────────────────────────────────────────────────────────────────────────────
@@ -385,12 +421,12 @@ def from_arrow(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
     for is_type, data_type in _FROM_ARROW:
         if is_type(arrow_type):
             return replace(data_type, nullable=nullable)
-    if pa.types.is_dictionary(arrow_type):
+    if pa.types.is_dictionary(arrow_type) or pa.types.is_run_end_encoded(arrow_type):
         return from_arrow(arrow_type.value_type, nullable=nullable)
-    if pa.types.is_fixed_size_binary(arrow_type):
+    if pa.types.is_fixed_size_binary(arrow_type) and arrow_type.byte_width > 0:
         return AtomicType(TypeRoot.BINARY, nullable, length=arrow_type.byte_width)
-    if pa.types.is_decimal(arrow_type) and arrow_type.precision <= 38:
-        return AtomicType(TypeRoot.DECIMAL, nullable, precision=arrow_type.precision, scale=arrow_type.scale)
+    if pa.types.is_decimal(arrow_type):
+        return _from_arrow_decimal(arrow_type, nullable=nullable)
     if pa.types.is_time(arrow_type):
         return _from_arrow_time(arrow_type, nullable=nullable)
     if pa.types.is_timestamp(arrow_type):
@@ -402,9 +438,31 @@ def from_arrow(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type):
         item = arrow_type.value_field
         return ArrayType(from_arrow(item.type, nullable=item.nullable), nullable)
-    if pa.types.is_struct(arrow_type):
+    if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
+        _check_struct(arrow_type)
         return RowType(tuple(from_arrow_field(arrow_type.field(i)) for i in range(arrow_type.num_fields)), nullable)
     raise UnsupportedError(f"Arrow type {arrow_type} has no Paimon counterpart; cast the column first")
+
+
+def _from_arrow_decimal(arrow_type: pa.DataType, *, nullable: bool) -> AtomicType:
+    """A scale lies between 0 and the precision here, other than in Arrow; more digits make room for that."""
+    scale = max(arrow_type.scale, 0)
+    precision = max(arrow_type.precision + scale - arrow_type.scale, scale)
+    if precision > MAX_DECIMAL_PRECISION:
+        raise UnsupportedError(
+            f"Arrow type {arrow_type}: a DECIMAL has at most {MAX_DECIMAL_PRECISION} digits; cast the column first"
+        )
+    return AtomicType(TypeRoot.DECIMAL, nullable, precision=precision, scale=scale)
+
+
+def _check_struct(arrow_type: pa.DataType) -> None:
+    """Spark hands over values of some types as structs, and marks one of their fields."""
+    marks = {mark.decode() for place in range(arrow_type.num_fields) for mark in arrow_type.field(place).metadata or ()}
+    for name in ("variant", "geometry", "geography"):
+        if name in marks:
+            raise UnsupportedError(
+                f"type {name.upper()} is not supported yet; cast the column to STRING or BYTES first"
+            )
 
 
 def _from_arrow_time(arrow_type: pa.DataType, *, nullable: bool) -> AtomicType:

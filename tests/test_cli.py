@@ -273,6 +273,16 @@ def test_compact_plans_then_does_then_has_nothing_to_do(paimon: Run, table: Tabl
     assert table.latest_snapshot_id() == 4
 
 
+def test_compact_tells_of_postponed_records_that_get_a_bucket(paimon: Run, tmp_path: Path):
+    catalog = Catalog(str(tmp_path / "postponed"))
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": -2})
+    table.write(pa.table({"k": [1, 2, 3]}))
+
+    done = paimon("compact", table.path)
+
+    assert done.lines[-1].startswith("committed snapshot 2: 3 postponed records given a bucket, 1 → 1 file, ")
+
+
 def test_compact_as_json_is_the_whole_result(paimon: Run, table: Table):
     result = json.loads(paimon("compact", table.path, "--full", "--json").out)
 
@@ -285,6 +295,27 @@ def test_progress_as_json_goes_to_standard_error(paimon: Run, table: Table):
 
     steps = [json.loads(line.removeprefix("@paimon ")) for line in ended.err.splitlines()]
     assert steps == [{"stage": "compact", "done": done, "total": 1} for done in (0, 1)]
+
+
+def test_manifests_are_planned_then_rewritten_then_nothing_is_left_to_do(paimon: Run, table: Table):
+    planned = paimon("compact-manifests", table.path, "--dry-run")
+    done = paimon("compact-manifests", table.path)
+    again = paimon("compact-manifests", table.path)
+
+    assert planned.lines[0].startswith("dry run: would turn 3 manifests, ")
+    assert done.lines[0].startswith("committed snapshot 4: 3 manifests, ")
+    assert " → 1 manifest, " in done.lines[0]
+    assert again.lines[0].startswith("nothing to rewrite: 1 manifest, ")
+    result = json.loads(paimon("compact-manifests", table.path, "--json").out)
+    assert (result["status"], result["manifests_before"]) == ("noop", 1)
+
+
+def test_columns_are_analyzed(paimon: Run, table: Table):
+    ended = paimon("analyze", table.path, "--columns", "k")
+
+    assert ended.lines[1].split()[:5] == ["k", "3", "0", "1", "3"]
+    assert ended.lines[-1].startswith("committed snapshot 4: 3 rows, ")
+    assert set(json.loads(paimon("analyze", table.path, "--json").out)["columns"]) >= {"k", "name"}
 
 
 def test_tags_are_created_and_deleted(paimon: Run, table: Table):
@@ -363,6 +394,7 @@ def test_run_takes_a_job_from_standard_input(paimon: Run, table: Table, monkeypa
         (["read", "{t}", "-s", "key"], 2, "write KEY=VALUE"),
         (["compact", "{t}", "--spark", "yarn"], 2, "sc://"),
         (["compact", "{t}", "--where", "k = 1"], 2, "partition columns only"),
+        (["analyze", "{t}", "--columns", "nope"], 2, "nope"),
         (["tag", "create", "{t}", "7"], 2, "is a number"),
         (["tag", "delete", "{t}", "nope"], 0, ""),
         (["expire", "{t}", "--older-than", "x"], 2, "'x' is no time"),
@@ -409,7 +441,7 @@ def test_every_command_has_help_with_an_example(paimon: Run, command: tuple[str,
 
 def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
-        "compact", "expire", "files", "read", "rollback", "run", "snapshots", "tables", "tag create", "tag delete", "tags",
+        "analyze", "compact", "compact-manifests", "expire", "files", "read", "rollback", "run", "snapshots", "tables", "tag create", "tag delete", "tags",
         "warm-up",
     ]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
-from paimon_engine.executor import Done, Failed, LocalExecutor, values
+from paimon_engine.executor import Done, Failed, LocalExecutor, TaskRows, values
 from paimon_engine.storage import MemoryStorage
 
 CONFIG = EnvConfig("memory://executor")
@@ -137,6 +138,20 @@ def test_groups_arrive_whole_in_source_order_and_a_failing_group_stops_no_other(
     expected = [table.filter(pa.compute.field("g") == group)["v"].to_pylist() for group in range(5)]
     assert outcomes[3].kind == "ValueError"
     assert [outcomes[group].value for group in (0, 1, 2, 4)] == [expected[group] for group in (0, 1, 2, 4)]
+
+
+def part_of(_env: Env, bounds: tuple[int, int]) -> Iterator[pa.RecordBatch]:
+    yield from _table().slice(bounds[0], bounds[1] - bounds[0]).to_batches(max_chunksize=1000)
+
+
+def test_rows_that_tasks_read_are_shuffled_in_the_order_of_the_tasks():
+    table = _table()
+    source = TaskRows(part_of, [(0, 7000), (7000, 7000), (7000, 20_000)], table.schema)
+
+    outcomes = LocalExecutor(2).shuffle(source, group=group_of, run=rows_of, config=CONFIG)
+
+    for group in (0, 1, 2, 4):
+        assert outcomes[group].value == table.filter(pa.compute.field("g") == group)["v"].to_pylist()
 
 
 def test_a_group_may_stop_reading_early():

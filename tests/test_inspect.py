@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import inspect
+from paimon_engine import inspect, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.snapshots import latest_snapshot
@@ -150,3 +150,49 @@ def test_a_table_without_snapshots_has_empty_system_tables() -> None:
     for look in (inspect.files, inspect.partitions, inspect.buckets, inspect.manifests):
         assert look(table, None).num_rows == 0
     assert inspect.consumer_table(table).num_rows == 0
+
+
+# The columns of Paimon 2.x; a question mark stands for a column that may be null.
+COLUMNS = {
+    "snapshots": "snapshot_id:int64 schema_id:int64 commit_user:string commit_identifier:int64 commit_kind:string "
+    "commit_time:timestamp[ms] base_manifest_list:string delta_manifest_list:string changelog_manifest_list:string? "
+    "total_record_count:int64? delta_record_count:int64? changelog_record_count:int64? watermark:int64? "
+    "next_row_id:int64? operation:string? writer_version:string?",
+    "schemas": "schema_id:int64 fields:string partition_keys:string primary_keys:string options:string comment:string? "
+    "update_time:timestamp[ms]",
+    "options": "key:string value:string",
+    "files": "partition:string? bucket:int32 file_path:string file_format:string schema_id:int64 level:int32 "
+    "record_count:int64 file_size_in_bytes:int64 min_key:string? max_key:string? null_value_counts:string "
+    "min_value_stats:string max_value_stats:string min_sequence_number:int64? max_sequence_number:int64? "
+    "creation_time:timestamp[ms]? deleteRowCount:int64? file_source:string? first_row_id:int64? "
+    "write_cols:list<item:string>?",
+    "manifests": "file_name:string file_size:int64 num_added_files:int64 num_deleted_files:int64 schema_id:int64 "
+    "min_partition_stats:string? max_partition_stats:string? min_row_id:int64? max_row_id:int64?",
+    "partitions": "partition:string? record_count:int64 file_size_in_bytes:int64 file_count:int64 "
+    "last_update_time:timestamp[ms]? created_at:timestamp[ms]? created_by:string? updated_by:string? options:string? "
+    "total_buckets:int32 done:bool deleted_record_count:int64?",
+    "buckets": "partition:string? bucket:int32 record_count:int64 file_size_in_bytes:int64 file_count:int64 "
+    "last_update_time:timestamp[ms]?",
+    "tags": "tag_name:string snapshot_id:int64 schema_id:int64 commit_time:timestamp[ms] record_count:int64? "
+    "create_time:timestamp[ms]? time_retained:string?",
+    "branches": "branch_name:string create_time:timestamp[ms]",
+    "consumers": "consumer_id:string next_snapshot_id:int64",
+    "statistics": "snapshot_id:int64 schema_id:int64 mergedRecordCount:int64? mergedRecordSize:int64? colstat:string?",
+    "aggregation_fields": "field_name:string field_type:string function:string? function_options:string? "
+    "comment:string?",
+    "file_key_ranges": "partition:string? bucket:int32 file_path:string file_format:string schema_id:int64 level:int32 "
+    "record_count:int64 file_size_in_bytes:int64 min_key:string? max_key:string? first_row_id:int64?",
+    "table_indexes": "partition:string? bucket:int32 index_type:string file_name:string file_size:int64 row_count:int64 "
+    "dv_ranges:list<item:struct<f0:stringnotnull,f1:int32notnull,f2:int32notnull,_CARDINALITY:int64>>? "
+    "row_range_start:int64? row_range_end:int64? index_field_id:int32? index_field_name:string?",
+}
+
+
+@pytest.mark.parametrize("system", COLUMNS)
+def test_columns_are_those_of_the_newest_java_release(system: str) -> None:
+    path = str(case("statistics").table)
+
+    schema = open_table(f"{path}${system}").arrow_schema
+
+    told = [f"{field.name}:{str(field.type).replace(' ', '')}{'?' if field.nullable else ''}" for field in schema]
+    assert told == COLUMNS[system].split()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Table, UnsupportedError, open_table
+from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Table, UnsupportedError, col, open_table
 from tests.support.corpus import case
 
 SCHEMA = pa.schema(
@@ -90,6 +90,32 @@ def test_times_may_be_options(thrice: Table):
     assert delays(thrice, options={"scan.timestamp-millis": millis}) == {(FIRST, 0): 1.0}
 
 
+def test_files_may_be_chosen_by_when_they_were_made(departures: Table):
+    departures.write(rows(FIRST, 1.0))
+    departures.write(rows(FIRST, None, 2.0))
+    newest = max(departures.files()["creation_time"].to_pylist())
+    later = round(newest.astimezone().timestamp() * 1000)
+
+    assert delays(departures, options={"scan.file-creation-time-millis": 0}) == delays(departures)
+    assert delays(departures, options={"scan.file-creation-time-millis": later + 1}) == {}
+    found = delays(
+        departures, options={"scan.mode": "from-file-creation-time", "scan.file-creation-time-millis": later}
+    )
+    assert found
+    assert found.items() <= delays(departures).items()
+
+
+def test_filters_may_be_expressions_everywhere(catalog: Catalog, thrice: Table):
+    assert delays(thrice, where=(col("flight") == 0) & (col("delay") > 1)) == {(FIRST, 0): 2.0}
+    assert thrice.to_batches(where=col("delay") < 1).read_all().num_rows == 0
+    assert catalog.table("flights.departures$snapshots").to_arrow(where=col("snapshot_id").is_in([1, 2])).num_rows == 2
+    assert catalog.table("flights.departures$audit_log").to_arrow(where=col("rowkind") == "+I").num_rows == 1
+    with pytest.raises(InvalidArgumentError, match="partition columns only"):
+        thrice.compact(where=col("delay") > 1)
+    with pytest.raises(InvalidArgumentError, match="'late' does not fit column 'delay'"):
+        thrice.to_arrow(where=col("delay") > "late")
+
+
 def test_options_of_the_table_choose_unless_the_read_does(catalog: Catalog, thrice: Table):
     table = catalog.table("flights.departures", {"scan.snapshot-id": "1"})
 
@@ -101,8 +127,10 @@ def test_options_of_the_table_choose_unless_the_read_does(catalog: Catalog, thri
     ("how", "error", "said"),
     [
         ({"options": {"read.batch-size": "7"}}, UnsupportedError, "'read.batch-size' is not honoured"),
-        ({"options": {"scan.mode": "from-file-creation-time"}}, UnsupportedError, "from-file-creation-time"),
-        ({"options": {"scan.file-creation-time-millis": "1"}}, UnsupportedError, "scan.file-creation-time-millis"),
+        ({"options": {"scan.mode": "from-creation-timestamp"}}, UnsupportedError, "from-creation-timestamp"),
+        ({"options": {"scan.creation-time-millis": "1"}}, UnsupportedError, "scan.creation-time-millis"),
+        ({"options": {"incremental-to-auto-tag": "first"}}, UnsupportedError, "incremental-to-auto-tag"),
+        ({"options": {"scan.mode": "from-file-creation-time"}}, InvalidArgumentError, "file-creation-time-millis"),
         ({"options": {"scan.mode": "newest"}}, InvalidArgumentError, "choose one of default, latest-full"),
         ({"options": {"scan.mode": "full", "scan.snapshot-id": "1"}}, InvalidArgumentError, "does not go with"),
         (

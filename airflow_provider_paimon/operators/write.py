@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonJobOperator
-from airflow_provider_paimon.rendered import text
+from airflow_provider_paimon.rendered import number, text
 from paimon_engine import InvalidArgumentError
 from paimon_engine.jobs import CreateTable
 
@@ -20,6 +20,8 @@ class PaimonWriteOperator(PaimonJobOperator):
         overwrite: `{}` replaces the partitions that rows come for (all rows of an unpartitioned table),
             `{"column": value}` those partitions; None adds the rows.
         row_kind_column: column that says `+I -U +U -D` of each row.
+        watermark: epoch milliseconds that the snapshot is at, unless it is at a later time already.
+        properties: names and texts that the snapshot keeps.
         create: create the table if it is not there, with the columns of the first file; takes `primary_keys`,
             `partition_keys`, `options` and `comment`.
     """
@@ -30,11 +32,14 @@ class PaimonWriteOperator(PaimonJobOperator):
         "format",
         "overwrite",
         "row_kind_column",
+        "watermark",
+        "properties",
         "create",
     )
     template_fields_renderers: Mapping[str, str] = {
         **PaimonJobOperator.template_fields_renderers,
         "overwrite": "json",
+        "properties": "json",
         "create": "json",
     }
 
@@ -45,6 +50,8 @@ class PaimonWriteOperator(PaimonJobOperator):
         format: str = "parquet",  # noqa: A002 - what users of files call it
         overwrite: Mapping[str, Any] | None = None,
         row_kind_column: str | None = None,
+        watermark: int | str | None = None,
+        properties: Mapping[str, str] | None = None,
         create: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -53,6 +60,8 @@ class PaimonWriteOperator(PaimonJobOperator):
         self.format = format
         self.overwrite = overwrite
         self.row_kind_column = row_kind_column
+        self.watermark = watermark
+        self.properties = properties
         self.create = create
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
@@ -62,6 +71,8 @@ class PaimonWriteOperator(PaimonJobOperator):
             "format": self.format,
             "overwrite": self.overwrite,
             "row_kind_column": text(self.row_kind_column),
+            "watermark": number("watermark", self.watermark),
+            "properties": self.properties,
         }
 
     def create_table(self) -> CreateTable | None:

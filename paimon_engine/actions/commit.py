@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,7 +29,13 @@ class CommitResult:
 
 
 def commit_messages(
-    table: TableHandle, messages: Sequence[CommitMessage], *, commit_user: str, kind: str
+    table: TableHandle,
+    messages: Sequence[CommitMessage],
+    *,
+    commit_user: str,
+    kind: str,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> CommitResult:
     """Makes one snapshot of all messages; once for this user and kind, however often it is called.
 
@@ -44,7 +50,14 @@ def commit_messages(
         return CommitResult("already_done", own.snapshot.id)
     if all(message.is_empty for message in messages):
         return CommitResult("noop", None)
-    request = commits.CommitRequest(messages, chosen, commit_user, checked_up_to=own.checked_up_to)
+    request = commits.CommitRequest(
+        messages,
+        chosen,
+        commit_user,
+        watermark=watermark,
+        properties=properties,
+        checked_up_to=own.checked_up_to,
+    )
     outcome = commits.commit(table, request)
     if isinstance(outcome, commits.Conflict):
         raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; prepare the changes again")

@@ -15,20 +15,23 @@ from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.meta.file_set import by_bucket
-from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.paths import partition_text
+from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
 from paimon_engine.table.rewrite import RewriteTask, rewrite
-from paimon_engine.table.scan import matching_partitions, partition_predicate_parts
 from paimon_engine.table.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
@@ -72,6 +75,7 @@ class CompactResult:
     """What a compaction did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
     Totals cover the buckets in `buckets`, that is all that `where` chose. `failed` holds errors of single buckets.
+    `rows_distributed` counts the postponed rows that were given a bucket, before anything else was done.
     """
 
     status: str
@@ -83,6 +87,7 @@ class CompactResult:
     rows_before: int = 0
     rows_after: int = 0
     buckets: tuple[BucketReport, ...] = ()
+    rows_distributed: int = 0
     conflicts: int = 0
     failed: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -103,6 +108,7 @@ class _Run:
     failed: list[str] = field(default_factory=list)
     snapshot_id: int | None = None
     conflicts: int = 0
+    rows_distributed: int = 0
 
     def skip(self, bucket: Bucket, reason: str) -> None:
         """Notes why nothing happened to a bucket."""
@@ -132,6 +138,10 @@ def compact(
             return CompactResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
     run = _Run()
+    if table.schema.bucket_mode is BucketMode.POSTPONED and not spec.dry_run:
+        distributed = distribute_postponed(table, _chosen(table, spec), executor)
+        run.snapshot_id, run.rows_distributed = distributed.snapshot_id, distributed.rows
+        run.conflicts += distributed.conflicts
     only: set[Bucket] | None = None
     for number in range(1, ROUNDS_MAX + 1):
         tasks = _plan(table, spec, run, only)
@@ -154,20 +164,27 @@ def compact(
     return _result(table, spec, run, time.monotonic() - begun)
 
 
+def _chosen(table: TableHandle, spec: Compact) -> list[ManifestEntry]:
+    """Live entries of the partitions that the spec chooses."""
+    where = None if spec.where is None else parse_where(spec.where)
+    chosen, other = partition_predicate_parts(table.schema, where)
+    if other:
+        keys = ", ".join(table.schema.partition_keys) or "none"
+        raise InvalidArgumentError(f"{spec.where!r}: compaction is chosen by partition columns only ({keys})")
+    found = live_entries(table, latest_snapshot(table), may_hold=manifest_filter(table.schema, chosen))
+    return matching_partitions(table.schema, found, chosen)
+
+
 def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None) -> list[CompactTask]:
-    entries = live_entries(table, latest_snapshot(table))
-    if spec.where is not None:
-        chosen, other = partition_predicate_parts(table.schema, parse_where(spec.where))
-        if other:
-            keys = ", ".join(table.schema.partition_keys) or "none"
-            raise InvalidArgumentError(f"{spec.where!r}: compaction is chosen by partition columns only ({keys})")
-        entries = matching_partitions(table.schema, entries, chosen)
     tasks = []
-    for bucket, members in by_bucket(entries).items():
+    for bucket, members in by_bucket(_chosen(table, spec)).items():
         if only is not None and bucket not in only:
             continue
         files = [entry.file for entry in members]
         run.files[bucket] = files
+        if bucket[1] == POSTPONED_BUCKET:
+            run.skip(bucket, "postponed rows: the next compaction gives them their buckets")
+            continue
         with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
             planned = plan_bucket(*bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full)
         if isinstance(planned, NothingToDo):
@@ -255,6 +272,7 @@ def _result(table: TableHandle, spec: Compact, run: _Run, seconds: float) -> Com
         rows_before=sum(report.rows_before for report in reports),
         rows_after=sum(file.row_count for files in after for file in files),
         buckets=reports,
+        rows_distributed=run.rows_distributed,
         conflicts=run.conflicts,
         failed=tuple(run.failed),
         seconds=seconds,

@@ -14,27 +14,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
-from paimon_engine.executor import Done, Executor, Failed, values
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.executor import Done, Executor, Failed, TaskRows, values
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.format.layout import BATCH_ROWS
-from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.abort import delete_uncommitted
-from paimon_engine.table.bucketing import bucket_numbers, partition_codes
 from paimon_engine.table.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.grouping import KEYS_CHOOSE, KeyGroups, groups_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.row_input import RowInput
-from paimon_engine.table.write import WriteState, write_batches, write_state
+from paimon_engine.table.write import WriteState, rewrite_uncommitted, write_batches, write_state
 from paimon_engine.types import to_arrow, to_arrow_schema
 
 _TASK_BYTES = 64 << 20
@@ -47,12 +46,15 @@ class Write:
 
     `overwrite` replaces instead of adding: `{}` the partitions that rows come for (the whole table where it has none),
     `{"column": value}` the partitions with that value. `row_kind_column` names a column with `+I -U +U -D`.
+    `watermark` (epoch milliseconds) and `properties` go into the snapshot.
     """
 
     source: str | Sequence[str]
     format: str = "parquet"
     overwrite: Mapping[str, Any] | None = None
     row_kind_column: str | None = None
+    watermark: int | None = None
+    properties: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,15 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class CommitName:
-    """Under which name a write commits; a name given by the caller makes repeating it safe."""
+    """Under which name a write commits, and what its snapshot says besides.
+
+    A name given by the caller makes repeating the write safe.
+    """
 
     user: str | None = None
     identifier: int = BATCH_COMMIT_IDENTIFIER
+    watermark: int | None = None
+    properties: Mapping[str, str] | None = None
 
 
 # ── the three ways in ───────────────────────────────────────────────────────────────────────────
@@ -95,11 +102,28 @@ def write_arrow(
 
     Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
     """
+    is_once = table.schema.bucket_mode is BucketMode.CROSS_PARTITION and not isinstance(batches, Sequence)
+    # Rows whose keys others move meanwhile are placed once more; those of a stream are kept in memory for that.
+    source = _Replay(batches) if is_once else batches
 
     def produce(state: WriteState) -> list[CommitMessage]:
-        return write_batches(table, state, batches, kind_column=kind_column)
+        return write_batches(table, state, source, kind_column=kind_column)
 
     return _write(table, produce, overwrite, name or CommitName())
+
+
+class _Replay:
+    """Batches that can be gone through again although they come only once."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._coming = iter(batches)
+        self._seen: list[pa.RecordBatch] = []
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from self._seen
+        for batch in self._coming:
+            self._seen.append(batch)
+            yield batch
 
 
 def write_frame(
@@ -117,13 +141,7 @@ def write_frame(
     """
 
     def produce(state: WriteState) -> list[CommitMessage]:
-        outcomes = executor.shuffle(
-            frame,
-            group=_GroupOf(table.schema, kind_column),
-            run=_WriteGroup(state, kind_column),
-            config=table.config,
-        )
-        return _all_messages(table, outcomes)
+        return _write_shuffled(table, state, frame, executor, kind_column)
 
     return _write(table, produce, overwrite, name or CommitName())
 
@@ -143,11 +161,26 @@ def write(
 
     def produce(state: WriteState) -> list[CommitMessage]:
         tasks = _plan(table, spec, state)
+        if len(tasks) > 1 and table.schema.bucket_mode in KEYS_CHOOSE:
+            rows = TaskRows(read_rows, tasks, _row_schema(table.schema))
+            kind_column = None if table.options.rowkind_field else VALUE_KIND
+            return _write_shuffled(table, state, rows, executor, kind_column)
         listener = counting(on_progress, "write", len(tasks))
         outcomes = executor.map(write_files, tasks, config=table.config, on_done=listener)
         return _all_messages(table, outcomes)
 
     return _write(table, produce, spec.overwrite, name or CommitName())
+
+
+def _write_shuffled(
+    table: TableHandle, state: WriteState, source: Any, executor: Executor, kind_column: str | None
+) -> list[CommitMessage]:
+    """Messages of rows that are brought together by bucket, or by key where keys choose their buckets."""
+    group = groups_of(table.schema, kind_column, executor.parallelism)
+    assigners = group.assigners if isinstance(group, KeyGroups) else 1
+    run = _WriteGroup(replace(state, assigners=assigners), kind_column)
+    outcomes = executor.shuffle(source, group=group, run=run, config=table.config)
+    return _all_messages(table, outcomes)
 
 
 # ── writing and committing ──────────────────────────────────────────────────────────────────────
@@ -168,13 +201,34 @@ def _write(
             return WriteResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
     spec = None if overwrite is None else _overwrite_spec(table.schema, overwrite)
-    messages = produce(write_state(table, replacing=spec is not None))
-    scope = None if spec is None else _scope(table, spec, messages)
-    if not messages and (scope is None or scope.partitions is not None):
-        return WriteResult("noop", None, seconds=time.monotonic() - begun)
+    if spec is not None and table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
+        _check_whole_table(table, spec)
     user = name.user or str(uuid.uuid4())
-    request = CommitRequest(messages, kind, user, name.identifier, overwrite=scope, checked_up_to=checked_up_to)
-    committed = _commit_or_clean(table, request)
+    state = write_state(table, replacing=spec is not None)
+    messages = produce(state)
+    for tries_left in reversed(range(table.options.commit_max_retries + 1)):
+        scope = None if spec is None else _scope(table, spec, messages)
+        if not messages and (scope is None or scope.partitions is not None):
+            return WriteResult("noop", None, seconds=time.monotonic() - begun)
+        request = CommitRequest(
+            messages,
+            kind,
+            user,
+            name.identifier,
+            overwrite=scope,
+            watermark=name.watermark,
+            properties=name.properties,
+            checked_up_to=checked_up_to,
+            read=state.read,
+        )
+        outcome = _commit_or_clean(table, request, keeps_conflicting=tries_left > 0)
+        if isinstance(outcome, Committed):
+            return _result(outcome, messages, time.monotonic() - begun)
+        state, messages = _placed_anew(table, outcome, request, produce)
+    raise AssertionError("the last try gives an outcome or raises")
+
+
+def _result(committed: Committed, messages: Sequence[CommitMessage], seconds: float) -> WriteResult:
     files = [file for message in messages for file in message.new_files]
     return WriteResult(
         status="already_done" if committed.by_other_attempt else "committed",
@@ -183,7 +237,7 @@ def _write(
         files=len(files),
         bytes=sum(file.size_bytes for file in files),
         buckets=len({(message.partition, message.bucket) for message in messages}),
-        seconds=time.monotonic() - begun,
+        seconds=seconds,
     )
 
 
@@ -200,14 +254,67 @@ def _all_messages(table: TableHandle, outcomes: Sequence[Done[list[CommitMessage
         raise
 
 
-def _commit_or_clean(table: TableHandle, request: CommitRequest) -> Committed:
-    """Commits; deletes the data files where they are certainly in no snapshot."""
+def _placed_anew(
+    table: TableHandle,
+    conflict: Conflict,
+    request: CommitRequest,
+    produce: Callable[[WriteState], list[CommitMessage]],
+) -> tuple[WriteState, list[CommitMessage]]:
+    """The same rows in the buckets that they belong into now, and the files of the messages in conflict deleted.
+
+    With dynamic buckets the rows come from the files written before, and only those of partitions in conflict. Where
+    keys are unique over all partitions, these files hold rows of old places too, so that all is written again.
+
+    Raises: as `write_batches`; the messages' files are deleted then.
+    """
+    partitions = {item.partition for item in conflict.conflicts}
+    again = [message for message in request.messages if message.partition in partitions]
+    kept = [message for message in request.messages if message.partition not in partitions]
+    try:
+        state = write_state(table, replacing=request.overwrite is not None)
+        if table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
+            written = produce(state)
+        else:
+            written = rewrite_uncommitted(table, state, again)
+    except BaseException:
+        delete_uncommitted(table, request.messages)
+        raise
+    delete_uncommitted(table, again)
+    if request.read is None or request.read.hash_files is None:
+        return state, written
+    # What is kept was placed by the index that was read at first.
+    before = [file for file in request.read.hash_files if file.partition not in partitions]
+    now = [file for file in state.read.hash_files or () if file.partition in partitions]
+    return replace(state, read=replace(state.read, hash_files=(*before, *now))), [*kept, *written]
+
+
+def _check_whole_table(table: TableHandle, spec: Mapping[str, Any]) -> None:
+    """Raises UnsupportedError unless an overwrite replaces all partitions."""
+    if spec or table.options.dynamic_partition_overwrite:
+        raise UnsupportedError(
+            f"{table.paths.root}: the primary key does not hold all partition columns, so that its rows move between "
+            "partitions; overwriting some of the partitions is not supported yet. Replace all rows: overwrite={} with "
+            "'dynamic-partition-overwrite' = 'false'"
+        )
+
+
+def _commit_or_clean(
+    table: TableHandle, request: CommitRequest, *, keeps_conflicting: bool = False
+) -> Committed | Conflict:
+    """Commits; deletes the data files where they are certainly in no snapshot.
+
+    A conflict over where keys belong is given back with `keeps_conflicting`, and the files stay.
+
+    Raises: ConflictError.
+    """
     try:
         outcome = commit(table, request)
     except ConflictError:
         delete_uncommitted(table, request.messages)
         raise
     if isinstance(outcome, Conflict):
+        if keeps_conflicting and table.schema.bucket_mode in KEYS_CHOOSE:
+            return outcome
         delete_uncommitted(table, request.messages)
         raise ConflictError(
             f"{table.paths.root}: {outcome.conflicts[0].reason}; others wrote while this write ran, run it again"
@@ -251,36 +358,15 @@ def _internal(schema: TableSchema, column: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _GroupOf:
-    """Group of each row: the same for rows of one bucket; different buckets may share one."""
-
-    schema: TableSchema
-    kind_column: str | None
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
-        options = {key: value for key, value in self.schema.options.items() if key != "ignore-delete"}
-        schema = replace(self.schema, options={**options, "ignore-update-before": "false"})
-        rows = RowInput(schema, self.kind_column).read(batch)
-        numbers, partitions = partition_codes(schema, rows)
-        seeds = np.array([hash_of(partition) for partition in partitions], dtype=np.int64)
-        group = (seeds[numbers] * 31 + bucket_numbers(schema, rows)) & 0x7FFFFFFF
-        return pa.array(group.astype(np.int32))
-
-
-def hash_of(partition: bytes) -> int:
-    """A hash that is the same in every process, unlike Python's."""
-    return int.from_bytes(partition[-8:], "little") % 1_000_003 + len(partition)
-
-
-@dataclass(frozen=True, slots=True)
 class _WriteGroup:
     """Writes the rows of one group; may hold several buckets."""
 
     state: WriteState
     kind_column: str | None
 
-    def __call__(self, env: Env, _group: int, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
-        return write_batches(self.state.table.load(env), self.state, batches, kind_column=self.kind_column)
+    def __call__(self, env: Env, group: int, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
+        state = replace(self.state, assigner=group % self.state.assigners)
+        return write_batches(state.table.load(env), state, batches, kind_column=self.kind_column)
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────
@@ -299,9 +385,29 @@ class WriteTask:
 
 def write_files(env: Env, task: WriteTask) -> list[CommitMessage]:
     """Writes the rows of the task's files, in order."""
+    return write_batches(task.state.table.load(env), task.state, read_files(env, task), kind_column=task.kind_column)
+
+
+def read_files(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
+    """The rows of the task's files, in order, as the files have them."""
     table = task.state.table.load(env)
-    batches = (batch for path in task.paths for batch in _read_source(table, task, path))
-    return write_batches(table, task.state, batches, kind_column=task.kind_column)
+    for path in task.paths:
+        yield from _read_source(table, task, path)
+
+
+def read_rows(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
+    """The rows of the task's files, in order, in the columns and types of `_row_schema`, however the files differ."""
+    schema = task.state.table.load(env).schema
+    names = _row_schema(schema).names
+    rows = RowInput(schema, task.kind_column)
+    for batch in read_files(env, task):
+        yield rows.read(batch).select(names)
+
+
+def _row_schema(schema: TableSchema) -> pa.Schema:
+    """The table's columns, and the row kind in front where no column holds it."""
+    columns = pa.schema([field.remove_metadata() for field in to_arrow_schema(schema.row_type)])
+    return columns if schema.table_options.rowkind_field else columns.insert(0, pa.field(VALUE_KIND, pa.int8()))
 
 
 def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,8 @@ import typer
 from paimon_engine.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from paimon_engine.api import Catalog, Table
+    from paimon_engine.api import Table
+    from paimon_engine.catalog import Catalog
     from paimon_engine.jobs import Action, Job
 
 
@@ -105,7 +106,7 @@ def catalog_options(catalog: Sequence[str] | None) -> tuple[dict[str, str], dict
 
 def open_catalog(warehouse: str | None, storage: Sequence[str] | None, catalog: Sequence[str] | None) -> Catalog:
     """The catalog that the arguments name."""
-    from paimon_engine.api import Catalog
+    from paimon_engine.catalog import Catalog
 
     options, secrets = catalog_options(catalog)
     return Catalog(warehouse, storage_options=storage_options(storage), options=options, secrets=secrets)
@@ -118,7 +119,7 @@ def open_named(
 
     Raises: InvalidArgumentError, NotFoundError.
     """
-    from paimon_engine.api import open_table
+    from paimon_engine.catalog import open_table
 
     if not catalog and _is_path(table):
         return open_table(table, storage_options=storage_options(storage))

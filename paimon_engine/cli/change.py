@@ -107,8 +107,10 @@ def _compact_line(details: Mapping[str, Any]) -> str:
         return f"dry run: would compact {count(len(planned), 'bucket')} and rewrite {rewritten}"
     if details["status"] != "committed":
         return f"nothing to compact: {count(details['files_before'], 'file')}, {size(details['bytes_before'])}"
+    postponed = f"{count(details['rows_distributed'], 'postponed record')} given a bucket, "
     return (
-        f"committed snapshot {details['snapshot_id']}: {details['files_before']:,} → "
+        f"committed snapshot {details['snapshot_id']}: {postponed if details['rows_distributed'] else ''}"
+        f"{details['files_before']:,} → "
         f"{count(details['files_after'], 'file')}, {size(details['bytes_before'])} → {size(details['bytes_after'])}, "
         f"{details['rows_before']:,} → {count(details['rows_after'], 'record')} in {details['seconds']:.1f} s"
     )

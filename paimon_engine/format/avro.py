@@ -8,7 +8,9 @@ Fields are resolved by name only: writers differ in record names, namespaces and
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import fastavro
@@ -60,16 +62,76 @@ def check_block(block: Any) -> None:
         raise ValueError(f"a block of {size_bytes} bytes says that it holds {block.num_records} records")
 
 
+def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
+    """Fields of the records of a metadata file, as Avro has them; ORC and Parquet tell the names, without types.
+
+    Raises: CorruptTableError if the bytes are no such file.
+    """
+    try:
+        if data.startswith(b"Obj\x01"):
+            schema = json.loads(fastavro.reader(io.BytesIO(data)).metadata["avro.schema"])
+            return list(schema["fields"])
+        if data.startswith(b"ORC"):
+            return _untyped(po.ORCFile(pa.BufferReader(data)).schema)
+        return _untyped(pq.read_schema(pa.BufferReader(data)))
+    except Exception as error:
+        raise damaged(path, f"cannot be read as a metadata file: {error!r}") from error
+
+
+def _untyped(fields: Iterable[pa.Field]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": field.name,
+            "type": {"type": "record", "name": field.name, "fields": _untyped(field.type)}
+            if pa.types.is_struct(field.type)
+            else "unknown",
+        }
+        for field in fields
+    ]
+
+
 def write_records(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], compression: str = "zstd") -> bytes:
     """Bytes of an Avro object container file.
 
     Raises: InvalidArgumentError for a codec that manifests cannot use.
     """
+    buffer = io.BytesIO()
+    fastavro.writer(buffer, dict(schema), records, codec=_codec(compression))
+    return buffer.getvalue()
+
+
+def write_record_files(
+    schema: Mapping[str, Any],
+    records: Iterable[Mapping[str, Any]],
+    compression: str,
+    *,
+    target_bytes: int,
+    step: int,
+) -> Iterator[tuple[bytes, int]]:
+    """Bytes of as many files as the records need, each with its number of records; none without records.
+
+    After each `step` records a file that has reached `target_bytes` ends.
+    Raises: InvalidArgumentError for a codec that manifests cannot use.
+    """
+    parsed, codec = fastavro.parse_schema(dict(schema)), _codec(compression)
+    left = iter(records)
+    while first := list(islice(left, step)):
+        buffer, count = io.BytesIO(), 0
+        writer = fastavro.write.Writer(buffer, parsed, codec=codec)
+        chunk = first
+        while chunk:
+            for record in chunk:
+                writer.write(record)
+            count += len(chunk)
+            chunk = list(islice(left, step)) if buffer.tell() < target_bytes else []
+        writer.flush()
+        yield buffer.getvalue(), count
+
+
+def _codec(compression: str) -> str:
     codec = _CODECS.get(compression.lower())
     if codec is None:
         raise InvalidArgumentError(
             f"'manifest.compression' = {compression!r}; choose one of {', '.join(sorted(_CODECS))}"
         )
-    buffer = io.BytesIO()
-    fastavro.writer(buffer, dict(schema), records, codec=codec)
-    return buffer.getvalue()
+    return codec

@@ -33,7 +33,10 @@ _CODECS: Final = {
     "deflate": "deflate",
     "gzip": "deflate",
     "none": "null",
+    "null": "null",
     "uncompressed": "null",
+    # Names of other formats, which tables have whose levels differ in format; Java takes snappy for all of them.
+    **dict.fromkeys(("lz4", "lz4_raw", "zlib", "lzo", "brotli"), "snappy"),
 }
 _DIGITS: Final = decimal.Context(prec=76)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +39,45 @@ def replace_leaves(
     if pa.types.is_struct(data_type):
         return pa.struct([inner(data_type.field(place)) for place in range(data_type.num_fields)])
     return replace(data_type)
+
+
+def leaves_of(data_type: pa.DataType) -> Iterator[pa.DataType]:
+    """The types that are not nested in a type, in order; a type without parts is its own."""
+    if not pa.types.is_nested(data_type):
+        yield data_type
+        return
+    for place in range(data_type.num_fields):
+        yield from leaves_of(data_type.field(place).type)
+
+
+def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
+    """The arrays behind `leaves_of` the array's type; values below nulls are left out."""
+    if pa.types.is_map(array.type):
+        begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        for part in (array.keys, array.items):
+            yield from leaf_arrays(part[begin:end])
+    elif pa.types.is_struct(array.type):
+        for part in array.flatten():
+            yield from leaf_arrays(part)
+    elif pa.types.is_nested(array.type):
+        yield from leaf_arrays(array.flatten())
+    else:
+        yield array
+
+
+def leaf_paths(wanted: pa.Schema, stored: pa.Schema) -> list[str]:
+    """What to read of a file for the columns of `wanted` that it has: of rows the fields that are wanted, by dots."""
+    return [leaf for field in wanted if field.name in stored.names for leaf in _paths(field, stored.field(field.name))]
+
+
+def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
+    if not (pa.types.is_struct(wanted.type) and pa.types.is_struct(stored.type)):
+        return [stored.name]
+    inner = {stored.type.field(place).name: stored.type.field(place) for place in range(stored.type.num_fields)}
+    fields = [wanted.type.field(place) for place in range(wanted.type.num_fields)]
+    if len(fields) == len(inner) or not {field.name for field in fields} <= inner.keys():
+        return [stored.name]
+    return [f"{stored.name}.{path}" for field in fields for path in _paths(field, inner[field.name])]
 
 
 def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:

@@ -1,25 +1,56 @@
 """ORC data files: bytes → record batches, record batches → bytes.
 
 ORC has no time of day (Java writes milliseconds as an int) and one kind of timestamp, in nanoseconds. Arrow encodes
-fractions of a second before 1970 with negative nanoseconds, which Java and pypaimon read and pypaimon-rust does not.
+fractions of a second before 1970 with negative nanoseconds. Whole milliseconds of these pypaimon-rust cannot read,
+finer ones Java cannot either, so they are refused.
+
+Files of Java have types CHAR(n) and VARCHAR(n): values are cut to n characters, and CHARs are padded with spaces in
+the file and come back without. Arrow does none of that, so `fitted` does it behind the reader.
 
 Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+import zlib
+from collections.abc import Collection, Iterator, Mapping
 from typing import BinaryIO, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc as po
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
+from paimon_engine.format.layout import (
+    BATCH_ROWS,
+    WriteOptions,
+    cast,
+    leaf_arrays,
+    leaf_paths,
+    leaves_of,
+    replace_leaves,
+)
+from paimon_engine.format.orc_stripes import stripes_of
+from paimon_engine.predicate import Predicate, bind, conjuncts_of, may_match, with_values
+from paimon_engine.types import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    atomic_types,
+)
 
 STRIPE_BYTES: Final = 64 << 20
 _ENCODED_SHARE: Final = 0.4
 """Typical bytes in the file per Arrow byte, for rows of which no stripe has been written yet."""
+
+_NANOS_PER_MILLI: Final = 1_000_000
 
 _CODECS: Final = {
     "zstd": "ZSTD",
@@ -39,16 +70,44 @@ def read_batches(
 
     Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps outside 1677 to 2262.
     """
+    return (rows for _, rows in _stripe_rows(source, schema, None, path, batch_rows))
+
+
+def read_matching(
+    source: BinaryIO,
+    schema: pa.Schema,
+    where: Predicate,
+    *,
+    path: str,
+    without_nan: Collection[str] = (),  # noqa: ARG001 - ORC's own ranges never tell of NaN
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `read_batches`, without stripes of which the file says that no row matches.
+
+    Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
+
+    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps outside 1677 to 2262.
+    """
+    return _stripe_rows(source, schema, where, path, batch_rows)
+
+
+def _stripe_rows(
+    source: BinaryIO, schema: pa.Schema, where: Predicate | None, path: str, batch_rows: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     try:
         file = po.ORCFile(source)
-        places = {name: place for place, name in enumerate(file.schema.names)}
-        wanted = [field for field in schema if field.name in places]
-        # By place, because a name with a dot would mean a nested column.
-        columns = [places[field.name] for field in wanted]
+        names = set(file.schema.names)
+        wanted = [field for field in schema if field.name in names]
+        skipped = {} if where is None else _skipped_stripes(source, file, where)
+        position = 0
         for number in range(file.nstripes):
-            stripe = file.read_stripe(number, columns)
+            if number in skipped:
+                position += skipped[number]
+                continue
+            stripe = file.read_stripe(number, leaf_paths(pa.schema(wanted), file.schema))
             for begin in range(0, stripe.num_rows, batch_rows):
-                yield _typed(stripe.slice(begin, batch_rows), wanted)
+                yield position + begin, _typed(stripe.slice(begin, batch_rows), wanted)
+            position += stripe.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if "out of range for nanosecond" in str(error):
             raise UnsupportedError(
@@ -57,10 +116,86 @@ def read_batches(
         raise damaged(path, f"cannot be read as an ORC file: {error}") from error
 
 
+def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> dict[int, int]:
+    """Number and row count of the stripes that have no row that matches."""
+    if file.nstripes < 2:
+        return {}
+    try:
+        stripes = stripes_of(source, file)
+    except (ValueError, IndexError, struct.error, zlib.error, pa.ArrowException):
+        # The rows may be whole all the same; if they are not, reading them says so.
+        return {}
+    parts = [part for conjunct in conjuncts_of(where) if (part := _plain_values(conjunct, file.schema)) is not None]
+    return {
+        number: stripe.row_count
+        for number, stripe in enumerate(stripes or ())
+        if not all(may_match(part, stripe.columns, stripe.row_count) for part in parts)
+    }
+
+
+def _plain_values(predicate: Predicate, schema: pa.Schema) -> Predicate | None:
+    """The predicate with values that compare with those of stripes; None where a column is stored as another type."""
+    try:
+        bound = bind(predicate, schema)
+    except InvalidArgumentError:
+        return None
+    return with_values(
+        bound, lambda value: value.cast(pa.int32()).as_py() if pa.types.is_date(value.type) else value.as_py()
+    )
+
+
 def _typed(rows: pa.RecordBatch, fields: list[pa.Field]) -> pa.RecordBatch:
     """The rows in the types asked for. Digits of a timestamp beyond its precision are cut off, as Java does."""
     arrays = [cast(rows[field.name], field.type, safe=False) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([field.with_nullable(True) for field in fields]))
+
+
+# ── texts of limited length ─────────────────────────────────────────────────────────────────────
+
+
+def fitted(rows: pa.RecordBatch, types: Mapping[str, DataType]) -> pa.RecordBatch:
+    """The rows with the texts of CHAR and VARCHAR columns, and parts, as Java reads them; `types` are the columns'."""
+    columns = [
+        _fitted(column, types[name]) if name in types and _has_limited_text(types[name]) else column
+        for name, column in zip(rows.schema.names, rows.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _has_limited_text(data_type: DataType) -> bool:
+    return any(
+        part.root is TypeRoot.CHAR or (part.root is TypeRoot.VARCHAR and part.length < MAX_LENGTH)
+        for part in atomic_types(data_type)
+    )
+
+
+def _fitted(array: pa.Array, data_type: DataType) -> pa.Array:
+    if isinstance(data_type, AtomicType):
+        return _fitted_texts(array, data_type) if _has_limited_text(data_type) else array
+    # A copy, because the parts of a slice do not begin where the slice does.
+    whole = pa.concat_arrays([array, array.slice(0, 0)])
+    mask = whole.is_null() if whole.null_count else None
+    match data_type:
+        case ArrayType(element):
+            return pa.ListArray.from_arrays(whole.offsets, _fitted(whole.values, element), type=array.type, mask=mask)
+        case MapType(key, value):
+            keys, items = _fitted(whole.keys, key), _fitted(whole.items, value)
+        case MultisetType(element):
+            keys, items = _fitted(whole.keys, element), whole.items
+        case RowType(fields):
+            parts = [_fitted(whole.field(place), field.type) for place, field in enumerate(fields)]
+            return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=mask)
+    return pa.MapArray.from_arrays(whole.offsets, keys, items, type=array.type, mask=mask)
+
+
+def _fitted_texts(texts: pa.Array, data_type: AtomicType) -> pa.Array:
+    longest = pc.max(pc.binary_length(texts)).as_py()
+    if longest is not None and longest > data_type.length:
+        texts = pc.utf8_slice_codeunits(texts, 0, data_type.length)
+    return pc.utf8_rtrim(texts, characters=" ") if data_type.root is TypeRoot.CHAR else texts
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class OrcWriter:
@@ -102,6 +237,7 @@ class OrcWriter:
             arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         except pa.ArrowInvalid as error:
             raise UnsupportedError(f"{error}: ORC holds timestamps from 1677 to 2262 only") from error
+        _check_timestamps(self._schema.names, arrays)
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
         self._begun = True
         self._since_last_stripe += batch.nbytes
@@ -125,3 +261,16 @@ def _stored(leaf: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(leaf):
         return pa.timestamp("ns", leaf.tz)
     return leaf
+
+
+def _check_timestamps(names: list[str], arrays: list[pa.Array]) -> None:
+    for name, array in zip(names, arrays, strict=True):
+        for leaf in leaf_arrays(array) if any(pa.types.is_timestamp(one) for one in leaves_of(array.type)) else ():
+            if not pa.types.is_timestamp(leaf.type):
+                continue
+            nanos = np.asarray(leaf.drop_null().cast(pa.int64()))
+            if ((nanos < 0) & (nanos % _NANOS_PER_MILLI != 0)).any():
+                raise UnsupportedError(
+                    f"column {name!r} has timestamps before 1970 with fractions of a millisecond; Java cannot read "
+                    "these from ORC files of the Arrow library: use 'file.format' = 'parquet'"
+                )

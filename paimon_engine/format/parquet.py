@@ -5,28 +5,45 @@ Writing gathers batches into row groups; per column it uses a dictionary only wh
 themselves, which halves the time and a quarter of the size against a dictionary on every column.
 
 Types are laid out as the Java library's `ParquetSchemaConverter` does: decimals as INT32, INT64 or fixed bytes,
-times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or microseconds.
+times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or microseconds, or as INT96 if they have
+more than 6 digits. Arrow reads INT96 as nanoseconds and gives wrong values outside 1677 to 2262 without a word, so
+such columns are read in microseconds too, and checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import operator
+from collections.abc import Collection, Iterator
+from functools import reduce
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
+from paimon_engine.format.layout import (
+    BATCH_ROWS,
+    WriteOptions,
+    cast,
+    leaf_arrays,
+    leaf_paths,
+    leaves_of,
+    replace_leaves,
+)
+from paimon_engine.format.parquet_footer import FooterSink
+from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
 ROW_GROUP_ROWS_MAX = 1 << 20
 ROW_GROUP_BYTES_MAX = 64 << 20
 """Arrow bytes per row group: bounds what a writer holds, and lets readers skip."""
 
+_NANOS_MICROS_MAX = (1 << 63) // 1_000
 _DICTIONARY_SHARE_MAX = 0.5
-_CODECS = {"zstd", "snappy", "gzip", "lz4", "brotli", "none", "uncompressed"}
+_CODECS = {"zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "none", "uncompressed"}
 
 
 def read_batches(
@@ -34,20 +51,128 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in the file's own types and order.
 
-    Raises: CorruptTableError if the bytes are no Parquet file.
+    Raises: CorruptTableError if the bytes are no Parquet file; UnsupportedError for nanoseconds outside 1677 to 2262.
     """
     file = _open(source, path)
     try:
-        names = set(file.schema_arrow.names)
-        wanted = [name for name in schema.names if name in names]
-        yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+        yield from _decoded(file, source, schema, path=path, batch_rows=batch_rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
-def _open(source: BinaryIO, path: str) -> pq.ParquetFile:
+def _decoded(
+    file: pq.ParquetFile,
+    source: BinaryIO,
+    schema: pa.Schema,
+    *,
+    path: str,
+    batch_rows: int,
+    row_groups: list[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of those row groups, or all, with a look at timestamps that nanoseconds cannot hold."""
+    chosen = {} if row_groups is None else {"row_groups": row_groups}
+    leaves = leaf_paths(schema, file.schema_arrow)
+    batches = file.iter_batches(batch_rows, columns=leaves, use_threads=False, **chosen)
+    int96 = _int96_columns(file.schema, leaves)
+    if int96:
+        coarse = _open(source, path, int96_unit="us").iter_batches(
+            batch_rows, columns=int96, use_threads=False, **chosen
+        )
+        batches = _checked(batches, coarse, path)
+    yield from batches
+
+
+def _int96_columns(schema: pq.ParquetSchema, wanted: list[str]) -> list[str]:
+    """Those of the columns that are stored as INT96, or have a part that is."""
+    leaves = (schema.column(place) for place in range(len(schema.names)))
+    paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+    return [name for name in wanted if any(path == name or path.startswith(f"{name}.") for path in paths)]
+
+
+def _checked(
+    batches: Iterator[pa.RecordBatch], coarse: Iterator[pa.RecordBatch], path: str
+) -> Iterator[pa.RecordBatch]:
+    """The batches, whose INT96 timestamps in microseconds are in `coarse`."""
+    for batch, micros in zip(batches, coarse, strict=True):
+        for name, column in zip(micros.schema.names, micros.columns, strict=True):
+            for leaf in leaf_arrays(column):
+                if pa.types.is_timestamp(leaf.type) and leaf.type.unit == "us" and _exceeds_nanos(leaf):
+                    raise UnsupportedError(
+                        f"{path}: column {name!r} has timestamps outside 1677 to 2262, which have no Arrow form in "
+                        "nanoseconds"
+                    )
+        yield batch
+
+
+def _exceeds_nanos(micros: pa.Array) -> bool:
+    bounds = pc.min_max(micros.cast(pa.int64()))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    return low is not None and not -_NANOS_MICROS_MAX - 1 <= low <= high <= _NANOS_MICROS_MAX
+
+
+def read_matching(
+    source: BinaryIO,
+    schema: pa.Schema,
+    where: Predicate,
+    *,
+    path: str,
+    without_nan: Collection[str] = (),
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `read_batches`, without row groups of which the footer says that no row matches.
+
+    Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own;
+    of those in `without_nan` the file is known to have no NaN, which footers do not tell.
+
+    Raises: CorruptTableError if the bytes are no Parquet file.
+    """
     try:
-        return pq.ParquetFile(source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES, page_checksum_verification=True)
+        fragment = ds.ParquetFileFormat().make_fragment(source)
+        metadata = fragment.metadata
+        file = pq.ParquetFile(
+            source,
+            metadata=metadata,
+            pre_buffer=False,
+            buffer_size=READ_BUFFER_BYTES,
+            page_checksum_verification=True,
+        )
+        starts = [0]
+        for number in range(metadata.num_row_groups):
+            starts.append(starts[-1] + metadata.row_group(number).num_rows)
+        for number in _matching_groups(file, fragment, where, without_nan):
+            position = starts[number]
+            for rows in _decoded(file, source, schema, path=path, batch_rows=batch_rows, row_groups=[number]):
+                yield position, rows
+                position += rows.num_rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
+
+
+def _matching_groups(
+    file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate, without_nan: Collection[str]
+) -> list[int]:
+    """Numbers of the row groups that may have a row that matches."""
+    stored = file.schema_arrow
+    expressions = []
+    for part in conjuncts_of(where):
+        # A column that is stored as another type than it has in the table may not take the literal.
+        with contextlib.suppress(InvalidArgumentError):
+            expressions.append(to_range_expression(part, stored, without_nan))
+    if not expressions:
+        return list(range(file.metadata.num_row_groups))
+    groups = fragment.subset(reduce(operator.and_, expressions), schema=stored).row_groups
+    return [group.id for group in groups]
+
+
+def _open(source: BinaryIO, path: str, *, int96_unit: str | None = None) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(
+            source,
+            pre_buffer=False,
+            buffer_size=READ_BUFFER_BYTES,
+            coerce_int96_timestamp_unit=int96_unit,
+            page_checksum_verification=True,
+        )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
@@ -62,7 +187,7 @@ def _codec(options: WriteOptions) -> tuple[str, int | None]:
         raise InvalidArgumentError(f"'file.compression' = {name!r}; Parquet takes one of {', '.join(sorted(_CODECS))}")
     if name in ("none", "uncompressed"):
         return "none", None
-    return name, options.zstd_level if name == "zstd" else None
+    return name.removesuffix("_raw"), options.zstd_level if name == "zstd" else None
 
 
 class ParquetWriter:
@@ -71,13 +196,16 @@ class ParquetWriter:
     def __init__(self, sink: BinaryIO, schema: pa.Schema, options: WriteOptions) -> None:
         """Begins a file on `sink`; the caller closes the sink.
 
-        Raises: UnsupportedError for columns that Parquet files of Paimon cannot hold; InvalidArgumentError for a codec
-        that Parquet does not have.
+        Raises: InvalidArgumentError for a codec that Parquet does not have.
         """
-        _check_types(schema)
         _codec(options)
-        self._sink = sink
-        self._schema = _stored_schema(schema)
+        self._meant = _stored_schema(schema)
+        self._leaves = [leaf for field in self._meant for leaf in leaves_of(field.type)]
+        units = {leaf.unit for leaf in self._leaves if pa.types.is_timestamp(leaf)}
+        self._has_int96 = "ns" in units
+        self._footer = FooterSink(sink) if len(units) > 1 and self._has_int96 else None
+        self._schema = self._meant if self._footer is None else _with_plain_timestamps(self._meant)
+        self._sink = sink if self._footer is None else self._footer
         self._options = options
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.RecordBatch] = []
@@ -96,7 +224,10 @@ class ParquetWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; closes the row group when it is full."""
-        arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
+        arrays = [
+            cast(cast(column, meant.type), field.type)
+            for column, meant, field in zip(batch.columns, self._meant, self._schema, strict=True)
+        ]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._pending_rows += batch.num_rows
         self._pending_bytes += batch.nbytes
@@ -115,8 +246,14 @@ class ParquetWriter:
     def close(self) -> None:
         """Writes what is pending and the footer."""
         self.close_row_group()
-        if self._writer is not None:
+        if self._writer is None:
+            return
+        if self._footer is None:
             self._writer.close()
+            return
+        self._footer.hold()
+        self._writer.close()
+        self._footer.release(self._leaves)
 
     def _begin(self, first: pa.RecordBatch) -> pq.ParquetWriter:
         codec, level = _codec(self._options)
@@ -128,6 +265,7 @@ class ParquetWriter:
             use_dictionary=_repeating_columns(first),
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
+            use_deprecated_int96_timestamps=self._has_int96,
             store_schema=False,
             write_page_checksum=True,
         )
@@ -144,13 +282,13 @@ def _repeating_columns(batch: pa.RecordBatch) -> list[str]:
     return names
 
 
-def _check_types(schema: pa.Schema) -> None:
-    for field in schema:
-        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
-            raise UnsupportedError(
-                f"column {field.name!r}: timestamps of more than 6 digits cannot be written to Parquet yet; "
-                "use TIMESTAMP(6)"
-            )
+def _with_plain_timestamps(schema: pa.Schema) -> pa.Schema:
+    """The schema with plain integers for timestamps of up to 6 digits."""
+
+    def plain(leaf: pa.DataType) -> pa.DataType:
+        return pa.int64() if pa.types.is_timestamp(leaf) and leaf.unit != "ns" else leaf
+
+    return pa.schema([field.with_type(replace_leaves(field.type, plain)) for field in schema])
 
 
 def _stored_schema(schema: pa.Schema) -> pa.Schema:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_engine.errors import damaged
-from paimon_engine.format.stored import WRONG, parse_object, reason, whole, whole_or_none
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_needed
+from paimon_engine.meta.table_statistics import column_to_json
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered
 from paimon_engine.table.snapshots import branches, consumers, list_tags, snapshots_newest_first
+from paimon_engine.table.statistics import read_statistics
 from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, MultisetType, field_to_json, type_to_json
 
 _TIME = pa.timestamp("ms")
@@ -178,26 +178,15 @@ def statistics(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
     )
     if snapshot is None or snapshot.statistics is None:
         return schema.empty_table()
-    path = table.paths.statistics(snapshot.statistics)
-    return pa.Table.from_pylist([parse_statistics(read_needed(table, path), path)], schema)
-
-
-def parse_statistics(data: bytes, path: str) -> dict[str, Any]:
-    """The row of a statistics file.
-
-    Raises: CorruptTableError naming `path`.
-    """
-    found = parse_object(data, path)
-    try:
-        return {
-            "snapshot_id": whole(found, "snapshotId", 1),
-            "schema_id": whole(found, "schemaId", 0),
-            "mergedRecordCount": whole_or_none(found, "mergedRecordCount", 0),
-            "mergedRecordSize": whole_or_none(found, "mergedRecordSize", 0),
-            "colstat": _json(dict(found.get("colStats") or {})),
-        }
-    except WRONG as error:
-        raise damaged(path, f"no valid statistics: {reason(error)}") from error
+    found = read_statistics(table, snapshot.statistics)
+    row = {
+        "snapshot_id": found.snapshot_id,
+        "schema_id": found.schema_id,
+        "mergedRecordCount": found.merged_record_count,
+        "mergedRecordSize": found.merged_record_size,
+        "colstat": _json({name: column_to_json(column) for name, column in found.columns.items()}),
+    }
+    return pa.Table.from_pylist([row], schema)
 
 
 def aggregation_fields(table: TableHandle) -> pa.Table:

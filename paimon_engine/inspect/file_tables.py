@@ -223,6 +223,9 @@ def _sums(members: Sequence[DataFile]) -> dict[str, Any]:
 # ── manifests and index files ───────────────────────────────────────────────────────────────────
 
 
+_ROW_ID_FIELDS: Final = {"min_row_id": "_MIN_ROW_ID", "max_row_id": "_MAX_ROW_ID"}
+
+
 def manifests(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
     """Manifests of a snapshot in the order in which they apply."""
     schema = pa.schema(
@@ -253,7 +256,13 @@ def _manifest_row(table: TableHandle, manifest: ManifestFile) -> dict[str, Any]:
         "schema_id": manifest.schema_id,
         "min_partition_stats": _row_text(columns, stats.min_values) if is_known else None,
         "max_partition_stats": _row_text(columns, stats.max_values) if is_known else None,
+        **{column: _carried(manifest, field) for column, field in _ROW_ID_FIELDS.items()},
     }
+
+
+def _carried(manifest: ManifestFile, field: str) -> Any:
+    found = manifest.unknown.get(field)
+    return None if found is None else found.value
 
 
 def table_indexes(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:

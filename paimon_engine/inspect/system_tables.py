@@ -18,11 +18,12 @@ import pyarrow as pa
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, naming
 from paimon_engine.inspect import branch_tables, file_tables
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.predicate import parse_where, to_arrow_expression
+from paimon_engine.predicate import as_predicate, to_arrow_expression
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import ROW_KIND
 from paimon_engine.table.read_request import ReadRequest, State, locate
+from paimon_engine.types import missing_column
 
 Stream = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
@@ -31,11 +32,16 @@ def _audit_log(table: TableHandle, request: ReadRequest) -> Stream:
     """Rows with their kinds in front, delete records and old values included."""
     asked = request.columns
     plain = None if asked is None else tuple(name for name in asked if name != ROW_KIND)
+    if asked is not None and asked.count(ROW_KIND) > 1:
+        raise _twice(ROW_KIND)
     request = replace(request, columns=plain, with_row_kinds=True)
     schema, batches = open_read(table, request, keeps_retracts=True)
-    if asked is None or asked == tuple(schema.names):
+    if asked is None or asked[:1] == (ROW_KIND,):
         return schema, batches
-    return pa.schema([schema.field(name) for name in asked]), (batch.select(list(asked)) for batch in batches)
+    # The kind comes first, then what else is asked for, in that order but under the names that fields of rows get.
+    others = iter(range(1, len(schema.names)))
+    order = [0 if name == ROW_KIND else next(others) for name in asked]
+    return pa.schema([schema.field(place) for place in order]), (batch.select(order) for batch in batches)
 
 
 def _binlog(table: TableHandle, request: ReadRequest) -> Stream:
@@ -119,16 +125,23 @@ def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> St
     return _chosen(_OF_BRANCHES[name](handle), request)
 
 
+def _twice(name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"column {name!r} would come twice; leave one out")
+
+
 def _chosen(found: pa.Table, request: ReadRequest) -> Stream:
     """Rows that match, columns that are asked for, as many as the limit allows."""
     if request.limit is not None and request.limit < 0:
         raise InvalidArgumentError(f"limit={request.limit}; a limit is 0 or more")
-    if request.where is not None:
-        found = found.filter(to_arrow_expression(parse_where(request.where), found.schema))
+    where = as_predicate(request.where)
+    if where is not None:
+        found = found.filter(to_arrow_expression(where, found.schema))
     if request.columns is not None:
-        missing = [name for name in request.columns if name not in found.schema.names]
-        if missing:
-            raise InvalidArgumentError(f"no column {missing[0]!r}; the columns are {', '.join(found.schema.names)}")
+        for name in request.columns:
+            if name not in found.schema.names:
+                raise missing_column(name, found.schema.names)
+            if request.columns.count(name) > 1:
+                raise _twice(name)
         found = found.select(list(request.columns))
     if request.limit is not None:
         found = found.slice(0, request.limit)

@@ -30,6 +30,7 @@ from paimon_engine.merge.choose import (
     smallest,
 )
 from paimon_engine.merge.lists import Collect, MergeMap, NestedUpdate, listagg
+from paimon_engine.merge.sketches import hll_sketch, rbm32, rbm64, theta_sketch
 from paimon_engine.merge.versions import INSERT, Kinds, Merged, Versions, merge_versions
 from paimon_engine.merge.window import Window
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -73,6 +74,10 @@ def _is_comparable(data_type: DataType) -> bool:
 
 def _is_boolean(data_type: DataType) -> bool:
     return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.BOOLEAN
+
+
+def _is_bytes(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.VARBINARY
 
 
 def _is_rows(data_type: DataType) -> bool:
@@ -119,6 +124,10 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     ),
     "merge_map": _Function(_plain(MergeMap()), lambda kind: isinstance(kind, MapType), "MAP", True),
     "nested_update": _Function(_nested_update, _is_rows, "ARRAY of ROW", True),
+    **{
+        fold.__name__: _Function(_plain(fold), _is_bytes, "BYTES or VARBINARY", False)
+        for fold in (rbm32, rbm64, hll_sketch, theta_sketch)
+    },
 }
 
 

@@ -9,12 +9,19 @@ Source: `IndexManifestEntry`, `IndexFileMeta`, `DeletionVectorMeta`, `IndexManif
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.stored import INT_MAX, WRONG, binary, file_name, reason, text, whole, whole_or_none
 from paimon_engine.meta.manifest import FileKind
+from paimon_engine.meta.unknown_fields import (
+    UnknownFields,
+    schema_fields,
+    take_unknown,
+    unknown_types,
+    values_of,
+)
 
 DELETION_VECTORS: Final = "DELETION_VECTORS"
 HASH: Final = "HASH"
@@ -49,18 +56,22 @@ class IndexFile:
     row_count: int
     vectors: tuple[VectorRange, ...] = ()
     external_path: str | None = None
+    unknown: UnknownFields = field(default_factory=dict, compare=False)
 
 
 # ── records ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def index_files(records: Iterable[Mapping[str, Any]], path: str) -> list[IndexFile]:
-    """Live index files of an index manifest's records, in order.
+def index_files(
+    records: Iterable[Mapping[str, Any]], path: str, fields: Iterable[Mapping[str, Any]] = ()
+) -> list[IndexFile]:
+    """Live index files of an index manifest's records, in order; `fields` are those of the records' Avro schema.
 
     Raises: CorruptTableError naming `path` if a record is no index file, or if a data file has two vectors.
     """
     try:
-        found = [_index_file(record) for record in records]
+        types = unknown_types(fields, _NAMES)
+        found = [replace(index_file_from_record(record), unknown=take_unknown(record, types)) for record in records]
     except WRONG as error:
         raise damaged(path, f"a record is no index file: {reason(error)}") from error
     twice = _data_file_with_two_vectors(found)
@@ -69,7 +80,11 @@ def index_files(records: Iterable[Mapping[str, Any]], path: str) -> list[IndexFi
     return found
 
 
-def _index_file(record: Mapping[str, Any]) -> IndexFile:
+def index_file_from_record(record: Mapping[str, Any]) -> IndexFile:
+    """Index file of one record.
+
+    Raises: KeyError, TypeError, ValueError if the record is none.
+    """
     if record["_VERSION"] != ENTRY_VERSION:
         raise ValueError(f"version {record['_VERSION']}, expected {ENTRY_VERSION}")
     if record["_KIND"] != FileKind.ADD:
@@ -128,6 +143,7 @@ def index_file_to_record(file: IndexFile) -> dict[str, Any]:
         "_ROW_COUNT": file.row_count,
         "_DELETIONS_VECTORS_RANGES": ranges if file.kind == DELETION_VECTORS else None,
         "_EXTERNAL_PATH": file.external_path,
+        **values_of(file.unknown),
     }
 
 
@@ -164,6 +180,22 @@ INDEX_MANIFEST_SCHEMA: Final[Mapping[str, Any]] = {
     ],
 }
 """Avro schema of an index manifest. Fields after those of 0.9 are nullable: old readers do without them."""
+
+_NAMES: Final = frozenset(item["name"] for item in INDEX_MANIFEST_SCHEMA["fields"])
+
+
+def index_manifest_schema(files: Sequence[IndexFile]) -> Mapping[str, Any]:
+    """Avro schema of an index manifest of these files, with the fields of later releases that their records have.
+
+    Raises: UnsupportedError if these cannot go into one file.
+    """
+    unknown = schema_fields(file.unknown for file in files)
+    if unknown is None:
+        raise UnsupportedError(
+            "index manifests hold fields of later releases that cannot be written again; "
+            "write to this table with such a release"
+        )
+    return {**INDEX_MANIFEST_SCHEMA, "fields": [*INDEX_MANIFEST_SCHEMA["fields"], *unknown]}
 
 
 # ── from one snapshot to the next ───────────────────────────────────────────────────────────────

@@ -1,7 +1,8 @@
 """Manifests: which data files a commit added and removed, and what is known of each file.
 
 `ManifestEntry` ↔ a record of a manifest, `ManifestFile` ↔ a record of a manifest list. Records are read by field
-name; fields of later releases that the engine does not use survive in `DataFile.extras` when a file is upgraded.
+name; fields of later releases that the engine does not use survive, in `extras` those that it has heard of, in
+`unknown` all others.
 
 Source: `ManifestEntry`, `ManifestFileMeta`, `DataFileMeta` and their serializers in the Java library.
 """
@@ -29,6 +30,14 @@ from paimon_engine.format.stored import (
     whole_or_none,
 )
 from paimon_engine.meta.stats import EMPTY_STATS, SimpleStats
+from paimon_engine.meta.unknown_fields import (
+    NO_FIELDS,
+    UnknownFields,
+    schema_fields,
+    take_unknown,
+    unknown_types,
+    values_of,
+)
 
 ENTRY_VERSION = 2
 MANIFEST_LIST_VERSION = 2
@@ -77,6 +86,7 @@ class DataFile:
     value_stats_columns: tuple[str, ...] | None = None
     external_path: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
+    unknown: UnknownFields = field(default_factory=dict)
 
     @property
     def format(self) -> str:
@@ -86,6 +96,10 @@ class DataFile:
     def upgraded(self, level: int) -> DataFile:
         """The same file at another level."""
         return replace(self, level=level)
+
+    def without_value_stats(self) -> DataFile:
+        """The same file, with nothing said of its values."""
+        return replace(self, value_stats=EMPTY_STATS, value_stats_columns=())
 
 
 class FileIdentity(NamedTuple):
@@ -109,6 +123,7 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFile
+    unknown: UnknownFields = field(default_factory=dict)
 
     @property
     def identity(self) -> FileIdentity:
@@ -135,6 +150,7 @@ class ManifestFile:
     deleted_count: int
     partition_stats: SimpleStats
     schema_id: int
+    unknown: UnknownFields = field(default_factory=dict)
 
 
 # ── Avro schemas ────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +208,7 @@ _LATER_FILE_FIELDS: Mapping[str, Any] = {
 }
 _EXTRA_FIELDS = ("_FIRST_ROW_ID", "_WRITE_COLS", "_WRITE_COLS_SEQUENCES")
 
-_FILE_SCHEMA = {
+_FILE_SCHEMA: dict[str, Any] = {
     "type": "record",
     "name": "record__FILE",
     "fields": [
@@ -230,6 +246,51 @@ MANIFEST_SCHEMA = _record(
 )
 
 
+_ENTRY_NAMES = frozenset(item["name"] for item in MANIFEST_SCHEMA["fields"])
+_FILE_NAMES = frozenset(item["name"] for item in _FILE_SCHEMA["fields"])
+_LIST_NAMES = frozenset(item["name"] for item in MANIFEST_LIST_SCHEMA["fields"])
+
+
+class UnknownTypes(NamedTuple):
+    """Avro types of the fields that the engine does not know, in a manifest's records and their files."""
+
+    of_entry: Mapping[str, Any]
+    of_file: Mapping[str, Any]
+
+
+NO_TYPES = UnknownTypes({}, {})
+
+
+def unknown_types_of_entries(fields: Sequence[Mapping[str, Any]]) -> UnknownTypes:
+    """Of a manifest whose records have these fields."""
+    files = [item["type"].get("fields", ()) for item in fields if item["name"] == "_FILE"]
+    return UnknownTypes(unknown_types(fields, _ENTRY_NAMES), unknown_types(files[0] if files else (), _FILE_NAMES))
+
+
+def unknown_types_of_manifests(fields: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Of a manifest list whose records have these fields."""
+    return unknown_types(fields, _LIST_NAMES)
+
+
+def manifest_schema(entries: Sequence[ManifestEntry]) -> dict[str, Any] | None:
+    """Avro schema of a manifest of these entries; None if their unknown fields cannot go into one manifest."""
+    of_entry = schema_fields(entry.unknown for entry in entries)
+    of_file = schema_fields(entry.file.unknown for entry in entries)
+    if of_entry is None or of_file is None:
+        return None
+    if not of_entry and not of_file:
+        return MANIFEST_SCHEMA
+    *plain, _ = MANIFEST_SCHEMA["fields"]
+    file = {**_FILE_SCHEMA, "fields": [*_FILE_SCHEMA["fields"], *of_file]}
+    return _record([*plain, {"name": "_FILE", "type": file}, *of_entry])
+
+
+def manifest_list_schema(manifests: Sequence[ManifestFile]) -> dict[str, Any] | None:
+    """Avro schema of a list of these manifests; None if their unknown fields cannot go into one list."""
+    unknown = schema_fields(manifest.unknown for manifest in manifests)
+    return None if unknown is None else _record([*MANIFEST_LIST_SCHEMA["fields"], *unknown])
+
+
 # ── records ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -254,8 +315,8 @@ def _millis(value: Any) -> int | None:
     return (delta.days * 86_400 + delta.seconds) * 1000 + delta.microseconds // 1000
 
 
-def file_from_record(record: Mapping[str, Any]) -> DataFile:
-    """Data file of the `_FILE` part of a manifest record.
+def file_from_record(record: Mapping[str, Any], unknown: UnknownFields = NO_FIELDS) -> DataFile:
+    """Data file of the `_FILE` part of a manifest record, with what else is in it.
 
     Raises: one of `stored.WRONG`.
     """
@@ -281,6 +342,7 @@ def file_from_record(record: Mapping[str, Any]) -> DataFile:
         value_stats_columns=None if columns is None else texts(record, "_VALUE_STATS_COLS"),
         external_path=None if record.get("_EXTERNAL_PATH") is None else text(record, "_EXTERNAL_PATH"),
         extras={name: record[name] for name in _EXTRA_FIELDS if record.get(name) is not None},
+        unknown=unknown,
     )
 
 
@@ -307,11 +369,12 @@ def file_to_record(file: DataFile) -> dict[str, Any]:
         "_VALUE_STATS_COLS": None if columns is None else list(columns),
         "_EXTERNAL_PATH": file.external_path,
         **{name: file.extras.get(name) for name in _EXTRA_FIELDS},
+        **values_of(file.unknown),
     }
 
 
-def entry_from_record(record: Mapping[str, Any], path: str) -> ManifestEntry:
-    """Entry of a manifest record.
+def entry_from_record(record: Mapping[str, Any], path: str, unknown: UnknownTypes = NO_TYPES) -> ManifestEntry:
+    """Entry of a manifest record; `unknown` are the types of the fields to be carried along.
 
     Raises: CorruptTableError naming `path`, also for the unreadable version 1.
     """
@@ -323,7 +386,8 @@ def entry_from_record(record: Mapping[str, Any], path: str) -> ManifestEntry:
             partition=binary(record, "_PARTITION"),
             bucket=whole(record, "_BUCKET", -2, INT_MAX),
             total_buckets=whole(record, "_TOTAL_BUCKETS", -2, INT_MAX),
-            file=file_from_record(record["_FILE"]),
+            file=file_from_record(record["_FILE"], take_unknown(record["_FILE"], unknown.of_file)),
+            unknown=take_unknown(record, unknown.of_entry),
         )
     except WRONG as error:
         raise damaged(path, f"no valid manifest entry: {reason(error)}") from error
@@ -338,11 +402,14 @@ def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
         "_BUCKET": entry.bucket,
         "_TOTAL_BUCKETS": entry.total_buckets,
         "_FILE": file_to_record(entry.file),
+        **values_of(entry.unknown),
     }
 
 
-def manifest_file_from_record(record: Mapping[str, Any], path: str) -> ManifestFile:
-    """Manifest of a manifest-list record.
+def manifest_file_from_record(
+    record: Mapping[str, Any], path: str, unknown: Mapping[str, Any] | None = None
+) -> ManifestFile:
+    """Manifest of a manifest-list record; `unknown` are the types of the fields to be carried along.
 
     Raises: CorruptTableError naming `path`.
     """
@@ -354,6 +421,7 @@ def manifest_file_from_record(record: Mapping[str, Any], path: str) -> ManifestF
             deleted_count=whole(record, "_NUM_DELETED_FILES", 0),
             partition_stats=_stats_from(record["_PARTITION_STATS"]),
             schema_id=whole(record, "_SCHEMA_ID", 0),
+            unknown=take_unknown(record, unknown or {}),
         )
     except WRONG as error:
         raise damaged(path, f"no valid manifest list: {reason(error)}") from error
@@ -369,6 +437,7 @@ def manifest_file_to_record(manifest: ManifestFile) -> dict[str, Any]:
         "_NUM_DELETED_FILES": manifest.deleted_count,
         "_PARTITION_STATS": _stats_to(manifest.partition_stats),
         "_SCHEMA_ID": manifest.schema_id,
+        **values_of(manifest.unknown),
     }
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot
 
 MAIN_BRANCH = "main"
+_YEAR_DIGITS: Final = 4
 _ESCAPED = frozenset([chr(code) for code in range(32)] + [chr(127)] + list("\"#%'*/:=?\\{}[]^"))
 
 
@@ -132,12 +134,15 @@ def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str
     match data_type.root:
         case TypeRoot.BOOLEAN:
             return "true" if value else "false"
-        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+        case TypeRoot.FLOAT:
+            # The shortest digits that give the same float again, which are fewer than those of the double.
+            return java_double_text(float(str(np.float32(value))))
+        case TypeRoot.DOUBLE:
             return java_double_text(float(value))
         case TypeRoot.DECIMAL:
             return f"{Decimal(value):f}"
         case TypeRoot.DATE if not legacy_name:
-            return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=value)).strftime("%Y-%m-%d")
+            return _iso(np.datetime64(value, "D"))
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return _timestamp_text(value, data_type.precision, legacy_name=legacy_name)
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
@@ -148,16 +153,22 @@ def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str
 
 def _timestamp_text(nanos: int, precision: int, *, legacy_name: bool) -> str:
     seconds, fraction = divmod(nanos, 1_000_000_000)
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    moment = _iso(np.datetime64(seconds, "s"))
     if not legacy_name:
         digits = f"{fraction:09d}".rstrip("0").ljust(precision, "0")
-        return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{digits}" if digits else "")
+        return moment.replace("T", " ") + (f".{digits}" if digits else "")
     if fraction == 0:
-        return f"{moment:%Y-%m-%dT%H:%M}" if moment.second == 0 else f"{moment:%Y-%m-%dT%H:%M:%S}"
+        return moment.removesuffix(":00") if seconds % 60 == 0 else moment
     digits = f"{fraction:09d}"
     while digits.endswith("000"):
         digits = digits[:-3]
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{digits}"
+    return f"{moment}.{digits}"
+
+
+def _iso(moment: np.datetime64) -> str:
+    """ISO text with at least four digits of the year, and a sign if there are more."""
+    text = str(moment)
+    return f"+{text}" if len(text.split("-", 1)[0]) > _YEAR_DIGITS else text
 
 
 def java_double_text(value: float) -> str:

@@ -6,16 +6,17 @@ nested fields are numbered depth-first, children before their parent.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import INT_MAX, WRONG, parse_object, reason, texts, whole, whole_or_none
-from paimon_engine.options import TableOptions
+from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
     BINARY_ROOTS,
     ArrayType,
@@ -36,7 +37,28 @@ KEY_FIELD_ID_OFFSET = 1073741823
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+_KEYS = frozenset(
+    {
+        *("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys"),
+        *("options", "comment", "timeMillis"),
+    }
+)
 _SYSTEM_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
+
+
+class BucketMode(StrEnum):
+    """How a row finds its bucket."""
+
+    FIXED = "fixed"
+    """By the hash of the bucket key, over a fixed number of buckets."""
+    UNAWARE = "unaware"
+    """Append tables without buckets: everything is in bucket 0."""
+    DYNAMIC = "dynamic"
+    """By a hash index per partition, which grows with the keys; the primary key holds all partition columns."""
+    CROSS_PARTITION = "cross-partition"
+    """As dynamic, but a key is unique over all partitions, and moves when its row comes with another partition."""
+    POSTPONED = "postponed"
+    """Rows wait in no bucket until compaction finds one for them."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +74,8 @@ class TableSchema:
     comment: str | None = None
     time_ms: int = 0
     version: int = VERSION
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of later releases, carried from one schema to the next."""
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
@@ -67,6 +91,18 @@ class TableSchema:
     def partition_type(self) -> RowType:
         """Row type of the partition columns, in partition-key order."""
         return self.row_type.project(self.partition_keys)
+
+    @property
+    def bucket_mode(self) -> BucketMode:
+        """How rows find their bucket."""
+        bucket = self.table_options.bucket
+        if not self.primary_keys:
+            return BucketMode.FIXED if bucket > 0 else BucketMode.UNAWARE
+        if bucket == POSTPONED_BUCKET:
+            return BucketMode.POSTPONED
+        if bucket > 0:
+            return BucketMode.FIXED
+        return BucketMode.DYNAMIC if set(self.partition_keys) <= set(self.primary_keys) else BucketMode.CROSS_PARTITION
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
@@ -108,6 +144,7 @@ def parse_schema(data: str | bytes, path: str) -> TableSchema:
             comment=value.get("comment"),
             time_ms=whole_or_none(value, "timeMillis") or 0,
             version=version,
+            unknown={key: item for key, item in value.items() if key not in _KEYS},
         )
         _check_stored(schema)
         return schema
@@ -147,7 +184,7 @@ def schema_to_json(schema: TableSchema) -> str:
     if schema.comment is not None:
         value["comment"] = schema.comment
     value["timeMillis"] = schema.time_ms
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return pretty_json({**value, **schema.unknown})
 
 
 # ── creation ────────────────────────────────────────────────────────────────────────────────────
@@ -214,13 +251,7 @@ def _check_columns(columns: RowType, primary_keys: Sequence[str], partition_keys
 
 def _check_options(schema: TableSchema) -> None:
     options = schema.table_options
-    if options.bucket == 0 or options.bucket < -2:
-        raise InvalidArgumentError(f"'bucket' = '{options.bucket}'; use a positive number, or -1")
-    if schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket > 0:
-        raise InvalidArgumentError(
-            f"primary key {list(schema.primary_keys)} must hold all partition keys {list(schema.partition_keys)} "
-            "when 'bucket' is a fixed number"
-        )
+    _check_bucket_mode(schema)
     if not schema.primary_keys and options.bucket > 0 and not options.bucket_key:
         raise InvalidArgumentError(
             "an append table with a fixed number of buckets needs 'bucket-key'; or set 'bucket' = '-1'"
@@ -235,6 +266,37 @@ def _check_options(schema: TableSchema) -> None:
         raise InvalidArgumentError(
             f"'bucket-key' = {options.bucket_key} must be columns of the primary key, none of them a partition key"
         )
+
+
+def _check_bucket_mode(schema: TableSchema) -> None:
+    options, mode = schema.table_options, schema.bucket_mode
+    if options.bucket == 0 or options.bucket < POSTPONED_BUCKET:
+        raise InvalidArgumentError(f"'bucket' = '{options.bucket}'; use a positive number, or -1")
+    if options.bucket == POSTPONED_BUCKET and not schema.primary_keys:
+        raise InvalidArgumentError("'bucket' = '-2' is for tables with a primary key; use a positive number, or -1")
+    if options.bucket == -1 and options.bucket_key:
+        raise InvalidArgumentError(
+            "'bucket-key' goes with a fixed number of buckets; remove it, or set 'bucket' to a positive number"
+        )
+    lacks_partition_key = bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
+    if lacks_partition_key and mode is not BucketMode.CROSS_PARTITION:
+        raise InvalidArgumentError(
+            f"primary key {list(schema.primary_keys)} must hold all partition keys {list(schema.partition_keys)} "
+            "when 'bucket' is a fixed number or -2; use 'bucket' = '-1' for keys that are unique over all partitions"
+        )
+    if mode is BucketMode.CROSS_PARTITION and options.sequence_fields:
+        raise InvalidArgumentError(
+            f"'sequence.field' needs a primary key that holds all partition keys {list(schema.partition_keys)}: "
+            f"{list(schema.primary_keys)} does not, so that its rows move between partitions in their order of arrival"
+        )
+    for count, key in (
+        (options.dynamic_bucket_target_row_num, "dynamic-bucket.target-row-num"),
+        (options.dynamic_bucket_initial_buckets, "dynamic-bucket.initial-buckets"),
+        (options.postpone_default_bucket_num, "postpone.default-bucket-num"),
+    ):
+        if count is not None and count < 1:
+            raise InvalidArgumentError(f"'{key}' = '{count}'; use a positive number")
+    _ = options.dynamic_bucket_max_buckets
 
 
 def _assign_ids(columns: RowType, primary_keys: Sequence[str]) -> tuple[tuple[DataField, ...], int]:

@@ -5,13 +5,13 @@ Keys that the engine does not know survive in `extras`, so that a snapshot copie
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from paimon_engine.errors import damaged
+from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, file_name, parse_object, reason, text, whole, whole_or_none
 
 BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
@@ -90,6 +90,16 @@ _OPTIONAL = frozenset(
 )
 
 
+_ORDER = (
+    *("version", "uuid", "id", "schemaId", "baseManifestList", "baseManifestListSize"),
+    *("deltaManifestList", "deltaManifestListSize", "changelogManifestList", "changelogManifestListSize"),
+    *("indexManifest", "commitUser", "writerVersion", "commitIdentifier", "commitKind", "timeMillis", "logOffsets"),
+    *("totalRecordCount", "deltaRecordCount", "changelogRecordCount", "watermark", "statistics", "properties"),
+    *("nextRowId", "operation"),
+)
+_PLACES = {key: place for place, key in enumerate(_ORDER)}
+
+
 def parse_snapshot(data: str | bytes, path: str) -> Snapshot:
     """Snapshot of its JSON.
 
@@ -115,6 +125,7 @@ def parse_snapshot(data: str | bytes, path: str) -> Snapshot:
             statistics=_name_or_none(value, "statistics"),
             base_manifest_list_size=whole_or_none(value, "baseManifestListSize", 0),
             delta_manifest_list_size=whole_or_none(value, "deltaManifestListSize", 0),
+            changelog_manifest_list_size=whole_or_none(value, "changelogManifestListSize", 0),
             version=whole(value, "version", 1) if "version" in value else 1,
             extras={key: item for key, item in value.items() if key not in _KEYS},
         )
@@ -127,11 +138,12 @@ def _name_or_none(value: Mapping[str, Any], key: str) -> str | None:
 
 
 def snapshot_to_json(snapshot: Snapshot) -> str:
-    """JSON text that every release reads."""
+    """JSON text that every release reads, in the Java library's order of keys; keys that nobody knows come last."""
     value: dict[str, Any] = {}
     for theirs, ours in _KEYS.items():
         item = getattr(snapshot, ours)
         if item is None and theirs in _OPTIONAL:
             continue
         value[theirs] = str(item) if theirs == "commitKind" else item
-    return json.dumps({**value, **snapshot.extras}, indent=2, ensure_ascii=False)
+    value |= snapshot.extras
+    return pretty_json({key: value[key] for key in sorted(value, key=lambda key: _PLACES.get(key, len(_PLACES)))})

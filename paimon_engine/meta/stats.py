@@ -2,27 +2,29 @@
 
 1. `StatsCollector` sees every batch of a file and keeps smallest value, largest value and null count per column.
    `column_stats_from_parquet` takes the same from the footer of a written Parquet file.
+   Java takes them from the footers, or counts itself, so each format has ways of its own (`FormatStats`).
 2. The column's stats mode drops or cuts them: `none`, `counts`, `truncate(n)`, `full`.
 3. `to_simple_stats` and `from_simple_stats` turn them into the record in a manifest and back.
 
 A missing smallest or largest value means *unknown*, not *all null* (that is: null count = row count). Both are missing
 for nested types, for BINARY types (the Java library never collects these either), for FLOAT and DOUBLE columns with a
-NaN, and where cutting leaves no upper bound. Nested types have no null count either.
-FLOAT and DOUBLE bounds of zero are widened to −0.0 and 0.0, as Parquet does, since readers order these differently.
+NaN, and where cutting leaves no upper bound.
 
 Source: `SimpleColStatsCollector`, `TruncateSimpleColStatsCollector`, `StatsCollectorFactories`,
-`SimpleStatsConverter` of the Java library. Deliberate differences: an upper bound never ends in half of a surrogate
-pair, and timestamps of more than 6 digits have bounds in Parquet files too.
+`SimpleStatsConverter`, `ParquetSimpleStatsExtractor`, `OrcSimpleStatsExtractor` of the Java library. Deliberate
+differences: an upper bound never ends in half of a surrogate pair; in ORC and Avro too, a NaN leaves no bounds; in ORC
+the bounds of CHARs have no spaces behind them, as the values read have none.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +47,9 @@ class SimpleStats:
     max_values: bytes
     null_counts: tuple[int | None, ...]
 
+
+MICROS_PRECISION: Final = 6
+"""Digits of the second of the finest timestamp that Parquet has as an integer."""
 
 _NANOS_PER_PARQUET_UNIT = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
 
@@ -178,16 +183,40 @@ def _next_byte(byte: int) -> bytes | None:
 # ── Collecting ──────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, slots=True)
+class FormatStats:
+    """How the statistics of a file format differ.
+
+    `counts_nested`: columns with parts have a null count. `widens_zeros`: a bound of zero becomes −0.0 or 0.0.
+    `fine_timestamps`: timestamps of more than 6 digits have bounds.
+    """
+
+    counts_nested: bool
+    widens_zeros: bool
+    fine_timestamps: bool
+
+
+_PLAIN_STATS: Final = FormatStats(counts_nested=True, widens_zeros=False, fine_timestamps=True)
+FORMAT_STATS: Final = {
+    "parquet": FormatStats(counts_nested=False, widens_zeros=True, fine_timestamps=False),
+    "orc": _PLAIN_STATS,
+    "avro": _PLAIN_STATS,
+}
+"""File format → its statistics."""
+
+
 class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
     `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
     """
 
-    def __init__(self, types: Sequence[DataType], modes: Sequence[StatsMode]) -> None:
+    def __init__(
+        self, types: Sequence[DataType], modes: Sequence[StatsMode], ways: FormatStats = FORMAT_STATS["parquet"]
+    ) -> None:
         assert len(types) == len(modes), (len(types), len(modes))
         self._modes = tuple(modes)
-        self._columns = tuple(_Column(data_type) for data_type in types)
+        self._columns = tuple(_Column(data_type, ways) for data_type in types)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in a batch whose columns are those of the collector, in order."""
@@ -203,8 +232,10 @@ class StatsCollector:
 class _Column:
     """Running statistics of one column; bounds of each batch wait as Arrow scalars until they are asked for."""
 
-    def __init__(self, data_type: DataType) -> None:
+    def __init__(self, data_type: DataType, ways: FormatStats) -> None:
         self.data_type = data_type
+        self.ways = ways
+        self.is_ordered = _is_ordered(data_type, ways)
         self.is_float = isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
         self.null_count = 0
         self.has_nan = False
@@ -212,7 +243,7 @@ class _Column:
 
     def add(self, array: pa.Array, *, with_bounds: bool) -> None:
         self.null_count += array.null_count
-        if not with_bounds or self.has_nan or not _is_ordered(self.data_type):
+        if not with_bounds or self.has_nan or not self.is_ordered:
             return
         if len(array) == array.null_count:
             return
@@ -220,21 +251,43 @@ class _Column:
             self.has_nan = True
             self.bounds.clear()
             return
-        bounds = pc.min_max(_comparable(array))
+        bounds = _float_bounds(array) if self.is_float else pc.min_max(_comparable(array))
         self.bounds += (bounds["min"], bounds["max"])
 
     def stats(self) -> ColumnStats:
         if not isinstance(self.data_type, AtomicType):
-            return UNKNOWN_STATS
+            return ColumnStats(None, None, self.null_count if self.ways.counts_nested else None)
         if not self.bounds:
             return ColumnStats(None, None, self.null_count)
         bounds = internal_values(pa.array(self.bounds, self.bounds[0].type), self.data_type)
-        return _widened(min(bounds), max(bounds), self.null_count)
+        if not self.is_float:
+            return ColumnStats(min(bounds), max(bounds), self.null_count)
+        if self.ways.widens_zeros:
+            return _widened(min(bounds), max(bounds), self.null_count)
+        return ColumnStats(min(bounds, key=_signed), max(bounds, key=_signed), self.null_count)
 
 
-def _is_ordered(data_type: DataType) -> bool:
+def _is_ordered(data_type: DataType, ways: FormatStats) -> bool:
     """Whether columns of the type have bounds."""
-    return isinstance(data_type, AtomicType) and data_type.root not in BINARY_ROOTS
+    if not isinstance(data_type, AtomicType) or data_type.root in BINARY_ROOTS:
+        return False
+    return ways.fine_timestamps or data_type.root not in TIMESTAMP_ROOTS or data_type.precision <= MICROS_PRECISION
+
+
+def _float_bounds(array: pa.Array) -> dict[str, pa.Scalar]:
+    """Smallest and largest number, where −0.0 lies below 0.0; Arrow takes them as equal."""
+    bounds = pc.min_max(array).as_py()
+    zeros = array.filter(pc.equal(array, 0.0)) if 0.0 in bounds.values() else array.slice(0, 0)
+    negative = np.signbit(zeros.to_numpy(zero_copy_only=False))
+    if len(zeros) and bounds["min"] == 0.0:
+        bounds["min"] = -0.0 if negative.any() else 0.0
+    if len(zeros) and bounds["max"] == 0.0:
+        bounds["max"] = -0.0 if negative.all() else 0.0
+    return {name: pa.scalar(value, array.type) for name, value in bounds.items()}
+
+
+def _signed(number: float) -> tuple[float, float]:
+    return number, math.copysign(1.0, number)
 
 
 def _comparable(array: pa.Array) -> pa.Array:
@@ -303,7 +356,11 @@ def _footer_stats(metadata: pq.FileMetaData, position: int, data_type: AtomicTyp
         return UNKNOWN_STATS
     null_count = sum(group.null_count for group in groups)
     filled = [group for group in groups if group.num_values > 0]
-    if not filled or not _is_ordered(data_type) or not all(group.has_min_max for group in filled):
+    if (
+        not filled
+        or not _is_ordered(data_type, FORMAT_STATS["parquet"])
+        or not all(group.has_min_max for group in filled)
+    ):
         return ColumnStats(None, None, null_count)
     values = [_footer_value(group, bound, data_type) for group in filled for bound in ("min", "max")]
     return _widened(min(values), max(values), null_count)

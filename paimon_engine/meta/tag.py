@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError, damaged
@@ -70,8 +71,14 @@ def tag_to_json(tag: Tag) -> str:
     if tag.create_time is None or tag.time_retained is None:
         return snapshot_to_json(tag.snapshot)
     time = tag.create_time
-    parts: list[Any] = [time.year, time.month, time.day, time.hour, time.minute, time.second, time.microsecond * 1000]
-    extras = {**tag.snapshot.extras, _CREATE_TIME: parts, _TIME_RETAINED: tag.time_retained.total_seconds()}
+    parts: list[Any] = [time.year, time.month, time.day, time.hour, time.minute]
+    # As Java leaves them out.
+    if time.second or time.microsecond:
+        parts.append(time.second)
+    if time.microsecond:
+        parts.append(time.microsecond * 1000)
+    seconds = (Decimal(tag.time_retained // timedelta(microseconds=1)) / 1_000_000).quantize(Decimal("1e-9"))
+    extras = {**tag.snapshot.extras, _CREATE_TIME: parts, _TIME_RETAINED: seconds}
     return snapshot_to_json(replace(tag.snapshot, extras=extras))
 
 

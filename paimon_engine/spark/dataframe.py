@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import UnsupportedError
+from paimon_engine.format.layout import cast, leaves_of, replace_leaves
 
 T = TypeVar("T")
 
@@ -21,8 +24,36 @@ def is_dataframe(value: object) -> bool:
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The Arrow schema of a DataFrame's batches: timestamps in UTC, timestamps without zone as they are."""
-    return to_arrow_schema(frame.schema)
+    """The Arrow schema of a DataFrame's batches: timestamps in UTC, timestamps without zone as they are.
+
+    Raises: UnsupportedError for a Spark type that has no Arrow form.
+    """
+    try:
+        return to_arrow_schema(frame.schema, timezone="UTC")
+    except PySparkTypeError as error:
+        raise UnsupportedError(f"the DataFrame has a column of a type without a Paimon counterpart: {error}") from error
+
+
+def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema in the Arrow types that Spark takes: timestamps in microseconds, times of day in nanoseconds.
+
+    Raises: UnsupportedError for timestamps of more than 6 digits, of which Spark would drop the last ones.
+    """
+    fields = []
+    for field in schema:
+        if any(pa.types.is_timestamp(leaf) and leaf.unit == "ns" for leaf in leaves_of(field.type)):
+            raise UnsupportedError(
+                f"column {field.name!r} has timestamps of more than 6 digits, Spark's have 6; "
+                "leave the column out, or read the table without Spark"
+            )
+        fields.append(field.with_type(replace_leaves(field.type, _spark_leaf)))
+    return pa.schema(fields)
+
+
+def _spark_leaf(leaf: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(leaf):
+        return pa.timestamp("us", leaf.tz)
+    return pa.time64("ns") if pa.types.is_time(leaf) else leaf
 
 
 def read_files(
@@ -43,21 +74,26 @@ def to_dataframe(
     """A lazy DataFrame of what `read` gives for each task; every action on it reads again.
 
     `read` is a module-level function whose batches have `schema`; tasks pickle. Errors in it fail the Spark job.
+
+    Raises: UnsupportedError for values that Spark cannot hold.
     """
+    taken = spark_arrow_schema(schema)
     if not tasks:
-        return session.createDataFrame([], from_arrow_schema(schema))
+        return session.createDataFrame([], from_arrow_schema(taken))
     numbered = session.range(0, len(tasks), 1, len(tasks))
-    work = _read_work(read, [pickle.dumps(task) for task in tasks], config)
-    return numbered.mapInArrow(work, from_arrow_schema(schema))
+    work = _read_work(read, [pickle.dumps(task) for task in tasks], taken, config)
+    return numbered.mapInArrow(work, from_arrow_schema(taken))
 
 
 def _read_work(
-    read: Callable[[Env, Any], Iterator[pa.RecordBatch]], tasks: Sequence[bytes], config: EnvConfig
+    read: Callable[[Env, Any], Iterator[pa.RecordBatch]], tasks: Sequence[bytes], taken: pa.Schema, config: EnvConfig
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from read(config.build(), pickle.loads(tasks[number]))
+                for rows in read(config.build(), pickle.loads(tasks[number])):
+                    arrays = [cast(column, field.type) for column, field in zip(rows.columns, taken, strict=True)]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=taken)
 
     return work

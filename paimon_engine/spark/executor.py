@@ -9,6 +9,8 @@ shuffle:
 2. Repartition by group, sort by group and place within partitions. Spark spills to disk as it needs.
 3. `mapInArrow` cuts the sorted stream at group borders and runs the function once per group, as a stream.
 
+Rows that tasks read (`TaskRows`) come out of `range(n)` with one partition per task, as in a map.
+
 Spark repeats a task whose worker was lost, and with speculation runs it twice at once. That is harmless because a
 task writes only new files under fresh names, and only the outcome that Spark delivers is ever committed; the files of
 the others are orphans.
@@ -35,7 +37,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from paimon_engine import errors
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError, UnsupportedError
-from paimon_engine.executor import Done, Failed, Group, attempt
+from paimon_engine.executor import Done, Failed, Group, TaskRows, attempt
 
 try:
     from py4j.protocol import Py4JError
@@ -103,7 +105,7 @@ class SparkExecutor:
 
     def shuffle(
         self,
-        source: DataFrame | pa.Table,
+        source: DataFrame | pa.Table | TaskRows[Any],
         *,
         group: Group,
         run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
@@ -114,14 +116,22 @@ class SparkExecutor:
         Raises: PaimonError if Spark gives the job up.
         """
         _check_reachable(config)
-        frame = source
-        if isinstance(source, pa.Table):
-            frame = self.session.createDataFrame(source, from_arrow_schema(source.schema))
+        frame = self._frame(source, config)
         added = [StructField(_GROUP, IntegerType(), False), StructField(_PLACE, LongType(), False)]
         placed = frame.mapInArrow(_place_work(group), StructType([*frame.schema.fields, *added]))
         sorted_groups = self._by_group(placed).sortWithinPartitions(_GROUP, _PLACE)
         found = self._collect(sorted_groups.mapInArrow(_group_work(run, config), _OUTCOME))
         return [found[number] for number in sorted(found)]
+
+    def _frame(self, source: DataFrame | pa.Table | TaskRows[Any], config: EnvConfig) -> DataFrame:
+        """The rows as a DataFrame; those of tasks with a partition for each, so that their order is kept."""
+        if isinstance(source, pa.Table):
+            return self.session.createDataFrame(source, from_arrow_schema(source.schema))
+        if isinstance(source, TaskRows):
+            count = len(source.tasks)
+            work = _read_work(source.read, [pickle.dumps(task) for task in source.tasks], config)
+            return self.session.range(0, count, 1, count).mapInArrow(work, from_arrow_schema(source.schema))
+        return source
 
     def _by_group(self, frame: DataFrame) -> DataFrame:
         partitions = self.parallelism * _PARTITIONS_PER_CORE
@@ -146,6 +156,20 @@ def _map_work(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield _outcome(number, attempt(_run_task, run, tasks[number], config))
+
+    return work
+
+
+def _read_work(
+    read: Callable[[Env, T], Iterator[pa.RecordBatch]], tasks: Sequence[bytes], config: EnvConfig
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that puts the rows of tasks in the place of their numbers."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read(config.build(), pickle.loads(tasks[number]))
 
     return work
 

@@ -43,8 +43,12 @@ class Storage(Protocol):
         """The whole file. Raises: NotFoundError."""
         ...
 
-    def open(self, path: str) -> BinaryIO:
-        """A seekable reader for random access, to be closed by the caller. Raises: NotFoundError."""
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
+        """A seekable reader for random access, to be closed by the caller.
+
+        Object stores fetch a file whose size is known to be small in one request.
+        Raises: NotFoundError.
+        """
         ...
 
     def writer(self, path: str) -> BinaryIO:

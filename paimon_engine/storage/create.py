@@ -28,8 +28,13 @@ from paimon_engine.errors import UnsupportedError
 CONDITIONAL_PUT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Schemes whose fsspec file system turns `pipe_file(…, mode="create")` into one conditional request.
 
-S3 sends `If-None-Match: *`, Google `ifGenerationMatch=0`, Azure uploads without overwriting. fsspec's fallback for all
-other schemes looks first and writes then, which decides no race.
+S3 sends `If-None-Match: *`, Google `ifGenerationMatch=0`, Azure uploads without overwriting: of requests at the same
+time the store lets one win and answers the others that the name is taken, so commits need no lock. Stores that only
+speak S3's language must honour that header too; one that ignores it lets two commits overwrite each other.
+
+fsspec's fallback for all other schemes looks first and writes then, which decides no race. That goes for HDFS as well,
+whose rename could decide one but is not asked to by its fsspec client. There `create`, `overwrite` and `writer` raise
+UnsupportedError naming the scheme, unless callers hold a catalog's lock (`LockedStorage`); reading works everywhere.
 """
 
 Publish = Callable[[str, str], bool]

@@ -55,6 +55,8 @@ class FsspecStorage:
         self._fs = file_system
         self._scheme = scheme
         self._is_object_store = scheme in CONDITIONAL_PUT
+        # Else s3fs asks for the size first, to fetch large files in parts at once; whole files are small here.
+        self._whole = {"max_concurrency": 1} if scheme in ("s3", "s3a") else {}
         self._is_locked = is_locked
 
     def under_lock(self) -> FsspecStorage:
@@ -76,9 +78,11 @@ class FsspecStorage:
 
     def read(self, path: str) -> bytes:
         with _mapped(path):
-            return cast("bytes", self._fs.cat_file(self._native(path)))
+            return cast("bytes", self._fs.cat_file(self._native(path), **self._whole))
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
+        if self._is_object_store and size_bytes is not None and size_bytes <= _READ_AHEAD_BYTES:
+            return io.BytesIO(self.read(path))
         with _mapped(path):
             file = self._fs.open(self._native(path), "rb", cache_type="readahead", block_size=_READ_AHEAD_BYTES)
             return cast("BinaryIO", file)

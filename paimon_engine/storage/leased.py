@@ -51,8 +51,8 @@ class LeasedStorage:
     def read(self, path: str) -> bytes:
         return self._now.read(path)
 
-    def open(self, path: str) -> BinaryIO:
-        return self._now.open(path)
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
+        return self._now.open(path, size_bytes=size_bytes)
 
     def writer(self, path: str) -> BinaryIO:
         return self._now.writer(path)

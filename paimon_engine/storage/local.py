@@ -35,7 +35,7 @@ class LocalStorage:
         with _mapped(path), open(_local(path), "rb") as file:
             return file.read()
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:  # noqa: ARG002 - costs nothing here
         with _mapped(path):
             # Arrow's own file reads without the interpreter lock and without a copy.
             return cast("BinaryIO", pa.OSFile(_local(path), "rb"))

@@ -57,8 +57,8 @@ class LockedStorage:
     def read(self, path: str) -> bytes:
         return self._inner.read(path)
 
-    def open(self, path: str) -> BinaryIO:
-        return self._inner.open(path)
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
+        return self._inner.open(path, size_bytes=size_bytes)
 
     def writer(self, path: str) -> BinaryIO:
         return self._inner.writer(path)

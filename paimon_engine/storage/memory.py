@@ -37,7 +37,7 @@ class MemoryStorage:
         except KeyError as error:
             raise NotFoundError(f"No such file: {path}") from error
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:  # noqa: ARG002 - costs nothing here
         return io.BytesIO(self.read(path))
 
     def writer(self, path: str) -> BinaryIO:

@@ -11,9 +11,9 @@ from paimon_engine.table.handle import TableHandle
 
 def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
     """Deletes the files that writers made for these messages; upgraded files, which are live, stay."""
-    paths = [
-        f"{bucket_path(table, message.partition, message.bucket)}/{file.name}"
-        for message in messages
-        for file in message.written_files()
-    ]
+    paths = []
+    for message in messages:
+        directory = bucket_path(table, message.partition, message.bucket)
+        paths += [f"{directory}/{file.name}" for file in message.written_files()]
+        paths += [table.paths.index(file.name) for file in message.new_index_files]
     table.env.storage.delete(paths)

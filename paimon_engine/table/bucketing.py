@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,11 @@ import pyarrow as pa
 
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
 from paimon_engine.format.bucket_hash import buckets
-from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.schema import BucketMode, TableSchema
+from paimon_engine.options import POSTPONED_BUCKET
+
+Assign = Callable[[pa.RecordBatch, npt.NDArray[np.int64], Sequence[bytes]], npt.NDArray[np.int32]]
+"""Rows, the number of each row's partition, the partitions by number -> bucket of each row, int32 [n]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class BucketRows:
 def bucket_numbers(schema: TableSchema, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
     """Bucket of each row; 0 where buckets do not matter (append tables without a number of buckets)."""
     options = schema.table_options
+    if schema.bucket_mode is BucketMode.POSTPONED:
+        return np.full(rows.num_rows, POSTPONED_BUCKET, dtype=np.int32)
     if options.bucket < 1:
         return np.zeros(rows.num_rows, dtype=np.int32)
     names = schema.bucket_keys
@@ -50,12 +56,24 @@ def partition_codes(schema: TableSchema, rows: pa.RecordBatch) -> tuple[npt.NDAr
     return numbers.reshape(-1), [encode_row(types, values, reserve_null=True) for values in zip(*columns, strict=True)]
 
 
-def split_by_bucket(schema: TableSchema, rows: pa.RecordBatch) -> Iterator[BucketRows]:
-    """The rows by (partition, bucket), arrival order kept within each."""
+def split_by_bucket(schema: TableSchema, rows: pa.RecordBatch, assign: Assign | None = None) -> Iterator[BucketRows]:
+    """The rows by (partition, bucket), arrival order kept within each. `assign` chooses buckets that are not fixed."""
     if rows.num_rows == 0:
         return
     numbers, partitions = partition_codes(schema, rows)
-    bucket = bucket_numbers(schema, rows)
+    bucket = bucket_numbers(schema, rows) if assign is None else assign(rows, numbers, partitions)
+    yield from split_placed(rows, numbers, partitions, bucket)
+
+
+def split_placed(
+    rows: pa.RecordBatch,
+    numbers: npt.NDArray[np.int64],
+    partitions: Sequence[bytes],
+    bucket: npt.NDArray[np.int32],
+) -> Iterator[BucketRows]:
+    """Rows whose partitions and buckets are known, by (partition, bucket), arrival order kept within each."""
+    if rows.num_rows == 0:
+        return
     group = numbers * (int(bucket.max()) + 1) + bucket
     order = np.argsort(group, kind="stable")
     ordered = group[order]

@@ -7,6 +7,7 @@
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
 5. Record counts of a snapshot are the sums over its files.
 6. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
+7. Each dynamic bucket has a hash index, and a hash is in one bucket of its partition.
 
 For tests, and before and after repairs. It reads all metadata, and with `footers` the end of every data file.
 """
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -27,8 +29,10 @@ from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.meta.schema import BucketMode
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
+from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, on_line, root_files
 
@@ -87,6 +91,7 @@ class _Check:
         self._manifests: dict[str, list[ManifestEntry]] = {}
         self._directories: dict[str, dict[str, FileInfo]] = {}
         self._checked: set[str] = set()
+        self._hash_indexes_checked: set[tuple[str, ...]] = set()
         self._vectors: dict[str, dict[str, Positions]] = {}
 
     def problems_of(self, root: Root) -> list[Problem]:
@@ -108,7 +113,7 @@ class _Check:
             what = f"says {root.snapshot.changelog_record_count} changelog records, its files have {records}"
             problems.append(Problem(root.label, what))
         problems += self._data(root, [*live, *changelog])
-        return problems + list(self._deletion_vectors(root, live))
+        return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         if manifest.name not in self._manifests:
@@ -177,6 +182,30 @@ class _Check:
                 if rows is not None and len(positions) and positions[-1] >= rows:
                     what = f"marks row {positions[-1]} as deleted, the file has {rows} rows"
                     yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
+
+    def _hash_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        """Problems of hash indexes; a set of them is looked at once, however many snapshots share it."""
+        indexes = hash_files(live_index_files(self._table, root.snapshot))
+        if self._table.schema.bucket_mode is BucketMode.DYNAMIC:
+            without = {(entry.partition, entry.bucket) for entry in live} - indexes.keys()
+            for _, bucket in sorted(without):
+                yield Problem(root.label, f"bucket {bucket} has files but no hash index")
+        partitions: dict[bytes, list[IndexFile]] = {}
+        for (partition, _), file in indexes.items():
+            if file.external_path is None and self._size_bytes(self._table.paths.index(file.name)) is not None:
+                partitions.setdefault(partition, []).append(file)
+        for files in partitions.values():
+            names = tuple(sorted(file.name for file in files))
+            if names in self._hash_indexes_checked:
+                continue
+            self._hash_indexes_checked.add(names)
+            try:
+                hashes = np.concatenate([read_hashes(self._table, file) for file in files])
+            except PaimonError as error:
+                yield Problem(root.label, str(error))
+                continue
+            if len(np.unique(hashes)) < len(hashes):
+                yield Problem(root.label, f"a hash is in two of the hash indexes {', '.join(names)}")
 
     def _vectors_of(self, file: IndexFile, path: str) -> dict[str, Positions]:
         if path not in self._vectors:

@@ -19,26 +19,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tenacity
 
-from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnsupportedError,
+)
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_conflicts
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,
     Snapshot,
 )
+from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, latest_schema_id
-from paimon_engine.table.manifest_merge import merge_manifests
+from paimon_engine.table.index_commit import NextIndex, next_index
+from paimon_engine.table.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
 from paimon_engine.table.publish import publish
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshots_of_user
+from paimon_engine.table.snapshots import (
+    latest_snapshot,
+    latest_snapshot_id,
+    only_compactions_since,
+    read_snapshot,
+    snapshots_of_user,
+)
+from paimon_engine.table.statistics import inherited_statistics
 
 logger = logging.getLogger(__name__)
 
@@ -85,13 +101,27 @@ class OverwriteScope:
         return all(values[name] == value for name, value in self.spec.items())
 
 
+@dataclass(frozen=True, slots=True)
+class IndexRead:
+    """What a writer has read of `snapshot` (None: an empty table) to place its keys.
+
+    That is the hash indexes of dynamic buckets, or with `all_keys` the keys themselves, where a key is unique over all
+    partitions.
+    """
+
+    snapshot: Snapshot | None
+    hash_files: tuple[IndexFile, ...] | None = None
+    all_keys: bool = False
+
+
 @dataclass(frozen=True)
 class CommitRequest:
     """What to commit, and under whose name.
 
     `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
     `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
-    name is fresh.
+    name is fresh. `read` is what the writer of the messages knew of the keys in the table. `statistics` names a new
+    statistics file. `compacts_manifests` rewrites the base manifests, whether that is due or not.
     """
 
     messages: Sequence[CommitMessage]
@@ -101,7 +131,10 @@ class CommitRequest:
     overwrite: OverwriteScope | None = None
     watermark: int | None = None
     properties: Mapping[str, str] | None = None
+    statistics: str | None = None
+    compacts_manifests: bool = False
     checked_up_to: int | None = None
+    read: IndexRead | None = None
 
 
 def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
@@ -110,13 +143,25 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
     Raises: ConflictError after too many lost races; OutcomeUnknownError if the store never said whether the last try
     succeeded; StorageError; UnsupportedError for a table with deletion vectors.
     """
-    if table.options.deletion_vectors_enabled:
+    check_metadata_writable(table.options)
+    _check_told(request)
+    if table.options.deletion_vectors_enabled and request.messages:
         # Files that go would leave their vectors behind, and new ones could bring old versions of a key back to light.
         raise UnsupportedError(
             f"{table.paths.root}: committing data files to a table with 'deletion-vectors.enabled' = 'true' "
             "is not supported yet"
         )
     return _Commit(table, request).run()
+
+
+def _check_told(request: CommitRequest) -> None:
+    """Raises InvalidArgumentError for what a snapshot cannot say in a way that every reader takes."""
+    for name, value in (request.properties or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidArgumentError(f"property {name!r} = {value!r} of a commit: names and values are texts")
+    watermark = request.watermark
+    if watermark is not None and (type(watermark) is not int or not -(1 << 63) <= watermark < 1 << 63):
+        raise InvalidArgumentError(f"watermark {watermark!r}: give a whole number of milliseconds")
 
 
 class _Lost(Exception):  # noqa: N818 - an outcome of a try, not an error
@@ -138,6 +183,7 @@ class _Commit:
         self._checked_up_to = request.checked_up_to
         self._unknown: list[_Try] = []
         self._own_delta_lists: set[str] = set()
+        self._merged: dict[str, tuple[IndexFile, ...]] = {}
         self._published_changes: Sequence[ManifestEntry] = ()
         self._lost_races = 0
 
@@ -194,6 +240,7 @@ class _Commit:
             writer.take_back()
             raise
         if isinstance(prepared, Conflict):
+            writer.take_back()
             return prepared
         return self._publish(prepared, latest, writer)
 
@@ -233,6 +280,8 @@ class _Commit:
             if item.snapshot.id <= snapshot.id and item.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
                 item.writer.take_back()
         ours = snapshot.delta_manifest_list in self._own_delta_lists
+        merged = self._merged.get(snapshot.delta_manifest_list, ())
+        self._table.env.storage.delete([self._table.paths.index(file.name) for file in merged])
         logger.info("committed snapshot %d: %s by %s", snapshot.id, snapshot.commit_kind, snapshot.commit_user)
         return Committed(snapshot, by_other_attempt=not ours, lost_races=self._lost_races)
 
@@ -240,22 +289,25 @@ class _Commit:
 
     def _prepare(self, latest: Snapshot | None, writer: MetadataWriter) -> Snapshot | Conflict:
         changes = self._published_changes = self._changes(latest)
-        if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE) and latest is not None:
+        if changes and self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE) and latest is not None:
             conflicts = self._conflicts(latest, changes)
             if conflicts:
                 return Conflict(tuple(conflicts), latest.id)
+        index = self._next_index(latest, writer)
+        if index.conflicts:
+            return Conflict(index.conflicts, latest.id if latest else 0)
         previous = snapshot_manifests(self._table, latest) if latest else []
-        base_list, base_size = writer.manifest_list(merge_manifests(self._table, previous, writer))
+        merge = compact_manifests if self._request.compacts_manifests else merge_manifests
+        base_list, base_size = writer.manifest_list(merge(self._table, previous, writer))
         delta_list, delta_size = writer.manifest_list(writer.manifests(changes))
         self._own_delta_lists.add(delta_list)
+        self._merged[delta_list] = index.merged
         changelog = [entry for message in self._request.messages for entry in message.changelog_entries()]
         changelog_list, changelog_size = None, None
         if changelog:
             changelog_list, changelog_size = writer.manifest_list(writer.manifests(changelog))
         delta_rows = sum(_signed_rows(entry) for entry in changes)
-        schema_id = latest_schema_id(self._table.env, self._table.paths)
-        if schema_id is None:
-            schema_id = self._table.schema.id  # a server may keep the schemas
+        schema_id = self._schema_id(latest)
         return Snapshot(
             id=latest.id + 1 if latest else 1,
             schema_id=schema_id,
@@ -272,17 +324,37 @@ class _Commit:
             changelog_manifest_list=changelog_list,
             changelog_manifest_list_size=changelog_size,
             changelog_record_count=sum(entry.file.row_count for entry in changelog),
-            index_manifest=latest.index_manifest if latest else None,
+            index_manifest=index.name,
             watermark=_newer(self._request.watermark, latest.watermark if latest else None),
-            statistics=latest.statistics if latest and latest.schema_id == schema_id else None,
+            statistics=self._request.statistics or inherited_statistics(self._table, latest, schema_id),
             extras=self._extras(latest),
         )
 
+    def _schema_id(self, latest: Snapshot | None) -> int:
+        """The latest schema; a commit that only rewrites manifests leaves the table at the schema that it has."""
+        if latest is not None and self._request.compacts_manifests:
+            return latest.schema_id
+        schema_id = latest_schema_id(self._table.env, self._table.paths)
+        # A server may keep the schemas.
+        return self._table.schema.id if schema_id is None else schema_id
+
+    def _next_index(self, latest: Snapshot | None, writer: MetadataWriter) -> NextIndex:
+        request, read = self._request, self._request.read or IndexRead(None)
+        if read.all_keys and not only_compactions_since(self._table, read.snapshot, latest):
+            reason = "others have written keys since those in the table were read"
+            where = dict.fromkeys((message.partition, message.bucket) for message in request.messages)
+            return NextIndex(conflicts=tuple(BucketConflict(*bucket, reason) for bucket in where))
+        scope = request.overwrite
+        drops = None if scope is None else (lambda partition: scope.covers(self._table, partition))
+        return next_index(self._table, latest, request.messages, writer, drops=drops, read=read.hash_files)
+
     def _extras(self, latest: Snapshot | None) -> dict[str, Any]:
+        """What the next snapshot takes over: where a log and row ids have got to. All else was said of one commit."""
+        before = {} if latest is None else latest.extras
         # 0.9 fails on a missing map of log offsets; later releases ignore it.
-        extras: dict[str, Any] = {"logOffsets": {}}
-        if latest is not None and "nextRowId" in latest.extras:
-            extras["nextRowId"] = latest.extras["nextRowId"]
+        extras: dict[str, Any] = {"logOffsets": dict(before.get("logOffsets") or {})}
+        kept = ("nextRowId", "properties") if self._request.compacts_manifests else ("nextRowId",)
+        extras |= {key: before[key] for key in kept if before.get(key) is not None}
         if self._request.properties:
             extras["properties"] = dict(self._request.properties)
         return extras
@@ -290,11 +362,12 @@ class _Commit:
     def _changes(self, latest: Snapshot | None) -> list[ManifestEntry]:
         entries = [entry for message in self._request.messages for entry in message.entries()]
         scope = self._request.overwrite
-        if scope is None:
-            return entries
-        replaced = [entry for entry in live_entries(self._table, latest) if scope.covers(self._table, entry.partition)]
-        removals = [ManifestEntry(FileKind.DELETE, e.partition, e.bucket, e.total_buckets, e.file) for e in replaced]
-        return [*removals, *entries]
+        if scope is not None:
+            live = [entry for entry in live_entries(self._table, latest) if scope.covers(self._table, entry.partition)]
+            entries = [*(replace(entry, kind=FileKind.DELETE) for entry in live), *entries]
+        if self._table.options.delete_entries_drop_stats:
+            return [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
+        return entries
 
     def _conflicts(self, latest: Snapshot, changes: Sequence[ManifestEntry]) -> list[BucketConflict]:
         partitions = {entry.partition for entry in changes}
@@ -305,6 +378,10 @@ class _Commit:
             key_type=schema.key_type if schema.primary_keys else None,
             overwrite=self._request.kind is CommitKind.OVERWRITE,
         )
+
+
+def _without_stats(entry: ManifestEntry) -> ManifestEntry:
+    return replace(entry, file=entry.file.without_value_stats())
 
 
 def _signed_rows(entry: ManifestEntry) -> int:

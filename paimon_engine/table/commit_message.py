@@ -5,20 +5,27 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.index_manifest import IndexFile, index_file_from_record, index_file_to_record
 from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry, file_from_record, file_to_record
+from paimon_engine.meta.unknown_fields import UnknownField
 
-_VERSION = 1
+_VERSION = 2
+_VERSION_WITHOUT_INDEX_FILES = 1
+_UNKNOWN = "$unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
     """Changes of one bucket: `new_files` were written, `compact_before` is replaced by `compact_after`.
 
-    `changelog_files` tell readers of changes what happened.
+    `changelog_files` tell readers of changes what happened. `new_index_files` belong to the changes, whether they come
+    from a write or a compaction; they take the place of `deleted_index_files`, which must still be live when the
+    message is committed.
     """
 
     partition: bytes
@@ -28,11 +35,14 @@ class CommitMessage:
     compact_before: tuple[DataFile, ...] = ()
     compact_after: tuple[DataFile, ...] = ()
     changelog_files: tuple[DataFile, ...] = ()
+    new_index_files: tuple[IndexFile, ...] = ()
+    deleted_index_files: tuple[IndexFile, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether the message changes nothing."""
-        return not (self.new_files or self.compact_before or self.compact_after or self.changelog_files)
+        data = self.new_files or self.compact_before or self.compact_after or self.changelog_files
+        return not (data or self.new_index_files or self.deleted_index_files)
 
     def written_files(self) -> tuple[DataFile, ...]:
         """Files that the writer made, and that nothing refers to until the commit; no upgraded ones."""
@@ -62,10 +72,12 @@ class CommitMessage:
             "partition": self.partition,
             "bucket": self.bucket,
             "totalBuckets": self.total_buckets,
-            "newFiles": [file_to_record(file) for file in self.new_files],
-            "compactBefore": [file_to_record(file) for file in self.compact_before],
-            "compactAfter": [file_to_record(file) for file in self.compact_after],
-            "changelogFiles": [file_to_record(file) for file in self.changelog_files],
+            "newFiles": [_file_to_json(file) for file in self.new_files],
+            "compactBefore": [_file_to_json(file) for file in self.compact_before],
+            "compactAfter": [_file_to_json(file) for file in self.compact_after],
+            "changelogFiles": [_file_to_json(file) for file in self.changelog_files],
+            "newIndexFiles": [index_file_to_record(file) for file in self.new_index_files],
+            "deletedIndexFiles": [index_file_to_record(file) for file in self.deleted_index_files],
         }
         return json.dumps(value, default=_bytes_to_json)
 
@@ -77,26 +89,41 @@ class CommitMessage:
         """
         try:
             value = json.loads(text, object_hook=_bytes_from_json)
-            if value["version"] != _VERSION:
+            if value["version"] not in (_VERSION, _VERSION_WITHOUT_INDEX_FILES):
                 raise InvalidArgumentError(f"commit message of version {value['version']}, expected {_VERSION}")
             return cls(
                 partition=value["partition"],
                 bucket=value["bucket"],
                 total_buckets=value["totalBuckets"],
-                new_files=tuple(file_from_record(record) for record in value["newFiles"]),
-                compact_before=tuple(file_from_record(record) for record in value["compactBefore"]),
-                compact_after=tuple(file_from_record(record) for record in value["compactAfter"]),
-                changelog_files=tuple(file_from_record(record) for record in value.get("changelogFiles", ())),
+                new_files=tuple(_file_from_json(record) for record in value["newFiles"]),
+                compact_before=tuple(_file_from_json(record) for record in value["compactBefore"]),
+                compact_after=tuple(_file_from_json(record) for record in value["compactAfter"]),
+                changelog_files=tuple(_file_from_json(record) for record in value.get("changelogFiles", ())),
+                new_index_files=tuple(map(index_file_from_record, value.get("newIndexFiles", ()))),
+                deleted_index_files=tuple(map(index_file_from_record, value.get("deletedIndexFiles", ()))),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgumentError(f"no valid commit message: {error!r}") from error
 
 
+def _file_to_json(file: DataFile) -> dict[str, Any]:
+    return {**file_to_record(replace(file, unknown={})), _UNKNOWN: dict(file.unknown)}
+
+
+def _file_from_json(record: Mapping[str, Any]) -> DataFile:
+    unknown = record.get(_UNKNOWN) or {}
+    return file_from_record(record, {name: UnknownField(*field) for name, field in unknown.items()})
+
+
 def _bytes_to_json(value: Any) -> Mapping[str, str]:
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, datetime):
+        return {"$time": value.isoformat()}
     raise TypeError(f"{type(value).__name__} cannot be part of a commit message")
 
 
 def _bytes_from_json(value: dict[str, Any]) -> Any:
-    return base64.b64decode(value["$bytes"]) if value.keys() == {"$bytes"} else value
+    if value.keys() == {"$bytes"}:
+        return base64.b64decode(value["$bytes"])
+    return datetime.fromisoformat(value["$time"]) if value.keys() == {"$time"} else value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format.deletion_vector import FRAME_BYTES, Positions, decode_vector
@@ -47,20 +49,46 @@ def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str,
     return places
 
 
-def deleted_rows(table: TableHandle, place: VectorPlace | None) -> Positions | None:
-    """Deleted rows of a data file; None if it has no vector.
+class VectorReader:
+    """Deletion vectors of the files of a read; each index file is opened once, when its first vector is asked for.
 
-    Raises: NotFoundError, CorruptTableError.
+    What was read of an index file is kept until its vectors were handed out, each once.
     """
-    if place is None:
-        return None
-    with open_needed(table, place.path) as stream:
-        check_size(stream, place.path, place.size_bytes)
-        stream.seek(place.offset)
+
+    def __init__(self, table: TableHandle, places: Mapping[str, VectorPlace]) -> None:
+        """`places` has the data files that have vectors, by name."""
+        self._table = table
+        self._places = places
+        self._frames: dict[str, bytes] = {}
+
+    def deleted_rows(self, data_file: str) -> Positions | None:
+        """Deleted rows of a data file; None if it has no vector.
+
+        Raises: NotFoundError, CorruptTableError.
+        """
+        place = self._places.get(data_file)
+        if place is None:
+            return None
+        if data_file not in self._frames:
+            self._load(place.path)
+        positions = decode_vector(self._frames.pop(data_file), place.path, place.offset, place.length)
+        if place.cardinality not in (None, len(positions)):
+            what = f"it marks {len(positions)} rows, its index manifest says {place.cardinality}"
+            raise damaged(f"{place.path}: deletion vector at offset {place.offset}", what)
+        return positions
+
+    def _load(self, path: str) -> None:
+        members = {name: place for name, place in self._places.items() if place.path == path}
+        begin = min(place.offset for place in members.values())
         # Enough for both kinds of vector, whichever way their length counts.
-        data = stream.read(place.length + FRAME_BYTES)
-    positions = decode_vector(data, place.path, place.offset, place.length)
-    if place.cardinality not in (None, len(positions)):
-        what = f"it marks {len(positions)} rows, its index manifest says {place.cardinality}"
-        raise damaged(f"{place.path}: deletion vector at offset {place.offset}", what)
-    return positions
+        end = max(place.offset + place.length for place in members.values()) + FRAME_BYTES
+        with open_needed(self._table, path) as stream:
+            check_size(stream, path, next(iter(members.values())).size_bytes)
+            stream.seek(begin)
+            data = stream.read(end - begin)
+        for name, place in members.items():
+            first = place.offset - begin
+            self._frames[name] = data[first : first + place.length + FRAME_BYTES]
+
+
+NO_VECTORS: Final[Mapping[str, VectorPlace]] = MappingProxyType({})

@@ -16,7 +16,10 @@ from paimon_engine.meta.evolution import ColumnSource, column_sources, conform
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.predicate import Predicate
+from paimon_engine.table.file_filter import FileFilter, file_filter
 from paimon_engine.table.handle import TableHandle, check_size, open_needed
+from paimon_engine.table.projection import narrowed_like
 from paimon_engine.table.row_check import RowCheck
 from paimon_engine.types import to_arrow, to_arrow_field
 
@@ -43,6 +46,15 @@ class FileWriter(Protocol):
     def close(self) -> None:
         """Writes what is left; the caller closes the sink."""
 
+
+Positioned = Iterator[tuple[int, pa.RecordBatch]]
+"""Batches, each with the position of its first row in the file."""
+
+SKIPPING_READERS: Final[Mapping[str, Callable[..., Positioned]]] = {
+    "parquet": parquet.read_matching,
+    "orc": orc.read_matching,
+}
+"""File format → function that leaves out parts of a file of which its statistics say that no row matches."""
 
 READERS: Final = {"parquet": parquet.read_batches, "orc": orc.read_batches, "avro": avro_rows.read_batches}
 """File format → function that streams batches of some columns."""
@@ -81,10 +93,11 @@ def read_data_file(
     *,
     with_system_columns: bool,
     deleted: Positions | None = None,
+    where: Sequence[Predicate] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
-    Rows at the positions `deleted` are left out.
+    Rows at the positions `deleted` are left out. Rows of which `where` does not hold may be left out.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -95,7 +108,7 @@ def read_data_file(
         raise UnsupportedError(
             f"data file {file.name} lies outside the table, in {file.external_path}; not supported yet"
         )
-    file_schema = table.schema_of(file.schema_id)
+    file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
     sources = column_sources(file_schema, table.schema, columns)
     wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
     wanted += [
@@ -107,18 +120,33 @@ def read_data_file(
         # A file must be asked for something, or its batches would have no rows.
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
     path = f"{directory}/{file.name}"
+    stored_types = {field.name: field.type for field in file_schema.row_type}
+    skipping = file_filter(table, file, where)
     check = RowCheck(path, file, file_schema.key_type if with_system_columns else None)
     check.deleted(deleted)
-    with open_needed(table, path) as stream:
+    with open_needed(table, path, file.size_bytes) as stream:
         check_size(stream, path, file.size_bytes)
-        for rows in reader(stream, pa.schema(wanted), path=path):
-            check.columns(rows, [field.name for field in wanted])
-            first_row = check.row_count
+        for first_row, found in _positioned(stream, pa.schema(wanted), file.format, path, skipping):
+            check.columns(found, [field.name for field in wanted])
+            rows = orc.fitted(found, stored_types) if file.format == "orc" else found
             batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
-            check.add(rows, batch)
+            check.add(first_row, rows, batch)
             kept = None if deleted is None else kept_rows(deleted, first_row, batch.num_rows)
             yield batch if kept is None else batch.filter(pa.array(kept))
-    check.finish()
+    check.finish(whole=skipping is None)
+
+
+def _positioned(
+    stream: BinaryIO, wanted: pa.Schema, file_format: str, path: str, skipping: FileFilter | None
+) -> Positioned:
+    reader = SKIPPING_READERS.get(file_format)
+    if reader is not None and skipping is not None:
+        yield from reader(stream, wanted, skipping.where, path=path, without_nan=skipping.without_nan)
+        return
+    first_row = 0
+    for rows in READERS[file_format](stream, wanted, path=path):
+        yield first_row, rows
+        first_row += rows.num_rows
 
 
 def _typed(

@@ -85,7 +85,7 @@ class PlainTable:
         """
         paths = TablePaths(self.path, self.branch)
         schema = read_schema_file(env, paths, self.schema_id, self.options)
-        return TableHandle(env, self.config, paths, schema, self.options)
+        return TableHandle(env, self.config, paths, schema, self.options, _schemas={schema.id: schema})
 
 
 def load_table(
@@ -109,7 +109,7 @@ def load_table(
             f"there is no {where}: {paths.schema_dir} holds no schema file; check the path, or create it first"
         )
     schema = read_schema_file(env, paths, latest, options or {})
-    return TableHandle(env, config, paths, schema, dict(options or {}))
+    return TableHandle(env, config, paths, schema, dict(options or {}), _schemas={schema.id: schema})
 
 
 def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mapping[str, str]) -> TableSchema:
@@ -138,10 +138,10 @@ def read_needed(table: TableHandle, path: str) -> bytes:
         raise missing(path) from error
 
 
-def open_needed(table: TableHandle, path: str) -> BinaryIO:
+def open_needed(table: TableHandle, path: str, size_bytes: int | None = None) -> BinaryIO:
     """As `read_needed`, for random access; to be closed by the caller."""
     try:
-        return table.env.storage.open(path)
+        return table.env.storage.open(path, size_bytes=size_bytes)
     except NotFoundError as error:
         raise missing(path) from error
 

@@ -16,45 +16,48 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from paimon_engine.errors import UnsupportedError
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import arrived_in_order, ordered_section, sections
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.difference import differences
 from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
-from paimon_engine.meta.manifest import DataFile, FileKind, ManifestEntry
+from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.predicate import Predicate, conjuncts_of
+from paimon_engine.table.deletion_vectors import VectorPlace, VectorReader, vector_places
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries
 from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
 from paimon_engine.table.read_request import Changes, Difference
-from paimon_engine.table.scan import Split, is_visible, matching_partitions, splits_of, visible_entries
+from paimon_engine.table.scan import Split, is_visible, splits_of, visible_entries
 from paimon_engine.table.snapshots import read_snapshot
-
-
-def check_incremental(table: TableHandle) -> None:
-    """Raises UnsupportedError where changed files do not tell what changed."""
-    if table.options.deletion_vectors_enabled:
-        raise UnsupportedError("reading changes with 'deletion-vectors.enabled' = 'true' is not supported yet")
 
 
 def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
     snapshots = [read_snapshot(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
     entries = [entry for snapshot in snapshots for entry in _added(table, snapshot, changes.mode)]
+    if not table.schema.primary_keys:
+        places = _vectors(table, *snapshots)
+        yield from read_splits(table, splits_of(table, entries, rows.file_filter, vectors=places), rows)
+        return
     splits = splits_of(table, entries, rows.file_filter)
-    if table.schema.primary_keys:
-        ages = {entry.file.name: age for age, entry in enumerate(entries)}
-        splits = [
-            _exactly_ordered(table, split, ages)
-            if changes.mode == "changelog" or not all(map(arrived_in_order, split.sections))
-            else split
-            for split in splits
-        ]
+    ages = {entry.file.name: age for age, entry in enumerate(entries)}
+    splits = [
+        _exactly_ordered(table, split, ages)
+        if changes.mode == "changelog" or not all(map(arrived_in_order, split.sections))
+        else split
+        for split in splits
+    ]
     yield from read_splits(table, splits, rows)
+
+
+def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorPlace] | None:
+    """Places of deletion vectors by data file, of the newest snapshot that has one; None for tables without."""
+    if not table.options.deletion_vectors_enabled:
+        return None
+    return {name: place for snapshot in snapshots for name, place in vector_places(table, snapshot).items()}
 
 
 def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int]) -> Split:
@@ -74,7 +77,8 @@ def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int]) 
 def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEntry]:
     """Entries of the data or changelog files of a snapshot that readers of changes get to see."""
     if mode == "changelog":
-        return [] if snapshot.commit_kind is CommitKind.OVERWRITE else changelog_entries(table, snapshot)
+        found = [] if snapshot.commit_kind is CommitKind.OVERWRITE else changelog_entries(table, snapshot)
+        return [entry for entry in found if is_visible(table, entry)]
     if snapshot.commit_kind is not CommitKind.APPEND:
         return []
     entries = merge_entries(delta_entries(table, snapshot)).values()
@@ -83,36 +87,37 @@ def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEn
 
 def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that are new or different in the later state; for readers that keep them also the deleted ones."""
-    before = _by_identity(table, visible_entries(table, change.before), rows.file_filter)
-    after = _by_identity(table, visible_entries(table, change.after), rows.file_filter)
+    before, after = (
+        {entry.identity: entry for entry in visible_entries(table, state, rows.file_filter)}
+        for state in (change.before, change.after)
+    )
+    old_vectors, new_vectors = _vectors(table, change.before), _vectors(table, change.after)
     gone = by_bucket(entry for identity, entry in before.items() if identity not in after)
     new = by_bucket(entry for identity, entry in after.items() if identity not in before)
     for partition, bucket in dict.fromkeys([*gone, *new]):
         old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
         if old and table.schema.primary_keys:
             directory = bucket_path(table, partition, bucket)
-            yield from shaped(table, _compared(table, directory, old, young), rows)
+            states = _state(table, directory, old, old_vectors), _state(table, directory, young, new_vectors)
+            yield from shaped(table, _compared(table, *states), rows)
         else:
-            yield from read_splits(table, splits_of(table, young, rows.file_filter), rows)
-
-
-def _by_identity(
-    table: TableHandle, entries: Sequence[ManifestEntry], where: Predicate | None
-) -> dict[object, ManifestEntry]:
-    return {entry.identity: entry for entry in matching_partitions(table.schema, entries, conjuncts_of(where))}
+            splits = splits_of(table, young, rows.file_filter, vectors=new_vectors)
+            yield from read_splits(table, splits, rows)
 
 
 def _compared(
-    table: TableHandle, directory: str, before: Sequence[ManifestEntry], after: Sequence[ManifestEntry]
+    table: TableHandle, before: Iterator[pa.RecordBatch], after: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     names = table.schema.row_type.names
-    old, new = (_state(table, directory, [entry.file for entry in entries]) for entries in (before, after))
     values = [name for name in names if name not in table.schema.trimmed_primary_keys]
-    return differences(old, new, table.schema.key_type, sequence_order(table.options), values)
+    return differences(before, after, table.schema.key_type, sequence_order(table.options), values)
 
 
-def _state(table: TableHandle, directory: str, files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+def _state(
+    table: TableHandle, directory: str, entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
+) -> Iterator[pa.RecordBatch]:
     """All columns of the files' rows, sorted by key."""
-    for section in sections(files, key_order(table.schema.key_type)):
-        for merged in merge_section(table, directory, section, table.schema.row_type.names):
+    vectors = None if places is None else VectorReader(table, places)
+    for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
+        for merged in merge_section(table, directory, section, table.schema.row_type.names, vectors):
             yield drop_retracts(merged)

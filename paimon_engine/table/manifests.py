@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
-from paimon_engine.errors import CorruptTableError, NotFoundError, damaged, naming
-from paimon_engine.format.avro import read_records, write_records
+from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, damaged, naming
+from paimon_engine.format.avro import read_records, record_fields, write_record_files, write_records
 from paimon_engine.format.binary_row import decode_row
+from paimon_engine.format.hash_index import Hashes, encode_hashes
+from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import live_files
-from paimon_engine.meta.index_manifest import IndexFile, index_files
+from paimon_engine.meta.index_manifest import (
+    HASH,
+    IndexFile,
+    index_file_to_record,
+    index_files,
+    index_manifest_schema,
+)
 from paimon_engine.meta.manifest import (
-    MANIFEST_LIST_SCHEMA,
-    MANIFEST_SCHEMA,
     FileKind,
     ManifestEntry,
     ManifestFile,
@@ -21,21 +27,30 @@ from paimon_engine.meta.manifest import (
     entry_to_record,
     manifest_file_from_record,
     manifest_file_to_record,
+    manifest_list_schema,
+    manifest_schema,
+    unknown_types_of_entries,
+    unknown_types_of_manifests,
 )
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
 from paimon_engine.table.handle import TableHandle, read_needed
 
-_ENTRIES_PER_MANIFEST: Final = 20_000
-"""About 8 MiB of entries, the default `manifest.target-file-size`, at the 400 bytes that an entry usually takes."""
+_ENTRIES_BETWEEN_LOOKS: Final = 1_000
+"""Entries after which a manifest is asked whether it has its size, as in Java."""
 
 
-def _read(table: TableHandle, name: str, size_bytes: int | None = None) -> tuple[str, list[dict[str, Any]]]:
+def _read(table: TableHandle, name: str) -> tuple[str, list[dict[str, Any]]]:
+    path, data = _bytes(table, name)
+    return path, read_records(data, path)
+
+
+def _bytes(table: TableHandle, name: str, size_bytes: int | None = None) -> tuple[str, bytes]:
     path = table.paths.manifest(name)
     data = read_needed(table, path)
     if size_bytes not in (None, len(data)):
         raise damaged(path, f"it has {len(data)} bytes, and should have {size_bytes}")
-    return path, read_records(data, path)
+    return path, data
 
 
 def read_manifest_list(table: TableHandle, name: str, size_bytes: int | None = None) -> list[ManifestFile]:
@@ -43,8 +58,9 @@ def read_manifest_list(table: TableHandle, name: str, size_bytes: int | None = N
 
     Raises: NotFoundError, CorruptTableError.
     """
-    path, records = _read(table, name, size_bytes)
-    return [manifest_file_from_record(record, path) for record in records]
+    path, data = _bytes(table, name, size_bytes)
+    unknown = unknown_types_of_manifests(record_fields(data, path))
+    return [manifest_file_from_record(record, path, unknown) for record in read_records(data, path)]
 
 
 def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = None) -> list[ManifestEntry]:
@@ -52,8 +68,9 @@ def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = N
 
     Raises: NotFoundError, CorruptTableError.
     """
-    path, records = _read(table, name, None if listed is None else listed.size_bytes)
-    entries = [entry_from_record(record, path) for record in records]
+    path, data = _bytes(table, name, None if listed is None else listed.size_bytes)
+    unknown = unknown_types_of_entries(record_fields(data, path))
+    entries = [entry_from_record(record, path, unknown) for record in read_records(data, path)]
     if listed is not None and counts(entries) != (listed.added_count, listed.deleted_count):
         added, deleted = counts(entries)
         expected = f"{listed.added_count} and {listed.deleted_count}"
@@ -76,8 +93,8 @@ def live_index_files(table: TableHandle, snapshot: Snapshot | None) -> list[Inde
     """
     if snapshot is None or snapshot.index_manifest is None:
         return []
-    path, records = _read(table, snapshot.index_manifest)
-    return index_files(records, path)
+    path, data = _bytes(table, snapshot.index_manifest)
+    return index_files(read_records(data, path), path, record_fields(data, path))
 
 
 def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
@@ -89,9 +106,15 @@ def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestF
 
 
 def live_entries(
-    table: TableHandle, snapshot: Snapshot | None, partitions: Collection[bytes] | None = None
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    partitions: Collection[bytes] | None = None,
+    *,
+    may_hold: Callable[[ManifestFile], bool] | None = None,
 ) -> list[ManifestEntry]:
     """Entries of the files live in a snapshot, of these partitions only where given.
+
+    Manifests of which `may_hold` says no are not read; it must say so of all that hold entries of a partition, or none.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -100,10 +123,12 @@ def live_entries(
     manifests = snapshot_manifests(table, snapshot)
     if partitions is not None:
         manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+    if may_hold is not None:
+        manifests = [manifest for manifest in manifests if may_hold(manifest)]
     with naming(lists_of(table, snapshot)):
         live = live_files(_entries(table, manifests, partitions))
     total = sum(entry.file.row_count for entry in live)
-    if partitions is None and snapshot.total_record_count not in (None, total):
+    if partitions is None and may_hold is None and snapshot.total_record_count not in (None, total):
         what = f"their files have {total} records, snapshot {snapshot.id} says {snapshot.total_record_count}"
         raise damaged(lists_of(table, snapshot), what)
     return live
@@ -137,6 +162,11 @@ def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection
         )
 
 
+def may_hold_partitions(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
+    """Whether the manifest can have entries of one of the partitions."""
+    return _may_hold(table, manifest, partitions)
+
+
 def _in_range(value: Any, known: ColumnStats) -> bool:
     if value is None:
         return known.null_count is None or known.null_count > 0
@@ -157,8 +187,8 @@ def changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEn
 
     Raises: NotFoundError, CorruptTableError.
     """
-    name = snapshot.changelog_manifest_list
-    return [] if name is None else _list_entries(table, name, snapshot.changelog_record_count)
+    name, size_bytes = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+    return [] if name is None else _list_entries(table, name, snapshot.changelog_record_count, size_bytes)
 
 
 def _list_entries(
@@ -185,21 +215,29 @@ class MetadataWriter:
         self._id = table.env.new_id()
         self._manifests = 0
         self._lists = 0
+        self._indexes = 0
         self._written: list[str] = []
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
-        """Writes entries, in order, to as many manifests as their number asks for."""
-        return [
-            self._manifest(entries[start : start + _ENTRIES_PER_MANIFEST])
-            for start in range(0, len(entries), _ENTRIES_PER_MANIFEST)
-        ]
+        """Writes entries, in order, to as many manifests as their size asks for.
 
-    def _manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        Raises: UnsupportedError if unknown fields of the entries cannot go into one manifest.
+        """
+        schema = _carrying(manifest_schema(entries), self._table)
+        target = self._table.options.manifest_target_file_size_bytes
+        records = map(entry_to_record, entries)
+        files = write_record_files(schema, records, self._codec, target_bytes=target, step=_ENTRIES_BETWEEN_LOOKS)
+        manifests: list[ManifestFile] = []
+        begin = 0
+        for data, count in files:
+            manifests.append(self._manifest(data, entries[begin : begin + count]))
+            begin += count
+        return manifests
+
+    def _manifest(self, data: bytes, entries: Sequence[ManifestEntry]) -> ManifestFile:
         name = f"manifest-{self._id}-{self._manifests}"
         self._manifests += 1
-        size = self._write(
-            name, write_records(MANIFEST_SCHEMA, [entry_to_record(entry) for entry in entries], self._codec)
-        )
+        size = self._write(name, data)
         added, deleted = counts(entries)
         return ManifestFile(
             name=name,
@@ -215,7 +253,26 @@ class MetadataWriter:
         name = f"manifest-list-{self._id}-{self._lists}"
         self._lists += 1
         records = [manifest_file_to_record(manifest) for manifest in manifests]
-        return name, self._write(name, write_records(MANIFEST_LIST_SCHEMA, records, self._codec))
+        schema = _carrying(manifest_list_schema(manifests), self._table)
+        return name, self._write(name, write_records(schema, records, self._codec))
+
+    def index_manifest(self, files: Sequence[IndexFile]) -> str:
+        """Writes an index manifest with all live index files; its name.
+
+        Raises: UnsupportedError for kinds of index whose records have parts that we do not keep.
+        """
+        name = f"index-manifest-{self._id}-0"
+        self._write(
+            name, write_records(index_manifest_schema(files), list(map(index_file_to_record, files)), self._codec)
+        )
+        return name
+
+    def hash_index(self, bucket: Bucket, hashes: Hashes) -> IndexFile:
+        """Writes the hash index of a bucket."""
+        name = f"index-{self._id}-{self._indexes}"
+        self._indexes += 1
+        size = self._write_to(self._table.paths.index(name), encode_hashes(hashes))
+        return IndexFile(*bucket, HASH, name, size, len(hashes))
 
     def take_back(self) -> None:
         """Deletes everything written; only for a commit that certainly did not happen."""
@@ -227,11 +284,33 @@ class MetadataWriter:
         return self._table.options.raw.get("manifest.compression", "zstd")
 
     def _write(self, name: str, data: bytes) -> int:
-        path = self._table.paths.manifest(name)
+        return self._write_to(self._table.paths.manifest(name), data)
+
+    def _write_to(self, path: str, data: bytes) -> int:
         self._written.append(path)
         with self._table.env.storage.writer(path) as sink:
             sink.write(data)
         return len(data)
+
+
+class MeasuringWriter(MetadataWriter):
+    """Tells what files would be written, and writes none."""
+
+    def _write(self, name: str, data: bytes) -> int:  # noqa: ARG002 - as its parent's
+        return len(data)
+
+
+def _carrying(schema: dict[str, Any] | None, table: TableHandle) -> dict[str, Any]:
+    """The schema that takes what records of later releases hold.
+
+    Raises: UnsupportedError if there is none.
+    """
+    if schema is None:
+        raise UnsupportedError(
+            f"{table.paths.root}: manifests hold fields of later releases that cannot be written again; "
+            "write to this table with such a release"
+        )
+    return schema
 
 
 def _partition_stats(table: TableHandle, entries: Sequence[ManifestEntry]) -> SimpleStats:

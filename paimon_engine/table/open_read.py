@@ -5,17 +5,18 @@ Everything that is wrong with the request itself is said before the first row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain
 
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.predicate import parse_where
+from paimon_engine.predicate import as_predicate
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.incremental import check_incremental, read_changes, read_difference
+from paimon_engine.table.incremental import read_changes, read_difference
 from paimon_engine.table.read import Rows, check_rows, read_splits
-from paimon_engine.table.read_request import Changes, Difference, ReadRequest, State, locate
-from paimon_engine.table.scan import plan_splits
+from paimon_engine.table.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
+from paimon_engine.table.scan import FileChoice, plan_splits, visible_entries
 
 
 def open_read(
@@ -31,20 +32,45 @@ def open_read(
     if request.limit is not None and request.limit < 0:
         raise InvalidArgumentError(f"limit={request.limit}; a limit is 0 or more")
     handle, scope = locate(table, request)
-    where = None if request.where is None else parse_where(request.where)
+    where = as_predicate(request.where)
     rows = Rows(request.columns, where, request.with_row_kinds, keeps_retracts)
     schema = check_rows(handle, rows)
+    fallback = locate_fallback(handle, request, scope)
     match scope:
-        case State(snapshot):
-            level = handle.options.num_levels - 1 if only_highest_level and _has_stale_levels(handle) else None
-            batches = read_splits(handle, plan_splits(handle, snapshot, rows.file_filter, level=level), rows)
+        case State():
+            batches = _state_rows(handle, scope, rows, only_highest_level=only_highest_level)
         case Changes():
-            check_incremental(handle)
             batches = read_changes(handle, scope, rows)
         case Difference():
-            check_incremental(handle)
             batches = read_difference(handle, scope, rows)
+    if fallback is not None:
+        assert isinstance(scope, State)
+        batches = chain(batches, _missing_partitions(handle, scope, fallback, rows, schema))
     return schema, limited(batches, request.limit)
+
+
+def _state_rows(
+    table: TableHandle,
+    state: State,
+    rows: Rows,
+    *,
+    only_highest_level: bool = False,
+    without: Collection[bytes] = (),
+) -> Iterator[pa.RecordBatch]:
+    level = table.options.num_levels - 1 if only_highest_level and _has_stale_levels(table) else None
+    chosen = FileChoice(level, state.created_since_ms, frozenset(without))
+    return read_splits(table, plan_splits(table, state.snapshot, rows.file_filter, chosen), rows)
+
+
+def _missing_partitions(
+    table: TableHandle, state: State, fallback: tuple[TableHandle, State], rows: Rows, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the partitions that only the branch has."""
+    branch, branch_state = fallback
+    check_rows(branch, rows)
+    present = {entry.partition for entry in visible_entries(table, state.snapshot, rows.file_filter)}
+    for batch in _state_rows(branch, branch_state, rows, without=present):
+        yield batch.cast(schema)
 
 
 def _has_stale_levels(table: TableHandle) -> bool:

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -22,19 +21,18 @@ from paimon_engine.merge.repeated import merge_repeated_runs
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, to_arrow_expression
+from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, root_columns, to_arrow_expression
 from paimon_engine.supported import check_readable
 from paimon_engine.table.default_values import default_scalars, fill_nulls
-from paimon_engine.table.deletion_vectors import VectorPlace, deleted_rows
+from paimon_engine.table.deletion_vectors import VectorReader
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.scan import Split, plan_splits
-from paimon_engine.types import to_arrow_schema
+from paimon_engine.table.projection import narrowed, path_of, projected, projected_schema
+from paimon_engine.table.scan import Split, plan_splits, usable_conjuncts
 
 ROW_KIND: Final = "rowkind"
 _ROW_KINDS: Final = pa.array(["+I", "-U", "+U", "-D"])
 _ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
-_NO_VECTORS: Final[Mapping[str, VectorPlace]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,7 @@ def read_schema(table: TableHandle, columns: Sequence[str] | None, *, with_row_k
 
     Raises: InvalidArgumentError naming a column that does not exist.
     """
-    row_type = table.schema.row_type
-    schema = to_arrow_schema(row_type if columns is None else row_type.project(tuple(columns)))
+    schema = projected_schema(table.schema.row_type, columns)
     return schema.insert(0, _ROW_KIND_FIELD) if with_row_kinds else schema
 
 
@@ -93,30 +90,37 @@ def read_snapshot_rows(
 
 def read_splits(table: TableHandle, splits: Iterable[Split], rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows of splits, one split after another, in the read's schema."""
+    splits = list(splits)
+    vectors = VectorReader(table, {name: place for split in splits for name, place in split.vectors.items()})
+    narrow = narrowed(table, rows.columns, rows.where)
+    needed = needed_columns(narrow, rows)
+    conjuncts = usable_conjuncts(table, rows.file_filter)
     for split in splits:
-        yield from read_split(table, split, rows)
+        directory = bucket_path(table, split.partition, split.bucket)
+        for section in split.sections:
+            skipping = skipping_conjuncts(table, section, conjuncts)
+            files = _Files(narrow, directory, needed, vectors, skipping)
+            merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
+            yield from shaped(table, merged, rows)
 
 
 def read_split(table: TableHandle, split: Split, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows of one split, in the read's schema."""
-    needed = needed_columns(table, rows)
-    directory = bucket_path(table, split.partition, split.bucket)
-    for section in split.sections:
-        merged = _section_rows(table, directory, section, needed, split)
-        yield from shaped(table, merged, rows)
+    return read_splits(table, [split], rows)
 
 
 def shaped(table: TableHandle, batches: Iterable[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
     """Merged rows as the read gives them: defaults filled in, kinds as text, filtered, projected."""
     schema = read_schema(table, rows.columns, with_row_kinds=rows.with_row_kinds)
+    asked = None if rows.columns is None else [*([ROW_KIND] if rows.with_row_kinds else []), *rows.columns]
     defaults = default_scalars(table.schema)
     for batch in batches:
         filled = fill_nulls(batch if rows.keeps_retracts else _without_retracts(batch), defaults)
         if rows.with_row_kinds:
             filled = filled.append_column(_ROW_KIND_FIELD, _kind_texts(filled))
-        chosen = _filtered(filled, rows.where).select(schema.names)
+        chosen = _filtered(filled, rows.where)
         if chosen.num_rows:
-            yield chosen.cast(schema)
+            yield projected(chosen, asked or schema.names, schema)
 
 
 def _without_retracts(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -133,8 +137,8 @@ def _kind_texts(rows: pa.RecordBatch) -> pa.Array:
 def needed_columns(table: TableHandle, rows: Rows) -> list[str]:
     """Columns to decode, in table order: asked for, filtered on, and what the merge looks at."""
     names = table.schema.row_type.names
-    needed = {*(names if rows.columns is None else rows.columns)}
-    needed |= columns_of(rows.where) if rows.where is not None else set()
+    needed = {*(names if rows.columns is None else (path_of(table.schema.row_type, name)[0] for name in rows.columns))}
+    needed |= root_columns(rows.where, names) if rows.where is not None else set()
     return list(merge_columns(table.schema, [name for name in names if name in needed]))
 
 
@@ -145,17 +149,54 @@ def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
     return kept.to_batches()[0] if kept.num_rows else rows.slice(0, 0)
 
 
-def _section_rows(
-    table: TableHandle, directory: str, section: Section, columns: Sequence[str], split: Split
-) -> Iterator[pa.RecordBatch]:
-    if table.schema.primary_keys:
-        equal, places = split.has_equal_sequences, split.vectors
-        yield from merge_section(table, directory, section, columns, equal_sequences=equal, vectors=places)
+def skipping_conjuncts(table: TableHandle, section: Section, conjuncts: Sequence[Predicate]) -> list[Predicate]:
+    """The conjuncts by which parts of the section's files may be left out.
+
+    Where files overlap these look at keys only: what is left out for another column could be a key's newest version.
+    """
+    if len(section) == 1:
+        return list(conjuncts)
+    return [part for part in conjuncts if columns_of(part) <= set(table.schema.key_type.names)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """How to read the files of a section: the columns, without deleted rows, and where rows may be left out."""
+
+    table: TableHandle
+    directory: str
+    columns: Sequence[str]
+    vectors: VectorReader | None = None
+    where: Sequence[Predicate] = ()
+
+    def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
+        deleted = None if self.vectors is None else self.vectors.deleted_rows(file.name)
+        return read_data_file(
+            self.table,
+            self.directory,
+            file,
+            self.columns,
+            with_system_columns=with_system_columns,
+            deleted=deleted,
+            where=self.where,
+        )
+
+    def run_rows(self, run: Sequence[DataFile], *, alone: bool = False) -> Iterator[pa.RecordBatch]:
+        for file in run:
+            for rows in self.rows(file, with_system_columns=True):
+                # Records from before the option was set may still hold retracts, which no merge may see.
+                kept = drop_retracts(rows) if self.table.options.ignore_delete and not alone else rows
+                if kept.num_rows:
+                    yield kept
+
+
+def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
+    if files.table.schema.primary_keys:
+        yield from _merged(files, section, equal_sequences=equal_sequences)
         return
     for run in section:
         for file in run:
-            deleted = deleted_rows(table, split.vectors.get(file.name))
-            yield from read_data_file(table, directory, file, columns, with_system_columns=False, deleted=deleted)
+            yield from files.rows(file, with_system_columns=False)
 
 
 def merge_section(
@@ -163,18 +204,24 @@ def merge_section(
     directory: str,
     section: Section,
     columns: Sequence[str],
-    *,
-    equal_sequences: bool = False,
-    vectors: Mapping[str, VectorPlace] = _NO_VECTORS,
+    vectors: VectorReader | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
-    `columns` must be those of `merge_columns`. With `equal_sequences` the order of the runs decides between
-    records of equal sequence; a run may then hold a key several times, and as many rows of the key come out.
+    `columns` must be those of `merge_columns`.
     """
+    yield from _merged(_Files(table, directory, columns, vectors), section, equal_sequences=False)
+
+
+def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
+    """As `merge_section`. With `equal_sequences` the order of the runs decides between records of equal sequence.
+
+    A run may then hold a key several times, and as many rows of the key come out.
+    """
+    table = files.table
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
     alone = len(oldest_first) == 1
-    runs = [_run_rows(table, directory, run, columns, vectors, alone=alone) for run in oldest_first]
+    runs = [files.run_rows(run, alone=alone) for run in oldest_first]
     if alone:
         yield from runs[0]
         return
@@ -185,7 +232,7 @@ def merge_section(
             "and 'changelog-producer' = 'lookup'; read the changes of one snapshot after another"
         )
     if table.options.levels_hold_older_versions and not equal_sequences:
-        runs = _newest_of_levels(table, directory, oldest_first, columns, vectors)
+        runs = _newest_of_levels(files, oldest_first)
     else:
         ranges = [_sequence_range(run) for run in oldest_first]
         order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
@@ -195,39 +242,15 @@ def merge_section(
         yield merge(window)
 
 
-def _newest_of_levels(
-    table: TableHandle,
-    directory: str,
-    section: Sequence[Sequence[DataFile]],
-    columns: Sequence[str],
-    vectors: Mapping[str, VectorPlace],
-) -> list[Iterator[pa.RecordBatch]]:
+def _newest_of_levels(files: _Files, section: Sequence[Sequence[DataFile]]) -> list[Iterator[pa.RecordBatch]]:
     """The runs, those above level 0 joined to one: the newest record of a key in it holds all older ones already."""
     upper = [[file for file in run if file.level > 0] for run in section]
     lowest = [[file for file in run if file.level == 0] for run in section]
-    joined, apart = ([_run_rows(table, directory, run, columns, vectors) for run in runs] for runs in (upper, lowest))
-    windows = merge_runs(joined, table.schema.key_type, sequence_order(table.options))
+    joined, apart = ([files.run_rows(run) for run in runs] for runs in (upper, lowest))
+    windows = merge_runs(joined, files.table.schema.key_type, sequence_order(files.table.options))
     return [(deduplicate(window) for window in windows), *apart]
 
 
 def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
     """Smallest and largest sequence number in a run."""
     return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)
-
-
-def _run_rows(
-    table: TableHandle,
-    directory: str,
-    run: Sequence[DataFile],
-    columns: Sequence[str],
-    vectors: Mapping[str, VectorPlace],
-    *,
-    alone: bool = False,
-) -> Iterator[pa.RecordBatch]:
-    for file in run:
-        deleted = deleted_rows(table, vectors.get(file.name))
-        for rows in read_data_file(table, directory, file, columns, with_system_columns=True, deleted=deleted):
-            # Records from before the option was set may still hold retracts, which no merge may see.
-            kept = drop_retracts(rows) if table.options.ignore_delete and not alone else rows
-            if kept.num_rows:
-                yield kept

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.predicate import Condition
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.snapshots import (
     choose_snapshot,
@@ -27,11 +28,13 @@ from paimon_engine.table.snapshots import (
     snapshot_at_watermark,
     tag_exists,
 )
+from paimon_engine.types import type_to_json, with_nullable
 
 _STATE_WAYS: Final = ("scan.snapshot-id", "scan.tag-name", "scan.version", "scan.watermark")
 _TIME_WAYS: Final = ("scan.timestamp-millis", "scan.timestamp")
+_CREATION_WAY: Final = "scan.file-creation-time-millis"
 _CHANGE_WAYS: Final = ("incremental-between", "incremental-between-timestamp")
-_WAYS: Final = (*_STATE_WAYS, *_TIME_WAYS, *_CHANGE_WAYS)
+_WAYS: Final = (*_STATE_WAYS, *_TIME_WAYS, _CREATION_WAY, *_CHANGE_WAYS)
 _WAYS_OF_MODE: Final[Mapping[str, tuple[str, ...]]] = {
     "default": _WAYS,
     "latest-full": (),
@@ -41,8 +44,10 @@ _WAYS_OF_MODE: Final[Mapping[str, tuple[str, ...]]] = {
     "from-timestamp": _TIME_WAYS,
     "from-snapshot": _STATE_WAYS,
     "from-snapshot-full": ("scan.snapshot-id",),
+    "from-file-creation-time": (_CREATION_WAY,),
     "incremental": _CHANGE_WAYS,
 }
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SCAN_MODE: Final = "scan.mode"
 _CHANGE_MODE: Final = "incremental-between-scan-mode"
 _CHANGE_MODES: Final = ("auto", "delta", "changelog", "diff")
@@ -50,16 +55,18 @@ _SPLITTING: Final = ("source.split.target-size", "source.split.open-file-cost")
 HONOURED: Final = frozenset({*_WAYS, _SCAN_MODE, _CHANGE_MODE, "branch", *_SPLITTING})
 """Options that a read may bring."""
 
-_REFUSED_IN_TABLES: Final = ("scan.file-creation-time-millis", "incremental-to-auto-tag")
+_REFUSED_MODES: Final = ("from-creation-timestamp",)
+_REFUSED_IN_TABLES: Final = ("scan.creation-time-millis", "incremental-to-auto-tag")
+_FALLBACK: Final = "scan.fallback-branch"
 _WATERMARK_PREFIX: Final = "watermark-"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A read as it is asked for; `where` is a SQL condition, `incremental` two snapshot ids or two tags."""
+    """A read as it is asked for: `where` is a SQL condition or a predicate, `incremental` two snapshot ids or tags."""
 
     columns: tuple[str, ...] | None = None
-    where: str | None = None
+    where: str | Condition | None = None
     snapshot: int | None = None
     tag: str | None = None
     timestamp_ms: int | None = None
@@ -72,9 +79,10 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One snapshot; None on a table without any."""
+    """One snapshot; None on a table without any. Its files count that were created since `created_since_ms`."""
 
     snapshot: Snapshot | None
+    created_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +125,66 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
     if way is None:
         snapshot = newest_compacted_snapshot(handle) if mode == "compacted-full" else latest_snapshot(handle)
         return handle, State(snapshot)
+    if way == _CREATION_WAY:
+        return handle, State(latest_snapshot(handle), _whole(way, str(value)))
     snapshot = _travel(handle, way, value)
     return (handle if snapshot is None else handle.at_schema(snapshot.schema_id)), State(snapshot)
+
+
+def locate_fallback(table: TableHandle, request: ReadRequest, found: Scope) -> tuple[TableHandle, State] | None:
+    """The branch whose partitions stand in for those that the table lacks, and its state at the same time or tag.
+
+    None without `scan.fallback-branch`. Snapshot ids are those of the table; the branch is read as of their time.
+
+    Raises: InvalidArgumentError if the branch holds other columns or keys; UnsupportedError for changes; NotFoundError.
+    """
+    name = table.options.raw.get(_FALLBACK, "").strip()
+    if not name or name == table.paths.branch:
+        return None
+    if not isinstance(found, State):
+        raise UnsupportedError(f"reading changes with '{_FALLBACK}' = '{name}' is not supported yet")
+    options = {key: str(value) for key, value in request.options.items() if key != "branch"}
+    request = replace(request, branch=None, options=options)
+    branch = table.on_branch(name)
+    mode, way, value = _way(table, request, options)
+    if way == "scan.snapshot-id" or (way == "scan.version" and found.snapshot is not None and str(value).isdigit()):
+        assert found.snapshot is not None
+        snapshot = _as_of(branch, found.snapshot.time_ms)
+        branch, state = (branch if snapshot is None else branch.at_schema(snapshot.schema_id)), State(snapshot)
+    else:
+        given = {key: str(value) for key in (way,) if key is not None}
+        if mode != "default":
+            given[_SCAN_MODE] = mode
+        branch, located = locate(branch, ReadRequest(options=given))
+        assert isinstance(located, State)
+        state = located
+    _check_alike(table, branch)
+    return branch, state
+
+
+def _as_of(branch: TableHandle, time_ms: int) -> Snapshot | None:
+    """The newest snapshot of the branch at that time; its first, where all are younger."""
+    earliest = earliest_snapshot_id(branch)
+    if earliest is None:
+        return None
+    first = read_snapshot(branch, earliest)
+    return first if first.time_ms > time_ms else choose_snapshot(branch, timestamp_ms=time_ms)
+
+
+def _check_alike(table: TableHandle, branch: TableHandle) -> None:
+    def shape(handle: TableHandle) -> list[tuple[str, object]]:
+        return [
+            (field.name, type_to_json(with_nullable(field.type, nullable=True))) for field in handle.schema.row_type
+        ]
+
+    name = branch.paths.branch
+    if shape(table) != shape(branch):
+        raise InvalidArgumentError(f"'{_FALLBACK}' = '{name}': the branch has other columns than {table.paths.branch}")
+    keys, others = table.schema.primary_keys, branch.schema.primary_keys
+    if (keys and keys != others) or table.schema.partition_keys != branch.schema.partition_keys:
+        raise InvalidArgumentError(
+            f"'{_FALLBACK}' = '{name}': the branch has other primary or partition keys than {table.paths.branch}"
+        )
 
 
 def _check_options(table: TableHandle, options: Mapping[str, str]) -> None:
@@ -154,7 +220,7 @@ def _way(
     if len(given) > 1:
         raise InvalidArgumentError(f"ask for one of {_words(given)}, not for several")
     mode = modes.get(_SCAN_MODE, "default").lower()
-    if mode == "from-file-creation-time":
+    if mode in _REFUSED_MODES:
         raise UnsupportedError(f"'{_SCAN_MODE}' = '{mode}' is not supported yet")
     if mode not in _WAYS_OF_MODE:
         raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}'; choose one of {', '.join(_WAYS_OF_MODE)}")
@@ -231,7 +297,7 @@ def _version(handle: TableHandle, text: str) -> Snapshot | None:
 
 def _local_ms(key: str, text: str) -> int:
     try:
-        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+        return (datetime.fromisoformat(text).astimezone() - _EPOCH) // timedelta(milliseconds=1)
     except ValueError as error:
         raise InvalidArgumentError(f"option '{key}' = {text!r} is no time; write 2013-01-01 12:00:00") from error
 

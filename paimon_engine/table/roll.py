@@ -12,29 +12,47 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
 from paimon_engine.format.layout import WriteOptions
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from paimon_engine.meta.stats import EMPTY_STATS, StatsCollector, parse_stats_mode, to_simple_stats
-from paimon_engine.table.file_format import WRITERS, BeginFile, bucket_path
+from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
+from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
+from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.types import DataField, to_arrow_field
+from paimon_engine.types import (
+    STRING_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    atomic_types,
+    to_arrow_field,
+)
 
-_KEY_STATS_MODE: Final = "truncate(128)"
 _ROWS_PER_SLICE_MAX: Final = 65_536
 _ROWS_PER_SLICE_MIN: Final = 1_000
+_AVRO_TIME_PRECISION_MAX: Final = 3
 _SEQUENCE_NUMBER_ID: Final = 2147483646
 _VALUE_KIND_ID: Final = 2147483645
 
 
 def file_arrow_schema(schema: TableSchema) -> pa.Schema:
-    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables."""
+    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables.
+
+    Thin files leave out the keys, which are among the values too.
+    """
     values = [_with_id(field, field.name, field.id) for field in schema.row_type]
     if not schema.primary_keys:
         return pa.schema(values)
-    keys = [_with_id(field, KEY_PREFIX + field.name, field.id + KEY_FIELD_ID_OFFSET) for field in schema.key_type]
+    in_front = () if schema.table_options.thin_files else schema.key_type
+    keys = [_with_id(field, KEY_PREFIX + field.name, field.id + KEY_FIELD_ID_OFFSET) for field in in_front]
     system = [
         _identified(pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False), _SEQUENCE_NUMBER_ID),
         _identified(pa.field(VALUE_KIND, pa.int8(), nullable=False), _VALUE_KIND_ID),
@@ -48,6 +66,37 @@ def _with_id(field: DataField, name: str, field_id: int) -> pa.Field:
 
 def _identified(field: pa.Field, field_id: int) -> pa.Field:
     return field.with_metadata({"PARQUET:field_id": str(field_id)})
+
+
+def _check_types(schema: TableSchema, file_format: str) -> None:
+    """What the Arrow types, which the formats themselves check, do not show."""
+    for field in schema.row_type if file_format == "avro" else ():
+        for part in atomic_types(field.type):
+            if part.root is TypeRoot.TIME and part.precision > _AVRO_TIME_PRECISION_MAX:
+                raise UnsupportedError(
+                    f"column {field.name!r}: Avro files hold times of up to 3 digits; "
+                    "use TIME(3), or another 'file.format'"
+                )
+        if _has_multiset_of_others(field.type):
+            raise UnsupportedError(
+                f"column {field.name!r}: Avro files hold a MULTISET of texts only; use another 'file.format'"
+            )
+
+
+def _has_multiset_of_others(data_type: DataType) -> bool:
+    match data_type:
+        case MultisetType(AtomicType(root)) if root in STRING_ROOTS:
+            return False
+        case MultisetType():
+            return True
+        case ArrayType(element):
+            return _has_multiset_of_others(element)
+        case MapType(key, value):
+            return _has_multiset_of_others(key) or _has_multiset_of_others(value)
+        case RowType(fields):
+            return any(_has_multiset_of_others(field.type) for field in fields)
+        case _:
+            return False
 
 
 class RollingWriter:
@@ -67,21 +116,29 @@ class RollingWriter:
         source: FileSource,
         first_sequence_number: int = 0,
         changelog: bool = False,
+        prefix: str = "",
     ) -> None:
-        """Nothing is written before the first row. `changelog` files differ in their names only."""
+        """Nothing is written before the first row. `changelog` files differ in names, formats and statistics.
+
+        `prefix` goes into the files' names, behind the table's own.
+
+        Raises: UnsupportedError for a type that the format lacks.
+        """
         self._table = table
         self._directory = bucket_path(table, partition, bucket)
-        self._level = level
         self._source = source
         self._next_sequence_number = first_sequence_number
         options = table.options
-        self._prefix = f"{options.changelog_prefix if changelog else options.data_file_prefix}{table.env.new_id()}"
+        own_prefix = options.changelog_prefix if changelog else options.data_file_prefix
+        self._prefix = f"{own_prefix}{prefix}{table.env.new_id()}"
         self._schema = file_arrow_schema(table.schema)
-        self._format, codec = options.file_format_of(level), options.file_compression_of(level)
+        file_format, codec = options.file_format_of(level), options.file_compression_of(level)
         if changelog:
-            self._format = options.changelog_file_format or self._format
+            file_format = options.changelog_file_format or file_format
             codec = options.changelog_file_compression or codec
-        self._encoding = WriteOptions(codec, options.zstd_level)
+        _check_types(table.schema, file_format)
+        self._traits = FileTraits(level, file_format, changelog)
+        self._encoding = WriteOptions(options.codec_of(file_format, codec), options.zstd_level)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
@@ -119,9 +176,9 @@ class RollingWriter:
 
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         if self._open is None:
-            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._format}"
+            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._traits.format}"
             self._paths.append(path)
-            self._open = _OpenFile(self._table, path, self._schema, WRITERS[self._format], self._encoding)
+            self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding)
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -131,7 +188,7 @@ class RollingWriter:
 
     def _roll(self) -> None:
         if self._open is not None:
-            self._files.append(self._open.finish(level=self._level, source=self._source))
+            self._files.append(self._open.finish(source=self._source))
             self._open = None
 
 
@@ -139,24 +196,25 @@ class _OpenFile:
     """The data file being written, and what was seen of its rows."""
 
     def __init__(
-        self, table: TableHandle, path: str, schema: pa.Schema, begin: BeginFile, encoding: WriteOptions
+        self, table: TableHandle, path: str, schema: pa.Schema, traits: FileTraits, encoding: WriteOptions
     ) -> None:
         self._table = table
         self._path = path
         self._schema = schema
+        self._level = traits.level
         options = table.options
         self._context = table.env.storage.writer(path)
         self._sink: BinaryIO = self._context.__enter__()
         try:
-            self._writer = begin(self._sink, schema, encoding)
+            self._writer = WRITERS[traits.format](self._sink, schema, encoding)
         except BaseException:
             self.discard()
             raise
-        value_fields = table.schema.row_type.fields
-        modes = [parse_stats_mode(options.stats_mode_of(field.name)) for field in value_fields]
-        self._value_stats = StatsCollector([field.type for field in value_fields], modes)
-        key_types = [field.type for field in table.schema.key_type]
-        self._key_stats = StatsCollector(key_types, [parse_stats_mode(_KEY_STATS_MODE)] * len(key_types))
+        values, keys = table.schema.row_type, table.schema.key_type
+        of_keys, of_values = stats_modes(options, traits, keys=keys.names, values=values.names)
+        ways = FORMAT_STATS[traits.format]
+        self._value_stats = StatsCollector([field.type for field in values], of_values, ways)
+        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0
@@ -214,13 +272,15 @@ class _OpenFile:
     def discard(self) -> None:
         self._context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
-    def finish(self, *, level: int, source: FileSource) -> DataFile:
+    def finish(self, *, source: FileSource) -> DataFile:
         self._writer.close()
         size_bytes = self._sink.tell()
         self._context.__exit__(None, None, None)
         schema = self._table.schema
         low, high = self._sequence or (0, 0)
         key_types = [field.type for field in schema.key_type]
+        dense = self._table.options.stats_dense
+        value_stats, value_stats_columns = stored_stats(schema.row_type, self._value_stats.finish(), dense=dense)
         return DataFile(
             name=self._path.rsplit("/", 1)[-1],
             size_bytes=size_bytes,
@@ -228,14 +288,15 @@ class _OpenFile:
             min_key=self._min_key,
             max_key=self._max_key,
             key_stats=to_simple_stats(key_types, self._key_stats.finish()) if key_types else EMPTY_STATS,
-            value_stats=to_simple_stats([field.type for field in schema.row_type], self._value_stats.finish()),
+            value_stats=value_stats,
             min_sequence_number=low,
             max_sequence_number=high,
             schema_id=schema.id,
-            level=level,
+            level=self._level,
             creation_time_ms=local_wall_clock_ms(self._table.env.clock()),
             delete_row_count=self._delete_row_count,
             file_source=int(source),
+            value_stats_columns=value_stats_columns,
         )
 
 

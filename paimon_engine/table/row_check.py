@@ -47,26 +47,26 @@ class RowCheck:
             what = f"expected columns {', '.join(wanted)}, found {', '.join(found) or 'none of them'}"
             raise damaged(self._path, what)
 
-    def add(self, rows: pa.RecordBatch, typed: pa.RecordBatch) -> None:
-        """Looks at one batch, as it is in the file and with sequence numbers and kinds in the types of the format.
+    def add(self, first_row: int, rows: pa.RecordBatch, typed: pa.RecordBatch) -> None:
+        """Looks at the batch that begins with that row, as in the file, and with its system columns in their types.
 
         Raises: CorruptTableError.
         """
         if rows.num_rows == 0:
             return
-        if self.row_count + rows.num_rows > self._file.row_count:
+        if first_row + rows.num_rows > self._file.row_count:
             raise damaged(self._path, f"it has more than the {self._file.row_count} rows that its manifest says")
         if self._key_type is not None:
             self._within(typed, VALUE_KIND, 0, _KIND_MAX)
             self._within(typed, SEQUENCE_NUMBER, self._file.min_sequence_number, self._file.max_sequence_number)
-            if self.row_count == 0:
+            if first_row == 0:
                 self._key(rows.slice(0, 1), "first")
             self._last = rows
         self.row_count += rows.num_rows
 
-    def finish(self) -> None:
-        """Raises CorruptTableError if rows are missing at the end."""
-        if self.row_count != self._file.row_count:
+    def finish(self, *, whole: bool) -> None:
+        """Raises CorruptTableError if rows are missing where the `whole` file was read; readers may leave rows out."""
+        if whole and self.row_count != self._file.row_count:
             raise damaged(self._path, f"it has {self.row_count} rows, its manifest says {self._file.row_count}")
         if self._last is not None:
             self._key(self._last.slice(self._last.num_rows - 1), "last")

@@ -5,8 +5,8 @@ Source: `RowKindGenerator`, `RowKindFilter`, `DefaultValueRow`, `TableWriteImpl`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -127,8 +127,12 @@ def _cast(column: pa.Array, field: DataField) -> pa.Array:
     wanted = to_arrow(field.type)
     if column.type == wanted:
         return column
+    if "list_view" in str(column.type):
+        # Arrow's cast of these makes arrays that are not valid.
+        raise InvalidArgumentError(f"column {field.name!r} of type {column.type}: cast it to a list first")
     try:
-        return column.cast(wanted)
+        plain = pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
+        return plain.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidArgumentError(
             f"column {field.name!r} of type {column.type} does not fit the table's {wanted}: {error}"
@@ -157,3 +161,38 @@ def _kind_numbers(column: pa.Array, name: str) -> np.ndarray[tuple[int], np.dtyp
             f"row kind column {name!r} must hold {', '.join(KIND_TEXTS)} (or 0 to 3) in every row"
         )
     return np.asarray(numbers).astype(np.int8)
+
+
+def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
+    """Batches of an Arrow table, record batch, reader, or whatever gives an Arrow stream.
+
+    Raises: InvalidArgumentError for anything else.
+    """
+    if isinstance(data, pa.RecordBatch):
+        return iter([data])
+    if isinstance(data, pa.Table):
+        return iter(data.to_batches())
+    if hasattr(data, "__arrow_c_stream__"):
+        return iter(pa.RecordBatchReader.from_stream(data))
+    raise InvalidArgumentError(
+        f"cannot write a {type(data).__name__}; give an Arrow table, record batch or reader, or a Spark DataFrame"
+    )
+
+
+def with_kinds(batches: Iterable[pa.RecordBatch], row_kinds: Any) -> Iterator[pa.RecordBatch]:
+    """The batches with the row kinds as a column more.
+
+    Raises: InvalidArgumentError if there are not as many kinds as rows.
+    """
+    kinds = row_kinds if isinstance(row_kinds, pa.Array | pa.ChunkedArray) else pa.array(row_kinds)
+    if isinstance(kinds, pa.ChunkedArray):
+        kinds = kinds.combine_chunks()
+    row = 0
+    for batch in batches:
+        part = kinds.slice(row, batch.num_rows)
+        row += batch.num_rows
+        if len(part) != batch.num_rows:
+            break
+        yield batch.append_column(VALUE_KIND, part)
+    if row != len(kinds):
+        raise InvalidArgumentError(f"{len(kinds)} row kinds for {row} rows; give one for each row")

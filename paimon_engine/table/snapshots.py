@@ -20,6 +20,7 @@ from paimon_engine.table.handle import TableHandle, numbered
 SNAPSHOT_PREFIX: Final = "snapshot-"
 TAG_PREFIX: Final = "tag-"
 _BRANCH_PREFIX: Final = "branch-"
+_KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
 
 
@@ -94,8 +95,19 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
     """Newest snapshot; None on a table without snapshots."""
     if table.door is not None:
         return table.door.latest(table)
-    snapshot_id = latest_snapshot_id(table)
-    return None if snapshot_id is None else read_snapshot(table, snapshot_id)
+    hint = _hint(table, table.paths.latest_hint)
+    if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
+        return hinted
+    ids = snapshot_ids(table)
+    return read_snapshot(table, ids[-1]) if ids else None
+
+
+def _snapshot_if_there(table: TableHandle, snapshot_id: int) -> Snapshot | None:
+    path = table.paths.snapshot(snapshot_id)
+    try:
+        return parse_snapshot(table.env.storage.read(path), path)
+    except NotFoundError:
+        return None
 
 
 def snapshots_newest_first(table: TableHandle, newer_than: int = 0) -> Iterator[Snapshot]:
@@ -115,6 +127,23 @@ def snapshots_of_user(table: TableHandle, user: str, newer_than: int = 0) -> Ite
 
 
 # ── tags ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def only_compactions_since(table: TableHandle, begin: Snapshot | None, latest: Snapshot | None) -> bool:
+    """Whether `latest` holds the rows of `begin` and no others; None stands for an empty table.
+
+    Where snapshots in between have expired, or a rollback has taken `begin` away, the answer is no.
+    """
+    if begin is None or latest is None:
+        return begin is latest
+    if latest.id < begin.id:
+        return False
+    try:
+        later = [read_snapshot(table, number) for number in range(begin.id, latest.id)]
+    except NotFoundError:
+        return False
+    first, *others = [*later, latest]
+    return first == begin and all(item.commit_kind in _KINDS_WITHOUT_ROWS for item in others)
 
 
 def read_tag(table: TableHandle, name: str) -> Tag:

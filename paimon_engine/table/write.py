@@ -14,25 +14,33 @@ Source: `MergeTreeWriter`, `AppendOnlyWriter`, `AbstractFileStoreWrite` of the J
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import SequenceOrder, sort_window
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
-from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, BucketMode
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.supported import check_writable
-from paimon_engine.table.bucketing import split_by_bucket
+from paimon_engine.table.bucketing import BucketRows, split_by_bucket
+from paimon_engine.table.commit import IndexRead
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.cross_partition import place_rows
+from paimon_engine.table.dynamic_buckets import DynamicBuckets, bucket_rule
+from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
-from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.hash_index import hash_files
+from paimon_engine.table.manifests import live_entries, live_index_files
+from paimon_engine.table.postponed import postponed_prefix
 from paimon_engine.table.roll import RollingWriter
 from paimon_engine.table.row_input import RowInput
 from paimon_engine.table.snapshots import latest_snapshot
@@ -51,6 +59,9 @@ class WriteState:
     `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
     number of buckets of each partition that has files. `sequence_offset` is added to every sequence number.
     `keeps_changelog` is false where rows replace others: nobody can tell readers of changes what that did.
+    `read` is what buckets are chosen by where their number is not fixed. A task is `assigner` out of `assigners`, each
+    of which gets all rows of its keys. `write_id` is in the name of each file of postponed rows, and tells which of
+    them were written together.
     """
 
     table: PlainTable
@@ -58,22 +69,51 @@ class WriteState:
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
     sequence_offset: int = 0
     keeps_changelog: bool = False
+    read: IndexRead = field(default_factory=lambda: IndexRead(None))
+    assigners: int = 1
+    assigner: int = 0
+    write_id: str = ""
 
 
 def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
     """State for writing to the latest snapshot. An overwrite is `replacing`: present files mean nothing to it.
 
-    Raises: UnsupportedError if the engine cannot write this table.
+    Raises: UnsupportedError if the engine cannot write this table; CorruptTableError if a dynamic bucket has no index.
     """
     check_writable(table.options)
     next_sequence: dict[tuple[bytes, int], int] = {}
     total_buckets: dict[bytes, int] = {}
-    for entry in [] if replacing else live_entries(table, latest_snapshot(table)):
+    snapshot = None if replacing else latest_snapshot(table)
+    for entry in live_entries(table, snapshot):
         bucket = (entry.partition, entry.bucket)
         next_sequence[bucket] = max(next_sequence.get(bucket, 0), entry.file.max_sequence_number + 1)
-        total_buckets[entry.partition] = entry.total_buckets
-    keeps_changelog = table.options.changelog_producer == "input" and not replacing
-    return WriteState(table.plain(), next_sequence, total_buckets, keeps_changelog=keeps_changelog)
+        if entry.bucket != POSTPONED_BUCKET:
+            total_buckets[entry.partition] = entry.total_buckets
+    mode = table.schema.bucket_mode
+    index = _hash_indexes(table, snapshot, next_sequence) if mode is BucketMode.DYNAMIC else None
+    return WriteState(
+        table.plain(),
+        next_sequence,
+        total_buckets,
+        keeps_changelog=table.options.changelog_producer == "input" and not replacing,
+        # An overwrite of all rows need not know where their keys are.
+        read=IndexRead(snapshot, index, all_keys=mode is BucketMode.CROSS_PARTITION and not replacing),
+        write_id=table.env.new_id(),
+    )
+
+
+def _hash_indexes(
+    table: TableHandle, snapshot: Snapshot | None, with_files: Iterable[tuple[bytes, int]]
+) -> tuple[IndexFile, ...]:
+    files = hash_files(live_index_files(table, snapshot))
+    for partition, bucket in with_files:
+        if (partition, bucket) not in files:
+            # Its keys would be taken for new ones, and could get another bucket.
+            raise CorruptTableError(
+                f"{bucket_path(table, partition, bucket)}: the bucket has files but no hash index; read the rows of "
+                "its partition and write them back as an overwrite"
+            )
+    return tuple(files.values())
 
 
 def write_batches(
@@ -90,6 +130,26 @@ def write_batches(
     return TableWriter(table, state, kind_column=kind_column).write_all(batches)
 
 
+def rewrite_uncommitted(
+    table: TableHandle, state: WriteState, messages: Sequence[CommitMessage]
+) -> list[CommitMessage]:
+    """Writes the rows of files that are not committed once more, by another state. The files stay.
+
+    Rows of a key keep their order, as they lie in one bucket. What was merged when they were written stays merged,
+    unless changelog files hold every row.
+    """
+    return TableWriter(table, state).write_rows(_rows_of(table, messages))
+
+
+def _rows_of(table: TableHandle, messages: Sequence[CommitMessage]) -> Iterator[pa.RecordBatch]:
+    columns = table.schema.row_type.names
+    for message in messages:
+        directory = bucket_path(table, message.partition, message.bucket)
+        for file in message.changelog_files or message.new_files:
+            for rows in read_data_file(table, directory, file, columns, with_system_columns=True):
+                yield rows.drop_columns([SEQUENCE_NUMBER])
+
+
 class TableWriter:
     """Buffers rows by bucket and turns them into files."""
 
@@ -99,39 +159,68 @@ class TableWriter:
         self._state = state
         self._input = RowInput(table.schema, kind_column)
         self._buckets: dict[tuple[bytes, int], _Bucket] = {}
+        self._bytes_pending = 0
         self._limit_bytes = min(table.options.write_buffer_size_bytes, _BUFFER_BYTES_MAX)
+        self._rule = bucket_rule(table.schema, state.assigners, state.assigner)
+        is_dynamic = table.schema.bucket_mode is BucketMode.DYNAMIC
+        self._dynamic = DynamicBuckets(table, state.read.hash_files or (), self._rule) if is_dynamic else None
 
     def write_all(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
-        """Writes the batches and finishes; takes everything back if that fails."""
+        """Writes the batches and finishes; takes everything back if that fails.
+
+        Raises: InvalidArgumentError if rows do not fit the table; StorageError.
+        """
+        return self.write_rows(self._input.read(batch) for batch in batches)
+
+    def write_rows(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
+        """As `write_all`, of rows that are table rows already: `_VALUE_KIND` and all columns."""
         try:
-            for batch in batches:
-                self.write(batch)
-            return self.finish()
+            if self._table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
+                self._add(place_rows(self._table, self._state.read, batches, self._rule))
+            else:
+                assign = self._dynamic.assign if self._dynamic else None
+                for rows in batches:
+                    self._add(split_by_bucket(self._table.schema, rows, assign))
+            return self._finish()
         except BaseException:
-            self.abort()
+            self._abort()
             raise
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Takes in rows. Raises: InvalidArgumentError if they do not fit the table."""
-        for part in split_by_bucket(self._table.schema, self._input.read(batch)):
-            self._bucket(part.partition, part.bucket).add(part.rows)
-        if sum(bucket.bytes_pending for bucket in self._buckets.values()) > self._limit_bytes:
-            self._flush_largest()
+    def _add(self, parts: Iterable[BucketRows]) -> None:
+        for part in parts:
+            bucket = self._bucket(part.partition, part.bucket)
+            before = bucket.bytes_pending
+            bucket.add(part.rows)
+            self._bytes_pending += bucket.bytes_pending - before
+            if self._bytes_pending > self._limit_bytes:
+                self._flush_largest()
 
-    def finish(self) -> list[CommitMessage]:
+    def _finish(self) -> list[CommitMessage]:
         """Flushes everything; the messages of all buckets."""
         total_buckets = self._table.options.bucket
-        messages = [
-            CommitMessage(partition, number, total_buckets, new_files=bucket.finish(), changelog_files=bucket.changelog)
-            for (partition, number), bucket in self._buckets.items()
-        ]
+        files = {place: bucket.finish() for place, bucket in self._buckets.items()}
+        index = self._dynamic.write_index() if self._dynamic else {}
+        messages = []
+        for place, new_files in files.items():
+            new, before = index.get(place, (None, None))
+            message = CommitMessage(
+                *place,
+                total_buckets,
+                new_files,
+                changelog_files=self._buckets[place].changelog,
+                new_index_files=(new,) if new else (),
+                deleted_index_files=(before,) if before else (),
+            )
+            messages.append(message)
         return [message for message in messages if not message.is_empty]
 
-    def abort(self) -> None:
+    def _abort(self) -> None:
         """Deletes all files written so far."""
         for bucket in self._buckets.values():
             bucket.abort()
         self._buckets.clear()
+        if self._dynamic:
+            self._dynamic.abort()
 
     def _bucket(self, partition: bytes, number: int) -> _Bucket:
         known = self._buckets.get((partition, number))
@@ -143,6 +232,8 @@ class TableWriter:
     def _new_bucket(self, partition: bytes, number: int) -> _Bucket:
         unordered = not self._table.schema.primary_keys and self._table.options.bucket < 1
         first = 0 if unordered else self._state.next_sequence.get((partition, number), 0) + self._state.sequence_offset
+        if number == POSTPONED_BUCKET:
+            return _PostponedBucket(self._table, partition, first, self._state.write_id)
         if self._table.schema.primary_keys:
             return _KeyedBucket(self._table, partition, number, first, keeps_changelog=self._state.keeps_changelog)
         return _AppendBucket(self._table, partition, number, first)
@@ -150,18 +241,17 @@ class TableWriter:
     def _check_total_buckets(self, partition: bytes, number: int) -> None:
         present = self._state.total_buckets.get(partition)
         wanted = self._table.options.bucket
-        if present is not None and present != wanted:
+        if present is not None and present != wanted and number != POSTPONED_BUCKET:
             raise InvalidArgumentError(
                 f"{bucket_path(self._table, partition, number)}: the partition has {present} buckets, but 'bucket' = "
                 f"'{wanted}'; overwrite the partition to change its number of buckets"
             )
 
     def _flush_largest(self) -> None:
-        pending = sum(bucket.bytes_pending for bucket in self._buckets.values())
         for bucket in sorted(self._buckets.values(), key=lambda item: item.bytes_pending, reverse=True):
-            if pending <= self._limit_bytes * _KEPT_SHARE:
+            if self._bytes_pending <= self._limit_bytes * _KEPT_SHARE:
                 return
-            pending -= bucket.bytes_pending
+            self._bytes_pending -= bucket.bytes_pending
             bucket.flush()
 
 
@@ -194,11 +284,17 @@ class _Bucket(ABC):
     def abort(self) -> None:
         """Deletes all files."""
 
+    def _numbered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the next sequence numbers in front."""
+        numbers = np.arange(self._next_sequence_number, self._next_sequence_number + rows.num_rows, dtype=np.int64)
+        self._next_sequence_number += rows.num_rows
+        return rows.add_column(0, SEQUENCE_NUMBER, pa.array(numbers))
+
     def _take_pending(self) -> list[pa.RecordBatch]:
         pending, self._pending, self.bytes_pending = self._pending, [], 0
         return pending
 
-    def _writer(self, *, changelog: bool = False) -> RollingWriter:
+    def _writer(self, *, changelog: bool = False, prefix: str = "") -> RollingWriter:
         return RollingWriter(
             self._table,
             self._partition,
@@ -207,6 +303,7 @@ class _Bucket(ABC):
             source=FileSource.APPEND,
             first_sequence_number=self._next_sequence_number,
             changelog=changelog,
+            prefix=prefix,
         )
 
 
@@ -235,9 +332,7 @@ class _KeyedBucket(_Bucket):
         self._files: list[DataFile] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
-        numbers = np.arange(self._next_sequence_number, self._next_sequence_number + rows.num_rows, dtype=np.int64)
-        self._next_sequence_number += rows.num_rows
-        super().add(rows.add_column(0, SEQUENCE_NUMBER, pa.array(numbers)))
+        super().add(self._numbered(rows))
 
     def flush(self) -> None:
         if not self._pending:
@@ -277,6 +372,30 @@ class _AppendBucket(_Bucket):
     def flush(self) -> None:
         for rows in self._take_pending():
             self._open.write(rows.drop_columns([VALUE_KIND]))
+        self._open.close_row_group()
+
+    def finish(self) -> tuple[DataFile, ...]:
+        self.flush()
+        return self._open.finish()
+
+    def abort(self) -> None:
+        self._open.abort()
+
+
+class _PostponedBucket(_Bucket):
+    """Rows that get their bucket later: one file stays open over all flushes, rows keep their order, none is merged."""
+
+    def __init__(self, table: TableHandle, partition: bytes, first_sequence_number: int, write_id: str) -> None:
+        super().__init__(table, partition, POSTPONED_BUCKET, first_sequence_number)
+        self._open = self._writer(prefix=postponed_prefix(write_id))
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        super().add(self._numbered(rows))
+
+    def flush(self) -> None:
+        for rows in self._take_pending():
+            check_storable(self._table.schema, rows)
+            self._open.write(rows)
         self._open.close_row_group()
 
     def finish(self) -> tuple[DataFile, ...]:

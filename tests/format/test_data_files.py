@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +36,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "time": (pa.time32("ms"), [time(0), time(23, 59, 59, 999000)]),
     "t0": (pa.timestamp("s"), [datetime(1969, 12, 31, 23, 59, 59), datetime(2262, 1, 1)]),
     "t3": (pa.timestamp("ms"), [datetime(1700, 1, 1, 0, 0, 0, 1000), datetime(2038, 1, 19)]),
-    "t6": (pa.timestamp("us"), [datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2000, 2, 29)]),
+    "t6": (pa.timestamp("us"), [datetime(1969, 12, 31, 23, 59, 59, 999000), datetime(2000, 2, 29, 0, 0, 0, 1)]),
     "ltz": (pa.timestamp("us", "UTC"), [datetime(1960, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)]),
     "list": (pa.list_(pa.decimal128(4, 1)), [[], [Decimal("1.5"), None]]),
     "map": (pa.map_(pa.string(), pa.time32("ms")), [[], [("a", time(1)), ("b", None)]]),
@@ -119,7 +120,7 @@ def test_batches_are_of_the_size_asked_for(form: str):
 CODECS = {
     "parquet": ("zstd", "snappy", "lz4", "gzip", "none"),
     "orc": ("zstd", "snappy", "lz4", "zlib", "none"),
-    "avro": ("zstd", "snappy", "deflate", "none"),
+    "avro": ("zstd", "snappy", "deflate", "none", "lz4"),
 }
 
 
@@ -143,6 +144,73 @@ def test_timestamps_that_orc_cannot_hold_are_refused():
 
     with pytest.raises(UnsupportedError, match="1677 to 2262"):
         written("orc", far)
+
+
+EARLY = pa.array([[{"t": datetime(1969, 12, 31, 23, 59, 59, 999999)}], None])
+
+
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+def test_fractions_of_a_millisecond_before_1970_come_back(form: str):
+    table = pa.table({"early": EARLY})
+
+    assert read(form, written(form, table), table.schema).to_pylist() == table.to_pylist()
+
+
+def test_fractions_of_a_millisecond_before_1970_are_refused_in_orc():
+    with pytest.raises(UnsupportedError, match=r"'early'.*before 1970"):
+        written("orc", pa.table({"early": EARLY}))
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_nanoseconds_are_int96_in_parquet(zone: str | None):
+    values = [0, -1, 1, 2**63 - 1, -(2**63) + 1, None]
+    column = pa.array([[value] for value in values], pa.list_(pa.timestamp("ns", zone)))
+    table = pa.table({"t": column.flatten(), "l": column})
+
+    data = written("parquet", table)
+
+    leaves = pq.ParquetFile(io.BytesIO(data)).schema
+    assert {leaves.column(place).physical_type for place in range(2)} == {"INT96"}
+    found = read("parquet", data, table.schema).cast(table.schema)
+    assert found["t"].cast(pa.int64()).to_pylist() == values
+    assert found.equals(table)
+
+
+MIXED = pa.schema(
+    [
+        pa.field("fine", pa.timestamp("ns"), metadata={"PARQUET:field_id": "7"}),
+        pa.field("n", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "8"}),
+        pa.field("s", pa.timestamp("s"), metadata={"PARQUET:field_id": "300"}),
+        pa.field("ms", pa.timestamp("ms", "UTC"), nullable=False),
+        pa.field("l", pa.list_(pa.timestamp("us", "UTC")), metadata={"PARQUET:field_id": "-1"}),
+        pa.field("m", pa.map_(pa.timestamp("ms"), pa.struct([("x", pa.decimal128(30, 2)), ("y", pa.timestamp("us"))]))),
+        *(pa.field(f"more{place}", pa.time32("ms")) for place in range(20)),
+    ]
+)
+
+
+def test_nanoseconds_lie_beside_coarser_timestamps_in_parquet():
+    row = {"fine": 1, "n": 2, "s": -3, "ms": 4, "l": [-5, None], "m": [(6, {"x": Decimal("7.00"), "y": 8})]}
+    table = pa.Table.from_pylist([row, {"n": 0, "ms": 0}] * 500, MIXED)
+    coarse = pa.schema([field for field in MIXED if field.name != "fine"])
+
+    data = written("parquet", table)
+
+    file = pq.ParquetFile(io.BytesIO(data))
+    assert read("parquet", data, MIXED).cast(MIXED).equals(table)
+    without = pq.ParquetFile(io.BytesIO(written("parquet", table.select(coarse.names)))).schema
+    # But for the INT96 column the schema is the one that Arrow itself writes.
+    assert str(without).splitlines()[2:] == str(file.schema).splitlines()[3:]
+    assert file.metadata.row_group(0).column(2).statistics.min == datetime(1969, 12, 31, 23, 59, 57)
+
+
+def test_int96_timestamps_that_arrow_cannot_hold_are_no_wrong_rows():
+    far = pa.table({"t": pa.array([datetime(9999, 12, 31)], pa.timestamp("us"))})
+    sink = io.BytesIO()
+    pq.write_table(far, sink, use_deprecated_int96_timestamps=True)
+
+    with pytest.raises(UnsupportedError, match=r"'t'.*1677 to 2262"):
+        read("parquet", sink.getvalue(), far.schema)
 
 
 def test_nanoseconds_cannot_be_written_to_avro():

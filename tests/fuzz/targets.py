@@ -16,17 +16,18 @@ import fastavro
 import pyarrow as pa
 
 from paimon_engine.errors import PaimonError
-from paimon_engine.format.avro import read_records
+from paimon_engine.format.avro import read_records, record_fields
 from paimon_engine.format.avro_rows import read_batches
 from paimon_engine.format.binary_row import decode_row, encode_row
 from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_index_file, decode_vector, encode_index_file
-from paimon_engine.inspect.branch_tables import parse_statistics
+from paimon_engine.format.hash_index import decode_hashes
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.index_manifest import index_files
-from paimon_engine.meta.manifest import entry_from_record, manifest_file_from_record
+from paimon_engine.meta.manifest import entry_from_record, manifest_file_from_record, unknown_types_of_entries
 from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.meta.stats import from_simple_stats
+from paimon_engine.meta.table_statistics import parse_table_statistics
 from paimon_engine.meta.tag import parse_tag
 from paimon_engine.predicate import parse_where, to_arrow_expression
 from paimon_engine.types import DataType, parse_type
@@ -87,7 +88,8 @@ def hold(name: str, data: bytes) -> None:
 
 
 def _manifest(data: bytes) -> None:
-    merge_entries([entry_from_record(record, PATH) for record in read_records(data, PATH)])
+    unknown = unknown_types_of_entries(record_fields(data, PATH))
+    merge_entries([entry_from_record(record, PATH, unknown) for record in read_records(data, PATH)])
 
 
 def _manifest_list(data: bytes) -> None:
@@ -96,7 +98,7 @@ def _manifest_list(data: bytes) -> None:
 
 
 def _index_manifest(data: bytes) -> None:
-    index_files(read_records(data, PATH), PATH)
+    index_files(read_records(data, PATH), PATH, record_fields(data, PATH))
 
 
 def _binary_row(data: bytes) -> None:
@@ -213,10 +215,11 @@ TARGETS: Final[dict[str, Target]] = {
     "binary-row": Target(_binary_row, _rows),
     "deletion-vector": Target(_deletion_vector, _vectors(framed=False)),
     "vector-file": Target(_vector_file, _vectors(framed=True)),
+    "hash-index": Target(lambda data: decode_hashes(data, PATH), _golden("index/*")),
     "schema": Target(lambda data: parse_schema(data, PATH), _golden("schema/schema-*")),
     "snapshot": Target(lambda data: parse_snapshot(data, PATH), _golden("snapshot/snapshot-*")),
     "tag": Target(lambda data: parse_tag("t", data, PATH), _golden("tag/tag-*")),
-    "statistics": Target(lambda data: parse_statistics(data, PATH), _golden("statistics/*")),
+    "statistics": Target(lambda data: parse_table_statistics(data, PATH), _golden("statistics/*")),
     "avro-rows": Target(_avro_rows, _avro_files),
     "where": Target(_where, _conditions),
 }

@@ -43,6 +43,10 @@ def build(warehouse: Path, seed: int) -> tuple[RandomTable, Table, dict[str, lis
             tags[f"t-{step}"] = wanted.rows
     if wanted.random.random() < 0.3:
         table.expire_snapshots(retain_max=1)
+    if seed % 3 == 0:
+        table.compact_manifests()
+    if seed % 3 == 1:
+        table.analyze()
     return wanted, table, tags
 
 
@@ -62,17 +66,27 @@ def rust_limit(table: RandomTable) -> str | None:
         table.options.get("file.format"),
         *re.findall(r"\d:(\w+)", table.options.get("file.format.per.level", "")),
     }
-    if "orc" in formats and any(pa.types.is_timestamp(one.type) for one in table.schema):
+    if "orc" in formats and any("timestamp" in str(one.type) for one in table.schema):
         return "fractions of a second before 1970 in ORC files of the Arrow library overflow there"
     if "avro" in formats and any(pa.types.is_nested(one.type) for one in table.schema):
         return "rows in rows of Avro files come back as nulls there"
     return None
 
 
+def python_limit(table: RandomTable) -> str | None:
+    """What pypaimon is known to read wrongly in such a table."""
+    if any("timestamp[ns, tz" in str(one.type) for one in table.schema):
+        return "points in time come back in microseconds there"
+    return None
+
+
+LIMITS = {"python": python_limit, "rust": rust_limit}
+
+
 @pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("client", ["python", "rust"])
 def test_pypaimon_reads_what_we_wrote(tmp_path: Path, seed: int, client: str, pypaimon: PyPaimon):
-    limit = rust_limit(RandomTable(seed)) if client == "rust" else None
+    limit = LIMITS[client](RandomTable(seed))
     if limit is not None:
         pytest.skip(limit)
     wanted, table, tags = build(tmp_path, seed)

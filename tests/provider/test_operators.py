@@ -12,6 +12,7 @@ from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
+from airflow_provider_paimon.operators.metadata import PaimonAnalyzeOperator, PaimonCompactManifestsOperator
 from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator
 from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator, PaimonDeleteTagOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
@@ -125,6 +126,32 @@ def test_rollback(catalog: Catalog, operator, context):
     operator(PaimonRollbackOperator, snapshot="2").execute(context)
 
     assert ids(catalog) == [1, 2]
+
+
+def test_manifests_are_rewritten(catalog: Catalog, operator, context):
+    planned = operator(PaimonCompactManifestsOperator, dry_run="true").execute(context)
+    result = operator(PaimonCompactManifestsOperator).execute(context)
+
+    assert (planned["status"], result["status"]) == ("dry_run", "committed")
+    assert result["details"]["manifests_before"] > result["details"]["manifests_after"] == 1
+    assert ids(catalog) == [1, 2, 3]
+
+
+def test_a_table_is_analyzed(catalog: Catalog, operator, context):
+    result = operator(PaimonAnalyzeOperator, columns=["id"]).execute(context)
+
+    assert result["details"]["rows"] == 3
+    assert list(result["details"]["columns"]) == ["id"]
+    with pytest.raises(AirflowException, match="list of names"):
+        operator(PaimonAnalyzeOperator, columns="id").execute(context)
+
+
+def test_a_write_leaves_watermark_and_properties(catalog: Catalog, operator, source: str):
+    operator(PaimonWriteOperator, source=source, watermark="77", properties={"day": "2013-01-05"}).execute(
+        make_context()
+    )
+
+    assert catalog.table(TABLE).snapshots()["watermark"].to_pylist()[-1] == 77
 
 
 def test_any_action_by_name(catalog: Catalog, operator, context):

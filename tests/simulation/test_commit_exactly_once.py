@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, OutcomeUnknownError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
@@ -25,7 +26,7 @@ from paimon_engine.table.commit import CommitRequest, Committed, Conflict, commi
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.manifests import live_entries, snapshot_manifests
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, snapshot_ids
+from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshot_ids
 from paimon_engine.types import AtomicType, DataField, RowType, TypeRoot
 
 ROOT = "memory://simulation/db.db/t"
@@ -184,3 +185,34 @@ def test_metadata_of_lost_tries_is_deleted() -> None:
         assert len(entries) == 1
         manifests = {item.name for item in snapshot_manifests(table, snapshot)}
         assert files == {snapshot.base_manifest_list, snapshot.delta_manifest_list, *manifests}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_manifests_are_rewritten_once_beside_others_who_commit(seed: int) -> None:
+    chance = random.Random(seed)
+    inner = MemoryStorage()
+    storage = UnreliableStorage(inner, chance)
+    table = new_table(storage, chance)
+    plain = load_table(ROOT, EnvConfig(ROOT), env=Env(inner, clock=lambda: 0, new_id=table.env.new_id))
+    expected: list[str] = []
+
+    def rival() -> None:
+        name = f"rival-{len(expected)}"
+        commit(plain, CommitRequest(append(name), CommitKind.APPEND, name))
+        expected.append(name)
+
+    for _ in range(3):
+        rival()
+    storage.rival = rival
+    for _ in range(100):
+        try:
+            result = compact_manifests(table, CompactManifests(), commit_user="tidy")
+            break
+        except (OutcomeUnknownError, ConflictError):
+            continue
+
+    assert result.status in ("committed", "already_done")
+    assert live_names(plain) == Counter(expected)
+    snapshots = [read_snapshot(plain, number) for number in snapshot_ids(plain)]
+    assert [item.id for item in snapshots if item.commit_user == "tidy"] == [result.snapshot_id]
+    assert len(snapshots) == len(expected) + 1

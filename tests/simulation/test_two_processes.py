@@ -6,13 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 
-from paimon_engine import Catalog
+from paimon_engine import Catalog, Table
 from paimon_engine.env import EnvConfig
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
+from tests.support.key_places import assert_each_key_in_one_bucket
 
 WRITER = """
 import json, sys
@@ -78,3 +80,66 @@ def test_two_writers_and_two_compactors(tmp_path: Path) -> None:
     assert {row["k"]: row["v"] for row in rows if row["k"] >= 0} == expected
     assert len(rows) == len(expected) + 1
     assert check_table(load_table(table.path, EnvConfig(table.path))) == []
+
+
+UPSERTER = """
+import json, random, sys
+import pyarrow as pa
+from paimon_engine import open_table
+path, name, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+table = open_table(path, options={"commit.max-retries": "100"})
+random = random.Random(name)
+done = []
+for number in range(count):
+    keys = random.sample(range(100), 10)
+    result = table.write(pa.table({"p": [key % 2 for key in keys], "k": keys, "v": [name] * 10}))
+    done.append(result.snapshot_id)
+print(json.dumps(done))
+"""
+
+
+def test_two_writers_give_new_keys_to_dynamic_buckets_at_once(tmp_path: Path) -> None:
+    writers, commits = 2, 15
+    schema = pa.schema([pa.field("p", pa.int32()), pa.field("k", pa.int64()), pa.field("v", pa.int32())])
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "7"}
+    table = Catalog(str(tmp_path)).create_table(
+        "db.t", schema=schema, primary_keys=["p", "k"], partition_keys=["p"], options=options
+    )
+
+    processes = [start(UPSERTER, table.path, number, commits) for number in range(writers)]
+    written = [snapshot for process in processes for snapshot in acknowledged(process)]
+
+    assert sorted(written) == list(range(1, writers * commits + 1))
+    keys: dict[int, set[int]] = {}
+    for name in range(writers):
+        random = Random(name)
+        for _ in range(commits):
+            for key in random.sample(range(100), 10):
+                keys.setdefault(key, set()).add(name)
+    rows = table.to_arrow().to_pylist()
+    assert sorted(row["k"] for row in rows) == sorted(keys)
+    assert all(row["v"] in keys[row["k"]] for row in rows)
+    assert_each_key_in_one_bucket(table)
+
+
+def test_two_writers_move_keys_between_partitions_at_once(tmp_path: Path) -> None:
+    writers, commits = 2, 6
+    schema = pa.schema([pa.field("p", pa.int32()), pa.field("k", pa.int64()), pa.field("v", pa.int32())])
+    table = Catalog(str(tmp_path)).create_table(
+        "db.t", schema=schema, primary_keys=["k"], partition_keys=["p"], options={"bucket": "-1"}
+    )
+
+    script = UPSERTER.replace("key % 2", "(key + number + name) % 3")
+    processes = [start(script, table.path, number, commits) for number in range(writers)]
+    written = [snapshot for process in processes for snapshot in acknowledged(process)]
+
+    assert sorted(written) == list(range(1, writers * commits + 1))
+    for snapshot in written:
+        assert_each_key_in_one_partition(table, snapshot)
+    assert check_table(load_table(table.path, EnvConfig(table.path))) == []
+
+
+def assert_each_key_in_one_partition(table: Table, snapshot: int) -> None:
+    """Fails if a key has two rows at that snapshot."""
+    keys = table.to_arrow(snapshot=snapshot)["k"].to_pylist()
+    assert len(set(keys)) == len(keys)

@@ -11,13 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import Catalog
-from paimon_engine.actions.write import Write
+from paimon_engine.actions.write import Write, write
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import CreateTable, Job, TableRef, run
 from paimon_engine.spark.executor import SparkExecutor
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
 from tests.support.canonical import assert_same_rows, rows_of
+from tests.support.key_places import assert_each_key_in_one_bucket
 
 pytestmark = pytest.mark.spark
 
@@ -91,3 +92,56 @@ def test_a_job_writes_files_in_their_order_and_once(executor: SparkExecutor, tmp
     assert (done.status, again.status) == ("committed", "already_done")
     assert done.snapshot_id == again.snapshot_id == table.latest_snapshot_id() == 1
     assert_same_rows(rows_of(table.to_arrow()), rows_of(pa.concat_tables([rows(0, 50, "b"), rows(50, 100, "a")])))
+
+
+def test_a_dataframe_goes_into_dynamic_buckets(session: Any, executor: SparkExecutor, tmp_path: Path) -> None:
+    catalog = Catalog(str(tmp_path), executor=executor)
+    options = {"bucket": -1, "dynamic-bucket.target-row-num": 300}
+    table = catalog.create_table(
+        "db.t", schema=SCHEMA, primary_keys=["day", "id"], partition_keys=["day"], options=options
+    )
+    pq.write_table(rows(0, 3000, "old"), tmp_path / "old.parquet")
+    pq.write_table(rows(1500, 4000, "new"), tmp_path / "new.parquet")
+
+    table.write(session.read.parquet(str(tmp_path / "old.parquet")))
+    table.write(session.read.parquet(str(tmp_path / "new.parquet")))
+    table.compact(full=True)
+
+    expected = pa.concat_tables([rows(0, 1500, "old"), rows(1500, 4000, "new")])
+    assert_same_rows(rows_of(table.to_arrow()), rows_of(expected))
+    assert_each_key_in_one_bucket(table)
+
+
+def test_a_dataframe_moves_keys_between_partitions(session: Any, executor: SparkExecutor, tmp_path: Path) -> None:
+    catalog = Catalog(str(tmp_path), executor=executor)
+    table = catalog.create_table(
+        "db.t", schema=SCHEMA, primary_keys=["id"], partition_keys=["day"], options={"bucket": -1}
+    )
+    moved = rows(1000, 2000, "new").set_column(0, SCHEMA.field("day"), pa.array([date(2014, 1, 1)] * 1000))
+    pq.write_table(rows(0, 1500, "old"), tmp_path / "old.parquet")
+    pq.write_table(moved, tmp_path / "new.parquet")
+
+    table.write(session.read.parquet(str(tmp_path / "old.parquet")))
+    table.write(session.read.parquet(str(tmp_path / "new.parquet")))
+
+    assert_same_rows(rows_of(table.to_arrow()), rows_of(pa.concat_tables([rows(0, 1000, "old"), moved])))
+    assert check_table(load_table(table.path, EnvConfig(table.path))) == []
+
+
+def test_tasks_read_files_for_dynamic_buckets_in_their_order(
+    executor: SparkExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paimon_engine.actions.write._TASK_BYTES", 1)
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        pq.write_table(rows(0, 400 - 100 * number, f"{number}-"), tmp_path / "in" / f"{number}.parquet")
+    options = {"bucket": -1, "dynamic-bucket.target-row-num": 50}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
+
+    handle = load_table(table.path, EnvConfig(table.path))
+    result = write(handle, Write(str(tmp_path / "in" / "*.parquet")), executor)
+
+    parts = [rows(0, 200, "2-"), rows(200, 300, "1-"), rows(300, 400, "0-")]
+    assert result.status == "committed"
+    assert_same_rows(rows_of(table.to_arrow()), rows_of(pa.concat_tables(parts)))
+    assert_each_key_in_one_bucket(table)

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -26,16 +27,30 @@ class Place:
         return f"{self.root}/{name}"
 
 
+@dataclass(frozen=True)
+class S3Server:
+    """A real S3 server over HTTP, with one bucket named `lake`."""
+
+    options: dict[str, str]
+    requests: list[str]
+    """Method and path of each request, in order; tests may clear it."""
+
+
 @pytest.fixture(scope="session")
-def s3_options() -> Iterator[dict[str, str]]:
-    """Options for a real S3 server over HTTP, with one bucket named `lake`."""
+def s3_server() -> Iterator[S3Server]:
     pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
     pytest.importorskip("moto.server", reason='the S3 test server is not installed: pip install "moto[server]"')
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
+    application, requests = DomainDispatcherApplication(create_backend_app), []
+
+    def noting(environ: Any, start_response: Any) -> Any:
+        requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+        return application(environ, start_response)
+
     # One request at a time: moto looks and writes in two steps, so with threads it would not decide races.
-    server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=False)
+    server = make_server("127.0.0.1", 0, noting, threaded=False)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     options = {
@@ -46,9 +61,15 @@ def s3_options() -> Iterator[dict[str, str]]:
         "s3.path.style.access": "true",
     }
     storage_for("s3://lake", options)._fs.mkdir("lake")
-    yield options
+    yield S3Server(options, requests)
     server.shutdown()
     thread.join()
+
+
+@pytest.fixture(scope="session")
+def s3_options(s3_server: S3Server) -> dict[str, str]:
+    """Options for the S3 server."""
+    return s3_server.options
 
 
 class ThreadLock:

@@ -30,7 +30,15 @@ TEXTS = ["", "a", "ü", "a=b/c", "x" * 40, "né\U0001f600", "%25", "Z\u007f"]
 DAY_S = 86_400
 
 
-def key_types(random: Random) -> list[pa.DataType]:
+def units_of(random: Random, options: dict[str, str]) -> tuple[str, ...]:
+    """Units of the timestamps of a table with those formats."""
+    formats = options.get("file.format", "parquet") + options.get("file.format.per.level", "")
+    fine = ("ns",) if "avro" not in formats and random.random() < 0.3 else ()
+    # In ORC files of Arrow, Java cannot read fractions of a millisecond before 1970.
+    return ("s", "ms", *fine) if "orc" in formats else ("s", "ms", "us", *fine)
+
+
+def key_types(random: Random, units: tuple[str, ...]) -> list[pa.DataType]:
     """Types that keys and partitions may have."""
     precision = random.choice([1, 9, 10, 18, 19, 38])
     return [
@@ -44,21 +52,21 @@ def key_types(random: Random) -> list[pa.DataType]:
         pa.date32(),
         pa.time32("ms"),
         pa.decimal128(precision, random.randint(0, precision)),
-        pa.timestamp(random.choice(["s", "ms", "us"]), random.choice([None, "UTC"])),
+        pa.timestamp(random.choice(units), random.choice([None, "UTC"])),
     ]
 
 
-def value_type(random: Random, depth: int = 0) -> pa.DataType:
+def value_type(random: Random, units: tuple[str, ...], depth: int = 0) -> pa.DataType:
     """Any type, nested at most twice."""
-    plain = [*key_types(random), pa.float32(), pa.float64()]
+    plain = [*key_types(random, units), pa.float32(), pa.float64()]
     if depth == 2 or random.random() < 0.75:
         return random.choice(plain)
-    inner = value_type(random, depth + 1)
+    inner = value_type(random, units, depth + 1)
     match random.randrange(3):
         case 0:
             return pa.list_(inner)
         case 1:
-            keys = [kind for kind in key_types(random) if not pa.types.is_binary(kind)]
+            keys = [kind for kind in key_types(random, units) if not pa.types.is_binary(kind)]
             return pa.map_(random.choice(keys), inner)
         case _:
             return pa.struct([pa.field("x", pa.int32()), pa.field("y", inner)])
@@ -109,8 +117,11 @@ def _atom(random: Random, kind: pa.DataType) -> Any:
         edge = 10**kind.precision - 1
         unscaled = random.choice([0, 1, -1, edge, -edge, random.randint(-edge, edge)])
         return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -kind.scale))
-    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000}[kind.unit]
+    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.unit]
     days = random.choice([-1, 0, 19_000, random.randint(-30_000, 60_000)])
+    if kind.unit == "ns":
+        # Java 0.9 itself cannot read these before 1970.
+        days = abs(days)
     return days * DAY_S * per_second + random.choice([0, 1, DAY_S * per_second - 1])
 
 
@@ -129,25 +140,31 @@ class RandomTable:
     def __post_init__(self) -> None:
         self.random = random = Random(self.seed)
         has_key = random.random() < 0.7
-        keys = [pa.field(f"k{n}", random.choice(key_types(random)), not has_key) for n in range(random.randint(1, 3))]
-        values = [pa.field(f"v{n}", value_type(random)) for n in range(random.randint(1, 6))]
+        formats = random.choice(FORMATS)
+        units = units_of(random, formats)
+        key_kinds = [random.choice(key_types(random, units)) for _ in range(random.randint(1, 3))]
+        keys = [pa.field(f"k{n}", kind, not has_key) for n, kind in enumerate(key_kinds)]
+        values = [pa.field(f"v{n}", value_type(random, units)) for n in range(random.randint(1, 6))]
         columns = [*keys, *values]
         random.shuffle(columns)
         self.schema = pa.schema(columns)
         self.primary_keys = [one.name for one in keys] if has_key else []
         partitions = random.randrange(len(keys)) if has_key else random.choice([0, 0, 1])
         self.partition_keys = [one.name for one in keys[:partitions] if not pa.types.is_binary(one.type)]
-        self.options = self._options(random, has_key=has_key)
+        self.options = self._options(random, formats, has_key=has_key)
 
-    def _options(self, random: Random, *, has_key: bool) -> dict[str, str]:
+    def _options(self, random: Random, formats: dict[str, str], *, has_key: bool) -> dict[str, str]:
         options = {
-            **random.choice(FORMATS),
+            **formats,
             "target-file-size": random.choice(["4 kb", "1 mb"]),
             "metadata.stats-mode": random.choice(STATS),
             "num-sorted-run.compaction-trigger": str(random.randint(2, 5)),
         }
         if has_key:
             options["bucket"] = str(random.randint(1, 4))
+            # A draw of its own, so that the seeds of earlier days still give the rest of their tables.
+            if Random(f"buckets {self.seed}").random() < 0.3:
+                options |= {"bucket": "-1", "dynamic-bucket.target-row-num": "100"}
         elif random.random() < 0.5:
             bucket_keys = [one.name for one in self.schema if one.name.startswith("k")]
             bucket_keys = [name for name in bucket_keys if name not in self.partition_keys]

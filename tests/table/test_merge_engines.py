@@ -233,9 +233,8 @@ def test_a_table_that_cannot_be_merged_is_not_created() -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({**AGGREGATION, "fields.v.aggregate-function": "rbm32"}, "'rbm32'"),
-        ({**AGGREGATION, "fields.v.aggregate-function": "hll_sketch"}, "'hll_sketch'"),
-        ({**AGGREGATION, "fields.default-aggregate-function": "theta_sketch"}, "'theta_sketch'"),
+        ({**AGGREGATION, "fields.v.aggregate-function": "nested_partial_update"}, "'nested_partial_update'"),
+        ({**AGGREGATION, "fields.default-aggregate-function": "merge_map_with_keytime"}, "'merge_map_with_keytime'"),
         ({**AGGREGATION, "aggregation.remove-record-on-delete": "true"}, "'aggregation.remove-record-on-delete'"),
         ({**AGGREGATION, "fields.v.count-limit": "3"}, "'fields.v.count-limit'"),
         (

@@ -1,0 +1,182 @@
+"""Analyze: read the table, gather what query planners ask of its columns, and commit it as statistics.
+
+The rows are those of the latest snapshot, merged; splits are read as tasks. The snapshot made names the statistics
+file and changes nothing else; later snapshots keep it until the schema changes.
+
+Source: `PaimonAnalyzeTableColumnCommand`, `FileStoreCommitImpl.commitStatistics` of the Java library. Difference:
+without columns named, those of nested types are left out instead of refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from paimon_engine.env import Env
+from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.executor import Executor, values
+from paimon_engine.meta.column_sketch import ColumnSketch, has_statistics
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.meta.table_statistics import TableStatistics, column_to_json
+from paimon_engine.progress import OnProgress, counting
+from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.commit import CommitRequest, Conflict, commit
+from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.read import Rows, check_rows, read_split
+from paimon_engine.table.scan import Split, plan_splits
+from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.statistics import write_statistics
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Analyze:
+    """Analyze these columns; None: all that are not nested, an empty list: no column, only the number of rows."""
+
+    columns: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeResult:
+    """What an analysis found; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no snapshot).
+
+    `columns` holds, by name, what the statistics file says of each column.
+    """
+
+    status: str
+    snapshot_id: int | None
+    rows: int | None = None
+    bytes: int | None = None
+    columns: dict[str, dict[str, Any]] = field(default_factory=dict)
+    statistics_file: str | None = None
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeTask:
+    """One split, and the columns to look at."""
+
+    table: PlainTable
+    split: Split
+    columns: tuple[str, ...]
+
+
+def analyze(
+    table: TableHandle,
+    spec: Analyze,
+    executor: Executor,
+    *,
+    commit_user: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> AnalyzeResult:
+    """Computes statistics of the latest snapshot and commits them; once for a `commit_user`.
+
+    Raises: InvalidArgumentError naming a column that is missing or nested; UnsupportedError; ConflictError.
+    """
+    begun = time.monotonic()
+    check_metadata_writable(table.options)
+    own = None if commit_user is None else find_own_commit(table, commit_user, (CommitKind.ANALYZE,))
+    if own is not None and own.snapshot is not None:
+        return AnalyzeResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+    snapshot = latest_snapshot(table)
+    if snapshot is None:
+        return AnalyzeResult("noop", None, seconds=time.monotonic() - begun)
+    table = table.at_schema(snapshot.schema_id)
+    statistics = _statistics(table, snapshot, _columns(table, spec), executor, on_progress)
+    name = write_statistics(table, statistics)
+    request = CommitRequest(
+        (),
+        CommitKind.ANALYZE,
+        commit_user or str(uuid.uuid4()),
+        statistics=name,
+        checked_up_to=None if own is None else own.checked_up_to,
+    )
+    committed = _commit_or_clean(table, request, name)
+    if committed.statistics != name:
+        table.env.storage.delete([table.paths.statistics(name)])
+        return AnalyzeResult("already_done", committed.id, seconds=time.monotonic() - begun)
+    return AnalyzeResult(
+        status="committed",
+        snapshot_id=committed.id,
+        rows=statistics.merged_record_count,
+        bytes=statistics.merged_record_size,
+        columns={column: column_to_json(found) for column, found in statistics.columns.items()},
+        statistics_file=name,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _columns(table: TableHandle, spec: Analyze) -> tuple[str, ...]:
+    if spec.columns is None:
+        return tuple(column.name for column in table.schema.row_type if has_statistics(column))
+    if isinstance(spec.columns, str):
+        raise InvalidArgumentError(f"columns={spec.columns!r}: give a list of names")
+    nested = [name for name in spec.columns if not has_statistics(table.schema.row_type.field(name))]
+    if nested:
+        raise InvalidArgumentError(f"column {nested[0]!r} has a nested type, of which there are no statistics")
+    return tuple(dict.fromkeys(spec.columns))
+
+
+def _statistics(
+    table: TableHandle,
+    snapshot: Snapshot,
+    columns: tuple[str, ...],
+    executor: Executor,
+    on_progress: OnProgress | None,
+) -> TableStatistics:
+    # Rows are counted by a column: a read of none has no batches to count.
+    looked_at = columns or table.schema.row_type.names[:1]
+    check_rows(table, Rows(tuple(looked_at)))
+    tasks = [AnalyzeTask(table.plain(), split, tuple(looked_at)) for split in plan_splits(table, snapshot)]
+    listener = counting(on_progress, "analyze", len(tasks))
+    found = values(executor.map(sketch_split, tasks, config=table.config, on_done=listener)) if tasks else []
+    rows = sum(count for count, _ in found)
+    sketches = [ColumnSketch(table.schema.row_type.field(name)) for name in columns]
+    for _, parts in found:
+        for sketch, part in zip(sketches, parts, strict=False):
+            sketch.merge(part)
+    stored_rows = snapshot.total_record_count or 0
+    stored_bytes = sum(entry.file.size_bytes for entry in live_entries(table, snapshot))
+    return TableStatistics(
+        snapshot_id=snapshot.id,
+        schema_id=snapshot.schema_id,
+        merged_record_count=rows,
+        merged_record_size=int(stored_bytes * rows / stored_rows) if stored_rows else 0,
+        columns={sketch.column.name: sketch.finish() for sketch in sketches},
+    )
+
+
+def sketch_split(env: Env, task: AnalyzeTask) -> tuple[int, list[ColumnSketch]]:
+    """Number of rows of a split, and what there is to say of each of the task's columns that can be analyzed."""
+    table = task.table.load(env)
+    fields = [table.schema.row_type.field(name) for name in task.columns]
+    sketches = [ColumnSketch(column) for column in fields if has_statistics(column)]
+    rows = 0
+    for batch in read_split(table, task.split, Rows(task.columns)):
+        rows += batch.num_rows
+        for sketch in sketches:
+            sketch.add(batch[sketch.column.name])
+    return rows, sketches
+
+
+def _commit_or_clean(table: TableHandle, request: CommitRequest, name: str) -> Snapshot:
+    """Commits; deletes the statistics file where it is certainly in no snapshot."""
+    try:
+        outcome = commit(table, request)
+    except ConflictError:
+        table.env.storage.delete([table.paths.statistics(name)])
+        raise
+    assert not isinstance(outcome, Conflict), "statistics change no files"
+    logger.info("analyzed %s as of snapshot %d", table.paths.root, outcome.snapshot.id)
+    return outcome.snapshot

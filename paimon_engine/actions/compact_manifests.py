@@ -1,0 +1,123 @@
+"""Compact manifests: rewrite the list of files that make up the table, without touching a data file.
+
+Manifests that hold removals, and small ones, become few large ones in a snapshot of its own. A commit does the same
+now and then by itself (`table.manifest_merge`); this action does it at once.
+
+Source: `FileStoreCommitImpl.compactManifest` of the Java library. Difference: a repeated job makes one snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from paimon_engine.errors import NotFoundError
+from paimon_engine.meta.manifest import ManifestFile
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.commit import CommitRequest, Conflict, commit
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifest_merge import compact_manifests as merged
+from paimon_engine.table.manifests import MeasuringWriter, snapshot_manifests
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.snapshots import latest_snapshot
+
+logger = logging.getLogger(__name__)
+
+_TRIES_MAX = 4
+"""Times that planning starts again because the snapshot it read has expired meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactManifests:
+    """Rewrite the manifests; a dry run tells what would come of it and writes nothing."""
+
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompactManifestsResult:
+    """What it did; `status` is `committed`, `already_done` (by an earlier attempt), `noop` or `dry_run`.
+
+    Entries are additions and removals of data files; those after are additions only, one for each live file of the
+    manifests that were rewritten.
+    """
+
+    status: str
+    snapshot_id: int | None
+    manifests_before: int = 0
+    manifests_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    entries_before: int = 0
+    entries_after: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def compact_manifests(
+    table: TableHandle, spec: CompactManifests, *, commit_user: str | None = None
+) -> CompactManifestsResult:
+    """Rewrites the manifests of the latest snapshot; once for a `commit_user`.
+
+    Raises: UnsupportedError if the manifests are not to be Avro; ConflictError after too many lost races; StorageError.
+    """
+    begun = time.monotonic()
+    check_metadata_writable(table.options)
+    checked_up_to = None
+    if commit_user is not None and not spec.dry_run:
+        own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
+        if own.snapshot is not None:
+            return CompactManifestsResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+        checked_up_to = own.checked_up_to
+    before, after = _plan(table)
+    if spec.dry_run or before == after:
+        status = "noop" if before == after else "dry_run"
+        return _result(status, None, before, after, time.monotonic() - begun)
+    user = commit_user or str(uuid.uuid4())
+    request = CommitRequest((), CommitKind.COMPACT, user, compacts_manifests=True, checked_up_to=checked_up_to)
+    outcome = commit(table, request)
+    assert not isinstance(outcome, Conflict), "nothing is added or removed"
+    if outcome.by_other_attempt:
+        return CompactManifestsResult("already_done", outcome.snapshot.id, seconds=time.monotonic() - begun)
+    after = snapshot_manifests(table, outcome.snapshot)
+    logger.info("rewrote %d manifests of %s to %d", len(before), table.paths.root, len(after))
+    return _result("committed", outcome.snapshot.id, before, after, time.monotonic() - begun)
+
+
+def _plan(table: TableHandle) -> tuple[list[ManifestFile], list[ManifestFile]]:
+    """Manifests of the latest snapshot, and what they would become; equal lists where there is nothing to do."""
+    for attempt in range(1, _TRIES_MAX + 1):
+        latest = latest_snapshot(table)
+        if latest is None:
+            return [], []
+        try:
+            before = snapshot_manifests(table, latest)
+            return before, merged(table, before, MeasuringWriter(table))
+        except NotFoundError:
+            if attempt == _TRIES_MAX or latest_snapshot(table) == latest:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _result(
+    status: str, snapshot_id: int | None, before: Sequence[ManifestFile], after: Sequence[ManifestFile], seconds: float
+) -> CompactManifestsResult:
+    return CompactManifestsResult(
+        status=status,
+        snapshot_id=snapshot_id,
+        manifests_before=len(before),
+        manifests_after=len(after),
+        bytes_before=sum(item.size_bytes for item in before),
+        bytes_after=sum(item.size_bytes for item in after),
+        entries_before=sum(item.added_count + item.deleted_count for item in before),
+        entries_after=sum(item.added_count + item.deleted_count for item in after),
+        seconds=seconds,
+    )

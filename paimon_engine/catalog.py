@@ -1,0 +1,188 @@
+"""The way to tables that people type: `Catalog` and `open_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_engine.api import Table
+from paimon_engine.catalogs import CatalogConfig, open_metastore
+from paimon_engine.catalogs.base import TableName, checked_database
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import ConflictError, NotFoundError
+from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.inspect.system_tables import check_system_table
+from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.table import catalog as tables
+from paimon_engine.table.catalog import TableDraft
+from paimon_engine.table.handle import load_table
+
+
+class Catalog:
+    """Databases and tables, by name.
+
+    `warehouse` is any fsspec address or a local path, or the name that a REST server gave it; `storage_options` go to
+    its file system. `options` are catalog options by Paimon's names: `metastore` is `filesystem` (the default),
+    `jdbc` or `rest`, the latter two at a `uri`; `table-default.*` are options of new tables. `secrets` maps catalog
+    options to the environment variables that hold their values. `executor` chooses where tasks run: threads of this
+    process by default, `paimon_engine.spark.executor.SparkExecutor` for Spark.
+
+    Raises: InvalidArgumentError, UnsupportedError, StorageError.
+    """
+
+    def __init__(
+        self,
+        warehouse: str | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        options: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        address = None if warehouse is None else str(warehouse)
+        config = CatalogConfig.of(address, options, secrets=secrets, storage_options=storage_options)
+        self.warehouse = config.warehouse
+        self.executor: Executor = executor or LocalExecutor()
+        self._metastore = open_metastore(config)
+
+    # ── databases ───────────────────────────────────────────────────────────────────────────────
+
+    def list_databases(self) -> list[str]:
+        """Names of the databases, sorted."""
+        return self._metastore.list_databases()
+
+    def create_database(
+        self, name: str, properties: Mapping[str, str] | None = None, *, if_not_exists: bool = False
+    ) -> None:
+        """Creates a database; an object store shows it once it has a table.
+
+        Raises: ConflictError if it exists and `if_not_exists` is false; UnsupportedError for properties that the kind
+        of catalog does not keep.
+        """
+        try:
+            self._metastore.create_database(checked_database(name), dict(properties or {}))
+        except ConflictError:
+            if not if_not_exists:
+                raise
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        """Properties of a database, `location` among them. Raises: NotFoundError."""
+        return self._metastore.database_properties(checked_database(name))
+
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drops a database; with `cascade` its tables and all their files too. There is no way back.
+
+        Raises: ConflictError if it has tables and `cascade` is false; NotFoundError if there is none and `if_exists`
+        is false.
+        """
+        try:
+            self._metastore.drop_database(checked_database(name), cascade=cascade)
+        except NotFoundError:
+            if not if_exists:
+                raise
+
+    # ── tables ──────────────────────────────────────────────────────────────────────────────────
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of a database's tables, sorted. Raises: NotFoundError."""
+        return self._metastore.list_tables(checked_database(database))
+
+    def create_table(
+        self,
+        name: str,
+        *,
+        schema: pa.Schema,
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Creates `database.table` with the columns of an Arrow schema.
+
+        The filesystem catalog makes the database where it is missing; others want it made before.
+
+        Raises: InvalidArgumentError, UnsupportedError; NotFoundError without the database; ConflictError if the table
+        exists and `if_not_exists` is false.
+        """
+        draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
+        handle = self._metastore.create_table(TableName.parse(name), draft, if_not_exists=if_not_exists)
+        return Table(handle, self.executor)
+
+    def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
+        """The table `database.table`, with dynamic options laid over the stored ones.
+
+        `database.table$snapshots` and the like are its system tables, to be read only; `database.table$branch_b` is
+        its branch `b`.
+
+        Raises: InvalidArgumentError; NotFoundError if there is no such table, branch or system table.
+        """
+        text, branch, system = tables.split_system_name(name)
+        if system is not None:
+            check_system_table(system)
+        dynamic = dict(options or {})
+        branch = branch or dynamic.pop("branch", MAIN_BRANCH)
+        handle = self._metastore.load_table(TableName.parse(text), branch=branch, options=dynamic)
+        return Table(handle, self.executor, system)
+
+    def rename_table(self, name: str, new_name: str, *, if_exists: bool = False) -> None:
+        """Renames a table, with its directory where its place follows from its name.
+
+        Raises: ConflictError if the new name is taken; NotFoundError if there is no such table and `if_exists` is
+        false; UnsupportedError on object stores, where a directory cannot be renamed.
+        """
+        old, new = TableName.parse(name), TableName.parse(new_name)
+        try:
+            self._metastore.rename_table(old, new)
+        except NotFoundError:
+            if not if_exists or self._has(old):
+                raise
+
+    def _has(self, name: TableName) -> bool:
+        in_database = name.database in self._metastore.list_databases()
+        return in_database and name.table in self._metastore.list_tables(name.database)
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Deletes the table with all its files, tags and branches. There is no way back.
+
+        Raises: NotFoundError if there is none and `if_exists` is false.
+        """
+        try:
+            self._metastore.drop_table(TableName.parse(name))
+        except NotFoundError:
+            if not if_exists:
+                raise
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.warehouse!r})"
+
+
+def open_table(
+    path: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    executor: Executor | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Table:
+    """The table in that directory, `<warehouse>/<database>.db/<table>`, or its branch or system table after a `$`.
+
+    Raises: InvalidArgumentError, NotFoundError.
+    """
+    address, *part = tables.split_system_name(str(path).rstrip("/"))
+    config = EnvConfig(address, dict(storage_options or {}))
+    return _opened(address, part, config, executor or LocalExecutor(), options)
+
+
+def _opened(
+    path: str, part: Sequence[str | None], config: EnvConfig, executor: Executor, options: Mapping[str, str] | None
+) -> Table:
+    """`part` is what follows the table in its name: branch and system table."""
+    branch, system = part
+    if system is not None:
+        check_system_table(system)
+    dynamic = dict(options or {})
+    # An option as good as any other in Java, but here it chooses the files, not how they are read.
+    branch = branch or dynamic.pop("branch", MAIN_BRANCH)
+    return Table(load_table(path, config, branch=branch, options=dynamic), executor, system)

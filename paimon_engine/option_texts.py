@@ -1,0 +1,90 @@
+"""Options as stored, and how their texts become values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.units import parse_duration_ms, parse_size_bytes
+
+
+@dataclass(frozen=True)
+class OptionTexts:
+    """Texts by key. Whatever cannot be parsed raises InvalidArgumentError naming its key."""
+
+    raw: Mapping[str, str] = field(default_factory=dict)
+
+    def _int(self, key: str, default: int) -> int:
+        text = self.raw.get(key)
+        if text is None:
+            return default
+        try:
+            return int(text.strip())
+        except ValueError as error:
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number") from error
+
+    def _float(self, key: str, default: float) -> float:
+        text = self.raw.get(key)
+        if text is None:
+            return default
+        try:
+            return float(text.strip())
+        except ValueError as error:
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is no number") from error
+
+    def _bool(self, key: str, *, default: bool) -> bool:
+        text = self.raw.get(key)
+        if text is None:
+            return default
+        if text.strip().lower() not in ("true", "false"):
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is neither true nor false")
+        return text.strip().lower() == "true"
+
+    def _list(self, key: str) -> tuple[str, ...]:
+        return split_list(self.raw.get(key, ""))
+
+    def _by_column(self, suffix: str) -> Mapping[str, str]:
+        """Texts of the options `fields.<column>.<suffix>`, by column."""
+        begin, end = "fields.", f".{suffix}"
+        return {
+            key[len(begin) : -len(end)]: text
+            for key, text in self.raw.items()
+            if key.startswith(begin) and key.endswith(end) and len(key) > len(begin) + len(end)
+        }
+
+    def _choice(self, key: str, default: str, choices: tuple[str, ...]) -> str:
+        value = self.raw.get(key, default).strip().lower()
+        if value not in choices:
+            raise InvalidArgumentError(f"option '{key}' = {value!r}; choose one of {', '.join(choices)}")
+        return value
+
+    def _size(self, key: str, default: int) -> int:
+        text = self.raw.get(key)
+        return default if text is None else self._named(key, parse_size_bytes, text)
+
+    def _duration(self, key: str, default_ms: int) -> int:
+        text = self.raw.get(key)
+        return default_ms if text is None else self._named(key, parse_duration_ms, text)
+
+    def _per_level(self, key: str) -> dict[int, str]:
+        """Values such as `0:avro,5:parquet` by level."""
+        try:
+            pairs = [part.split(":") for part in self._list(key)]
+            return {int(level): value.strip().lower() for level, value in pairs}
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"option '{key}' = {self.raw[key]!r}; it looks like '0:avro,5:parquet'"
+            ) from error
+
+    @staticmethod
+    def _named(key: str, parse: Callable[[str], int], text: str) -> int:
+        try:
+            return parse(text)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"option '{key}': {error}") from error
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The parts of a comma list."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())

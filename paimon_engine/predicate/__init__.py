@@ -1,0 +1,65 @@
+"""Row filters: a small tree, from a SQL condition or from Python, used on rows and on statistics.
+
+1. `parse_where` reads `day = DATE '2013-01-01' AND delay > 15`; `col("delay") > 15` says the same in Python (`tree`).
+2. `bind` gives literals the types of their columns, without rounding (`literals`).
+3. `to_arrow_expression` gives the Arrow filter that decides rows (`rows`).
+4. `may_match` decides from minimum, maximum and null count whether any row of a file can match (`ranges`).
+"""
+
+from paimon_engine.predicate.expression import Column, as_predicate, col
+from paimon_engine.predicate.literals import bind, find_field, literal
+from paimon_engine.predicate.parse import parse_where
+from paimon_engine.predicate.ranges import ColumnRange, may_match
+from paimon_engine.predicate.rows import to_arrow_expression, to_range_expression
+from paimon_engine.predicate.tree import (
+    And,
+    Compare,
+    Condition,
+    In,
+    IsNull,
+    Match,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    TextTest,
+    columns_of,
+    conjunction,
+    conjuncts_of,
+    disjunction,
+    renamed,
+    root_columns,
+    with_values,
+)
+
+__all__ = [
+    "And",
+    "Column",
+    "ColumnRange",
+    "Compare",
+    "Condition",
+    "In",
+    "IsNull",
+    "Match",
+    "Not",
+    "Operator",
+    "Or",
+    "Predicate",
+    "TextTest",
+    "as_predicate",
+    "bind",
+    "col",
+    "columns_of",
+    "conjunction",
+    "conjuncts_of",
+    "disjunction",
+    "find_field",
+    "literal",
+    "may_match",
+    "parse_where",
+    "renamed",
+    "root_columns",
+    "to_arrow_expression",
+    "to_range_expression",
+    "with_values",
+]

@@ -1,0 +1,308 @@
+"""The tree of a row filter, and its text.
+
+A node is a plain value: `Compare(">", "delay", 15)`. Nodes combine with `&`, `|` and `~`; `str(node)` is a SQL
+condition that `parse_where` reads back to an equal node, so that jobs can carry filters as text.
+
+A column is a name, or a path into ROW columns with dots (`address.city`). Where a table has a column of just that
+name, dots included, the column is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import StrEnum
+from math import isfinite
+from typing import Any, Final, Literal, NoReturn
+
+import numpy as np
+from sqlglot import expressions as sql
+
+from paimon_engine.errors import InvalidArgumentError
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+
+NEGATED: Final[dict[Operator, Operator]] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""What holds for a value that is not null where the comparison does not."""
+
+
+class Condition:
+    """What all nodes can do: be combined, and be written as SQL."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Condition) -> Predicate:
+        return conjunction(checked(self), checked(other))
+
+    def __or__(self, other: Condition) -> Predicate:
+        return disjunction(checked(self), checked(other))
+
+    def __invert__(self) -> Predicate:
+        part = checked(self)
+        return IsNull(part.column, not part.negated) if isinstance(part, IsNull) else Not(part)
+
+    def as_predicate(self) -> Predicate:
+        """The node itself; of a column, that it is true.
+
+        Raises: InvalidArgumentError.
+        """
+        if isinstance(self, Compare | In | IsNull | Match | And | Or | Not):
+            return self
+        raise InvalidArgumentError(f"a {type(self).__name__} is no filter")
+
+    def __bool__(self) -> NoReturn:
+        raise InvalidArgumentError(
+            f"a filter is neither true nor false: write & | ~ for and, or, not, between(a, b) for a <= x <= b, and "
+            f"parentheses around comparisons (in {self})"
+        )
+
+    def __str__(self) -> str:
+        """The filter as a SQL condition, which `parse_where` reads back."""
+        return _sql_of(checked(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Condition):
+    """`column operator value`; value is never null."""
+
+    operator: Operator
+    column: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class In(Condition):
+    """`column IN (values)`; without values no row matches. A null among them makes other rows unknown."""
+
+    column: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Condition):
+    """`column IS NULL`, or `IS NOT NULL` where negated."""
+
+    column: str
+    negated: bool = False
+
+
+class TextTest(StrEnum):
+    """What a text may be tested for."""
+
+    STARTS_WITH = "starts_with"
+    ENDS_WITH = "ends_with"
+    CONTAINS = "contains"
+    LIKE = "like"
+
+
+@dataclass(frozen=True, slots=True)
+class Match(Condition):
+    """A test of a text column.
+
+    In patterns of LIKE `%` is any text and `_` any character; a backslash takes them literally.
+    """
+
+    test: TextTest
+    column: str
+    text: str
+
+    @property
+    def prefix(self) -> str:
+        """What every text that matches begins with; empty where that is not known."""
+        match self.test:
+            case TextTest.STARTS_WITH:
+                return self.text
+            case TextTest.LIKE:
+                return _like_prefix(self.text)
+            case _:
+                return ""
+
+
+@dataclass(frozen=True, slots=True)
+class And(Condition):
+    """All parts hold."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Condition):
+    """At least one part holds."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Condition):
+    """The part is false; unknown stays unknown."""
+
+    part: Predicate
+
+
+Predicate = Compare | In | IsNull | Match | And | Or | Not
+
+
+def checked(condition: object) -> Predicate:
+    """The condition, if it is one.
+
+    Raises: InvalidArgumentError.
+    """
+    if isinstance(condition, Condition):
+        return condition.as_predicate()
+    raise InvalidArgumentError(f"{condition!r} is no filter; combine comparisons such as col('k') > 1, in parentheses")
+
+
+def conjunction(*parts: Predicate) -> Predicate:
+    """All parts hold; parts that are conjunctions are taken apart."""
+    flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
+    return flat[0] if len(flat) == 1 else And(flat)
+
+
+def disjunction(*parts: Predicate) -> Predicate:
+    """At least one part holds; parts that are disjunctions are taken apart."""
+    flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, Or) else (part,)))
+    return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def columns_of(predicate: Predicate) -> frozenset[str]:
+    """Columns that the predicate looks at, as it names them."""
+    match predicate:
+        case Compare() | In() | IsNull() | Match():
+            return frozenset({predicate.column})
+        case And(parts) | Or(parts):
+            return frozenset().union(*(columns_of(part) for part in parts))
+        case Not(part):
+            return columns_of(part)
+
+
+def root_columns(predicate: Predicate, names: Iterable[str]) -> frozenset[str]:
+    """Columns of a table, by `names`, that the predicate may look at: for the field of a ROW it is the ROW."""
+    return frozenset(
+        name for name in names for column in columns_of(predicate) if column == name or column.startswith(f"{name}.")
+    )
+
+
+def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate | None:
+    """The predicate over columns of other names; None if it looks at a column that has none, or into a ROW."""
+    match predicate:
+        case Compare() | In() | IsNull() | Match():
+            name = names.get(predicate.column)
+            return None if name is None else replace(predicate, column=name)
+        case And(parts) | Or(parts):
+            inner = [renamed(part, names) for part in parts]
+            known = tuple(part for part in inner if part is not None)
+            return None if len(known) < len(inner) else type(predicate)(known)
+        case Not(part):
+            one = renamed(part, names)
+            return None if one is None else Not(one)
+
+
+def with_values(predicate: Predicate, convert: Callable[[Any], Any]) -> Predicate:
+    """The predicate with all values that columns are compared with converted; nulls in lists are left out."""
+    match predicate:
+        case Compare(operator, column, value):
+            return Compare(operator, column, convert(value))
+        case In(column, values):
+            return In(column, tuple(convert(value) for value in values if value is not None))
+        case IsNull() | Match():
+            return predicate
+        case And(parts) | Or(parts):
+            return type(predicate)(tuple(with_values(part, convert) for part in parts))
+        case Not(part):
+            return Not(with_values(part, convert))
+
+
+def conjuncts_of(predicate: Predicate | None) -> list[Predicate]:
+    """Predicates that must all hold where `predicate` does; none for None."""
+    match predicate:
+        case None:
+            return []
+        case And(parts):
+            return [conjunct for part in parts for conjunct in conjuncts_of(part)]
+        case _:
+            return [predicate]
+
+
+def _like_prefix(pattern: str) -> str:
+    prefix, at = "", 0
+    while at < len(pattern) and pattern[at] not in "%_":
+        at += pattern[at] == "\\"
+        prefix += pattern[at : at + 1]
+        at += 1
+    return prefix
+
+
+# ── text ────────────────────────────────────────────────────────────────────────────────────────
+
+_ODD_FLOATS: Final = {"nan": "'NaN'", "inf": "'Infinity'", "-inf": "'-Infinity'"}
+_FUNCTIONS: Final = {
+    TextTest.STARTS_WITH: "STARTSWITH",
+    TextTest.ENDS_WITH: "ENDSWITH",
+    TextTest.CONTAINS: "CONTAINS",
+}
+
+
+def _sql_of(predicate: Predicate) -> str:
+    match predicate:
+        case Compare(operator, column, value):
+            return f"{_name(column)} {'<>' if operator == '!=' else operator} {literal_sql(value)}"
+        case In(column, values):
+            # SQL has no empty list; what can never be said of a value, and is unknown of null, is the same.
+            listed = ", ".join("NULL" if value is None else literal_sql(value) for value in values)
+            return f"{_name(column)} IN ({listed})" if values else f"NOT ({_name(column)} = {_name(column)})"
+        case IsNull(column, negated):
+            return f"{_name(column)} IS {'NOT ' if negated else ''}NULL"
+        case Match(TextTest.LIKE, column, text):
+            return f"{_name(column)} LIKE {_quoted(text)}"
+        case Match(test, column, text):
+            return f"{_FUNCTIONS[test]}({_name(column)}, {_quoted(text)})"
+        case And(parts):
+            return " AND ".join(_part(part) for part in parts)
+        case Or(parts):
+            return " OR ".join(_part(part) for part in parts)
+        case Not(part):
+            return f"NOT ({_sql_of(part)})"
+
+
+def _part(predicate: Predicate) -> str:
+    text = _sql_of(predicate)
+    return f"({text})" if isinstance(predicate, And | Or) else text
+
+
+def _name(column: str) -> str:
+    return str(sql.to_identifier(column, quoted=True).sql(dialect="spark"))
+
+
+def _quoted(text: str) -> str:
+    return str(sql.Literal.string(text).sql(dialect="spark"))
+
+
+def literal_sql(value: Any) -> str:
+    """A value as a SQL literal of its own type."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value)
+        case float():
+            return f"CAST({repr(value) if isfinite(value) else _ODD_FLOATS[str(value)]} AS DOUBLE)"
+        case Decimal():
+            text = f"{value:f}"
+            return text if "." in text else f"CAST({_quoted(str(value))} AS DECIMAL)"
+        case str():
+            return _quoted(value)
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime():
+            zone = "_NTZ" if value.tzinfo is None else "_LTZ"
+            return f"TIMESTAMP{zone} '{value.isoformat(' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case time():
+            return f"TIME '{value.isoformat()}'"
+        case np.datetime64():
+            return f"TIMESTAMP_NTZ '{str(value.astype('datetime64[ns]')).replace('T', ' ')}'"
+        case _:
+            raise InvalidArgumentError(f"a {type(value).__name__} cannot be written in a filter: {value!r}")

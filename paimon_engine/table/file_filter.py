@@ -1,0 +1,50 @@
+"""A filter as a data file sees it: over the file's own columns, for leaving out parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paimon_engine.meta.evolution import unchanged_columns
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.stats import from_simple_stats
+from paimon_engine.predicate import Predicate, conjunction, renamed
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.types import AtomicType, DataField, TypeRoot
+
+
+@dataclass(frozen=True, slots=True)
+class FileFilter:
+    """What must hold of rows that matter; in the columns `without_nan` the file has no NaN."""
+
+    where: Predicate
+    without_nan: frozenset[str]
+
+
+def file_filter(table: TableHandle, file: DataFile, where: Sequence[Predicate]) -> FileFilter | None:
+    """The conjuncts as conditions on the file's own columns, without those on columns whose type has changed."""
+    if not where:
+        return None
+    schema = table.schema_of(file.schema_id)
+    names = {name: stored for stored, name in unchanged_columns(schema, table.schema).items()}
+    parts = [part for conjunct in where if (part := renamed(conjunct, names)) is not None]
+    return FileFilter(conjunction(*parts), _without_nan(schema, file)) if parts else None
+
+
+def is_float(field: DataField) -> bool:
+    """Whether a column may hold NaN."""
+    return isinstance(field.type, AtomicType) and field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+
+
+def counts_nan(file: DataFile) -> bool:
+    """Whether a range in the manifest says that there is no NaN; those that Java takes from ORC files do not."""
+    return file.format != "orc"
+
+
+def _without_nan(schema: TableSchema, file: DataFile) -> frozenset[str]:
+    if not file.value_stats.null_counts or not counts_nan(file):
+        return frozenset()
+    columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
+    known = zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
+    return frozenset(field.name for field, stats in known if is_float(field) and stats.max is not None)

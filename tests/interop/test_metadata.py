@@ -1,0 +1,53 @@
+"""Metadata of other writers, written on by us: nothing of it gets lost, and its writers read the table as before."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from paimon_engine import open_table
+from paimon_engine.env import EnvConfig
+from paimon_engine.table.handle import load_table
+from paimon_engine.table.snapshots import latest_snapshot
+from tests.support.canonical import assert_same_rows, rows_of
+from tests.support.oracle import JavaPaimon
+from tests.support.pypaimon import PyPaimon
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+
+
+def batch(first: int) -> pa.Table:
+    return pa.table({"k": list(range(first, first + 3)), "v": [f"v{key}" for key in range(first, first + 3)]}, SCHEMA)
+
+
+def base_list(path: Path) -> list[dict[str, Any]]:
+    snapshot = latest_snapshot(load_table(str(path), EnvConfig(str(path))))
+    assert snapshot is not None
+    return list(fastavro.reader(io.BytesIO((path / "manifest" / snapshot.base_manifest_list).read_bytes())))
+
+
+def test_tables_of_pypaimon_are_written_on(tmp_path: Path, pypaimon: PyPaimon, oracle: JavaPaimon):
+    path = tmp_path / "db.db" / "t"
+    pypaimon.create(path, SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+    pypaimon.append(path, batch(0))
+    pypaimon.append(path, batch(2))
+    table = open_table(str(path))
+    (listed,) = base_list(path)
+
+    table.write(batch(4))
+
+    told = {name: value for name, value in listed.items() if value is not None}
+    assert {name: base_list(path)[0].get(name) for name in told} == told
+    assert "_TOTAL_BUCKETS" in told
+    result = table.compact_manifests()
+    assert (result.status, result.manifests_after) == ("committed", 1)
+    table.analyze()
+    pypaimon.append(path, batch(6))
+    expected = [[key, f"v{key}"] for key in range(9)]
+    assert_same_rows(rows_of(table.to_arrow()), expected)
+    assert_same_rows(oracle.read(path), expected)
+    assert_same_rows(rows_of(pypaimon.read(path)), expected)

@@ -1,0 +1,75 @@
+"""Writers of dynamic buckets on a store that loses replies and lets rivals go first, one seed one history."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine.actions.write import CommitName, write_arrow
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.schema import new_schema, schema_to_json
+from paimon_engine.storage import MemoryStorage
+from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.read import read_snapshot_rows
+from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id
+from paimon_engine.types import RowType, from_arrow_field
+from tests.simulation.test_commit_exactly_once import UnreliableStorage
+from tests.support.key_places import assert_each_key_in_one_bucket
+
+ROOT = "memory://simulation/db.db/dynamic"
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+OPTIONS = {
+    "bucket": "-1",
+    "dynamic-bucket.target-row-num": "2",
+    "commit.min-retry-wait": "0 ms",
+    "commit.max-retry-wait": "0 ms",
+    "commit.max-retries": "60",
+}
+
+
+def new_table(storage: UnreliableStorage) -> TableHandle:
+    columns = RowType(tuple(from_arrow_field(field) for field in SCHEMA))
+    schema = new_schema(columns, primary_keys=["k"], partition_keys=[], options=OPTIONS, comment=None, time_ms=0)
+    storage.overwrite(TablePaths(ROOT).schema(0), schema_to_json(schema).encode())
+    ids = iter(range(1_000_000))
+    return load_table(ROOT, EnvConfig(ROOT), env=Env(storage, clock=lambda: 0, new_id=lambda: f"id-{next(ids)}"))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rivals_and_lost_replies_leave_each_key_in_one_bucket(seed: int) -> None:
+    chance = random.Random(seed)
+    storage = UnreliableStorage(MemoryStorage(), chance)
+    table = new_table(storage)
+    may_be: dict[int, set[int]] = {}
+    acknowledged = []
+
+    def write(number: int) -> None:
+        keys = chance.sample(range(12), 4)
+        rows = pa.record_batch([keys, [number] * 4], schema=SCHEMA)
+        result = write_arrow(table, [rows], name=CommitName(f"user-{number}"))
+        acknowledged.append(result.snapshot_id)
+        for key in keys:
+            may_be.setdefault(key, set()).add(number)
+
+    numbers = iter(range(100))
+    # A rival writes while somebody else is about to create a snapshot; it has no rival of its own.
+    storage.rival = lambda: write(next(numbers))
+    for _ in range(5):
+        write(next(numbers))
+    storage.rival = None
+
+    assert sorted(acknowledged) == list(range(1, (latest_snapshot_id(table) or 0) + 1))
+    found = {
+        row["k"]: row["v"] for batch in read_snapshot_rows(table, latest_snapshot(table)) for row in batch.to_pylist()
+    }
+    assert found.keys() == may_be.keys()
+    assert all(value in may_be[key] for key, value in found.items())
+    assert_each_key_in_one_bucket(table)
+    # Nothing was compacted, so that all files but those placed anew are live.
+    data = {entry.file.name for entry in live_entries(table, latest_snapshot(table))}
+    stored = [info.path.rpartition("/")[2] for info in storage.walk(ROOT)]
+    assert {name for name in stored if name.startswith("data-")} == data

@@ -1,0 +1,85 @@
+"""Types between Spark and a table: without loss both ways, or refused by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from paimon_engine import Catalog, UnsupportedError, open_table
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.spark import SparkExecutor, arrow_schema, to_dataframe
+from paimon_engine.types import from_arrow_field
+
+# Real tasks are functions of the engine, which workers can import. Those of this file travel as code.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+SQL = """select cast(1 as tinyint) a, cast(2 as smallint) b, cast(3 as int) c, 4L d, cast(0.5 as float) e, 0.25D f,
+    cast('1.50' as decimal(38, 2)) g, 'text' h, binary('bytes') i, true j, date'0001-01-01' k,
+    timestamp'2024-02-29 13:05:09.123456' l, timestamp_ntz'1969-12-31 23:59:59.999999' m,
+    array(1, null) n, map('k', array(2)) o, named_struct('x', 1, 'y', struct(2, 'z')) p"""
+
+
+def test_columns_of_a_dataframe_come_back(spark: SparkSession, tmp_path: Path):
+    frame = spark.sql(SQL)
+    table = Catalog(str(tmp_path), executor=SparkExecutor(spark)).create_table("db.t", schema=arrow_schema(frame))
+
+    table.write(frame)
+
+    expected = frame.toArrow()
+    assert table.to_arrow().cast(expected.schema).to_pylist() == expected.to_pylist()
+    back = to_dataframe(spark, read_table, [table.path], schema=table.arrow_schema, config=EnvConfig(table.path))
+    assert back.collect() == frame.collect()
+
+
+def read_table(_: Env, path: str) -> Iterator[pa.RecordBatch]:
+    yield from open_table(path).to_arrow().to_batches()
+
+
+def one_row(_: Env, columns: dict[str, tuple[pa.DataType, Any]]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({name: pa.array([value], kind) for name, (kind, value) in columns.items()})
+
+
+def test_coarse_timestamps_and_times_take_the_units_of_spark(spark: SparkSession):
+    moment = datetime(2024, 2, 29, 13, 5, 9)
+    columns = {
+        "s": (pa.timestamp("s"), moment),
+        "ms": (pa.list_(pa.timestamp("ms")), [moment.replace(microsecond=5000)]),
+        "t": (pa.time32("ms"), time(13, 5, 9, 5000)),
+        "d": (pa.decimal128(5, 2), Decimal("1.50")),
+    }
+    schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
+
+    [row] = to_dataframe(spark, one_row, [columns], schema=schema, config=EnvConfig("/")).collect()
+
+    assert row.asDict() == {name: value for name, (_, value) in columns.items()}
+
+
+def test_nanoseconds_are_refused_rather_than_cut(spark: SparkSession):
+    schema = pa.schema([("fine", pa.list_(pa.timestamp("ns")))])
+
+    with pytest.raises(UnsupportedError, match="'fine'.*6 digits"):
+        to_dataframe(spark, one_row, [], schema=schema, config=EnvConfig("/"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("parse_json('{}')", "VARIANT"),
+        ("interval '1' day", "duration"),
+        ("interval '1' month", "year|interval|Interval"),
+        ("time'13:05:09'", "time64"),
+        ("null", "null"),
+    ],
+)
+def test_types_of_spark_without_a_counterpart_are_refused_by_name(spark: SparkSession, sql: str, named: str):
+    with pytest.raises(UnsupportedError, match=named):
+        from_arrow_field(arrow_schema(spark.sql(f"select {sql} as c")).field(0))
