@@ -20,7 +20,9 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["apache"],
             }
         ],
-        "operators": _modules("operators", "compact", "expire", "job", "metadata", "rollback", "tags", "write"),
+        "operators": _modules(
+            "operators", "alter", "compact", "expire", "job", "metadata", "rollback", "tags", "write"
+        ),
         "sensors": _modules("sensors", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),
         "triggers": _modules("triggers", "tag"),

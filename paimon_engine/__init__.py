@@ -23,28 +23,52 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from paimon_engine.executor import Executor, LocalExecutor
+    from paimon_engine.meta.schema_change import (
+        AddColumn,
+        DropColumn,
+        MoveColumn,
+        RemoveOption,
+        RenameColumn,
+        SetOption,
+        UpdateColumnComment,
+        UpdateColumnDefault,
+        UpdateColumnNullability,
+        UpdateColumnType,
+        UpdateComment,
+    )
     from paimon_engine.predicate import col
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.commit_message import CommitMessage
 
 __all__ = [
+    "AddColumn",
     "Catalog",
     "CommitMessage",
     "ConflictError",
     "CorruptTableError",
+    "DropColumn",
     "EnvConfig",
     "Executor",
     "InvalidArgumentError",
     "LocalExecutor",
     "MemoryStorage",
+    "MoveColumn",
     "NotFoundError",
     "OutcomeUnknownError",
     "PaimonError",
     "Progress",
+    "RemoveOption",
+    "RenameColumn",
+    "SetOption",
     "StorageError",
     "Table",
     "UnsupportedError",
+    "UpdateColumnComment",
+    "UpdateColumnDefault",
+    "UpdateColumnNullability",
+    "UpdateColumnType",
+    "UpdateComment",
     "col",
     "open_table",
 ]
@@ -54,6 +78,19 @@ _MODULES: Final = {
     "catalog": ("Catalog", "open_table"),
     "env": ("EnvConfig",),
     "executor": ("Executor", "LocalExecutor"),
+    "meta.schema_change": (
+        "AddColumn",
+        "DropColumn",
+        "MoveColumn",
+        "RemoveOption",
+        "RenameColumn",
+        "SetOption",
+        "UpdateColumnComment",
+        "UpdateColumnDefault",
+        "UpdateColumnNullability",
+        "UpdateColumnType",
+        "UpdateComment",
+    ),
     "predicate": ("col",),
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),

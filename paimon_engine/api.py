@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import inspect
+from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_table
 from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
 from paimon_engine.actions.commit import CommitResult, commit_messages
 from paimon_engine.actions.compact import Compact, CompactResult, compact
@@ -33,12 +34,13 @@ from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.inspect.system_tables import open_system_table
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import read_schema
 from paimon_engine.table.read_request import ReadRequest
@@ -217,6 +219,20 @@ class Table:
         """
         spec = Compact(full, None if where is None else str(where), dry_run)
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> AlterResult:
+        """Makes the next schema: `AddColumn`, `RenameColumn`, `UpdateColumnType`, `SetOption` …, in order, all or none.
+
+        No file is rewritten: old rows are read through the new schema, which this object has from now on.
+
+        Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
+        """
+        result = alter_table(self._handle, AlterTable(changes))
+        at = self._handle
+        self._source = load_table(
+            at.paths.root, at.config, env=at.env, branch=at.paths.branch, options=at.dynamic_options
+        )
+        return result
 
     def compact_manifests(
         self,

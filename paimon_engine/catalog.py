@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_engine.actions.alter_table import AlterResult
 from paimon_engine.api import Table
 from paimon_engine.catalogs import CatalogConfig, open_metastore
 from paimon_engine.catalogs.base import TableName, checked_database
@@ -15,6 +16,7 @@ from paimon_engine.errors import ConflictError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.inspect.system_tables import check_system_table
 from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.catalog import TableDraft
 from paimon_engine.table.handle import load_table
@@ -143,6 +145,10 @@ class Catalog:
     def _has(self, name: TableName) -> bool:
         in_database = name.database in self._metastore.list_databases()
         return in_database and name.table in self._metastore.list_tables(name.database)
+
+    def alter_table(self, name: str, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> AlterResult:
+        """Changes the schema of `database.table`; see `Table.alter`."""
+        return self.table(name).alter(changes)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Deletes the table with all its files, tags and branches. There is no way back.

@@ -16,6 +16,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from paimon_engine.actions.alter_table import AlterTable, alter_table
 from paimon_engine.actions.analyze import Analyze, analyze
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
@@ -35,7 +36,7 @@ from paimon_engine.table.handle import TableHandle, load_table
 
 JOB_VERSION: Final = 1
 
-Action = Write | Compact | CompactManifests | Analyze | CreateTag | DeleteTag | ExpireSnapshots | Rollback
+Action = Write | Compact | CompactManifests | Analyze | CreateTag | DeleteTag | ExpireSnapshots | Rollback | AlterTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,9 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     ),
     "rollback": ActionInfo(
         Rollback, lambda c, s: rollback(c.table, s, c.executor), "make an earlier snapshot or tag the latest"
+    ),
+    "alter_table": ActionInfo(
+        AlterTable, lambda c, s: alter_table(c.table, s, may_repeat=True), "change columns, options or comments"
     ),
 }
 """Everything that a job can do, by name."""

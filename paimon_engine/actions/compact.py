@@ -32,6 +32,7 @@ from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
 from paimon_engine.table.rewrite import RewriteTask, rewrite
+from paimon_engine.table.scan import check_key_types
 from paimon_engine.table.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
@@ -172,6 +173,7 @@ def _chosen(table: TableHandle, spec: Compact) -> list[ManifestEntry]:
         keys = ", ".join(table.schema.partition_keys) or "none"
         raise InvalidArgumentError(f"{spec.where!r}: compaction is chosen by partition columns only ({keys})")
     found = live_entries(table, latest_snapshot(table), may_hold=manifest_filter(table.schema, chosen))
+    check_key_types(table, found)
     return matching_partitions(table.schema, found, chosen)
 
 

@@ -104,7 +104,7 @@ class RestMetastore:
         door = None if answer.get("isExternal") else RestDoor(self._config, name.database, name.table, answer.get("id"))
         schema = schema.with_options(options)
         paths, known = TablePaths(path, branch), {schema.id: schema}
-        return TableHandle(config.build(), config, paths, schema, dict(options), door, known)
+        return TableHandle(config.build(), config, paths, schema, dict(options), door, known, has_served_schema=True)
 
     def drop_table(self, name: TableName) -> None:
         self._client.delete("databases", name.database, "tables", name.table)

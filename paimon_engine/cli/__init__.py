@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from paimon_engine.cli import change, look, metadata
+from paimon_engine.cli import alter, change, look, metadata
 from paimon_engine.cli.terminal import complain
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 look.add_commands(app)
 change.add_commands(app)
+alter.add_commands(app)
 metadata.add_commands(app)
 
 _engine_logger = logging.getLogger("paimon_engine")

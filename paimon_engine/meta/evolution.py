@@ -1,7 +1,7 @@
 """Rows of an old data file, seen through the table's schema of today.
 
-Columns are matched by field id, never by name. A column that the file lacks is null; a type that was widened is cast.
-Other type changes are refused rather than guessed.
+Columns are matched by field id, never by name, and so are the fields of rows, also inside arrays and maps. What the
+file lacks is null; what has another type today is cast.
 
 Source: `SchemaEvolutionUtil`, `CastExecutors` of the Java library.
 """
@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.format.binary_row import internal_values, to_arrow_array
+from paimon_engine.meta.casts import cast
+from paimon_engine.meta.nested import list_of, list_parts, struct_of
 from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.types import (
     BINARY_ROOTS,
-    MAX_LENGTH,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -29,113 +32,171 @@ from paimon_engine.types import (
     RowType,
     TypeRoot,
     to_arrow,
-    type_to_json,
 )
-
-_WIDER = {
-    TypeRoot.TINYINT: (TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE),
-    TypeRoot.SMALLINT: (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE),
-    TypeRoot.INT: (TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE),
-    TypeRoot.BIGINT: (TypeRoot.FLOAT, TypeRoot.DOUBLE),
-    TypeRoot.FLOAT: (TypeRoot.DOUBLE,),
-}
-"""Casts between numbers that Java and Arrow do alike; integers become the nearest FLOAT or DOUBLE."""
-
-_INTEGER_DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}
-_PLAIN_TEXT = frozenset({*_INTEGER_DIGITS, TypeRoot.BOOLEAN, TypeRoot.DATE})
-"""Types whose text Arrow and Java write alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """Where a table column comes from in a file: the file's name for it, None where the file lacks it."""
+    """Where a table column comes from in a file: the file's field of the same id, None where the file lacks it."""
 
     field: DataField
-    name_in_file: str | None
+    stored: DataField | None
 
 
 def column_sources(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> list[ColumnSource]:
-    """Sources of table columns in files of `file_schema`.
-
-    Raises: UnsupportedError naming a column whose type changed in a way that the engine cannot follow.
-    """
+    """Sources of table columns in files of `file_schema`."""
     by_id = {field.id: field for field in file_schema.row_type}
-    sources = []
-    for name in columns:
-        field = table_schema.row_type.field(name)
-        stored = by_id.get(field.id)
-        if stored is not None:
-            _check_type(field, stored.type)
-        sources.append(ColumnSource(field, None if stored is None else stored.name))
-    return sources
+    fields = [table_schema.row_type.field(name) for name in columns]
+    return [ColumnSource(field, by_id.get(field.id)) for field in fields]
+
+
+def same_columns(file_schema: TableSchema, table_schema: TableSchema) -> dict[str, tuple[DataField, DataField]]:
+    """Name in the table → field in the file and field in the table, for the columns that are in both."""
+    by_id = {field.id: field for field in table_schema.row_type}
+    pairs = [(stored, by_id[stored.id]) for stored in file_schema.row_type if stored.id in by_id]
+    return {field.name: (stored, field) for stored, field in pairs}
 
 
 def unchanged_columns(file_schema: TableSchema, table_schema: TableSchema) -> dict[str, str]:
     """Name in the file → name in the table, for the columns that have one type in both."""
-    by_id = {field.id: field for field in table_schema.row_type}
-    return {
-        stored.name: field.name
-        for stored in file_schema.row_type
-        if (field := by_id.get(stored.id)) is not None and _bare(stored.type) == _bare(field.type)
-    }
+    pairs = same_columns(file_schema, table_schema)
+    return {stored.name: name for name, (stored, today) in pairs.items() if bare(stored.type) == bare(today.type)}
 
 
-def _check_type(field: DataField, stored: DataType) -> None:
-    if _bare(stored) == _bare(field.type):
-        return
-    if isinstance(stored, AtomicType) and isinstance(field.type, AtomicType) and _widens(stored, field.type):
-        return
-    raise UnsupportedError(
-        f"column {field.name!r} changed its type from {type_to_json(stored)} to {type_to_json(field.type)}; "
-        "reading files from before that is not supported yet"
-    )
+def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
+    """Whether these columns hold in files of `file_schema` what they hold today: then order and hash are alike too."""
+    pairs = same_columns(file_schema, table_schema)
+    return all(name in pairs and _stays(pairs[name][0].type, pairs[name][1].type) for name in columns)
 
 
-def _bare(data_type: DataType) -> DataType:
+def _stays(old: DataType, new: DataType) -> bool:
+    if not (isinstance(old, AtomicType) and isinstance(new, AtomicType)):
+        return bare(old) == bare(new)
+    longer = old.root in (TypeRoot.VARCHAR, TypeRoot.VARBINARY) and old.root is new.root and new.length >= old.length
+    return longer or bare(old) == bare(new)
+
+
+def bare(data_type: DataType) -> DataType:
     """The type without nullability and descriptions, which do not matter for reading."""
     match data_type:
         case AtomicType():
             return replace(data_type, nullable=True)
         case ArrayType(element):
-            return ArrayType(_bare(element))
+            return ArrayType(bare(element))
         case MapType(key, value):
-            return MapType(_bare(key), _bare(value))
+            return MapType(bare(key), bare(value))
         case MultisetType(element):
-            return MultisetType(_bare(element))
+            return MultisetType(bare(element))
         case RowType(fields):
-            return RowType(tuple(DataField(field.id, field.name, _bare(field.type)) for field in fields))
-
-
-def _widens(old: AtomicType, new: AtomicType) -> bool:
-    whole_digits = new.precision - new.scale
-    if old.root is TypeRoot.DECIMAL and new.root is TypeRoot.DECIMAL:
-        return new.scale >= old.scale and whole_digits >= old.precision - old.scale
-    if old.root in _INTEGER_DIGITS and new.root is TypeRoot.DECIMAL:
-        return whole_digits >= _INTEGER_DIGITS[old.root]
-    if old.root in STRING_ROOTS and new.root is TypeRoot.VARCHAR:
-        return new.length >= old.length
-    if old.root in _PLAIN_TEXT and new.root is TypeRoot.VARCHAR:
-        return new.length == MAX_LENGTH
-    if old.root in BINARY_ROOTS and new.root is TypeRoot.VARBINARY:
-        return new.length >= old.length
-    if old.root in TIMESTAMP_ROOTS and new.root is old.root:
-        return new.precision >= old.precision
-    return new.root in _WIDER.get(old.root, ())
+            return RowType(tuple(DataField(field.id, field.name, bare(field.type)) for field in fields))
 
 
 def conform(rows: pa.RecordBatch, sources: Sequence[ColumnSource]) -> pa.RecordBatch:
-    """Rows of a file as rows of the table: shape and order of `sources`, in the types of the table."""
+    """Rows of a file as rows of the table: shape and order of `sources`, in the types of the table.
+
+    Raises: UnsupportedError, InvalidArgumentError naming a column whose old values cannot become its type of today.
+    """
     columns, fields = [], []
     for source in sources:
         arrow_type = to_arrow(source.field.type)
-        if source.name_in_file is None:
-            column = pa.nulls(rows.num_rows, arrow_type)
+        if source.stored is None:
+            columns.append(pa.nulls(rows.num_rows, arrow_type))
         else:
-            column = rows[source.name_in_file]
-            if column.type != arrow_type:
-                # Unsafe means: to the nearest floating-point number; all other casts that get here lose nothing.
-                column = column.cast(arrow_type, safe=not pa.types.is_floating(arrow_type))
-        columns.append(column)
+            columns.append(_conform_column(rows[source.stored.name], source.stored, source.field))
         # Nullable throughout: other engines' files may say less than the schema, and nothing depends on it here.
         fields.append(pa.field(source.field.name, arrow_type))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _conform_column(values: pa.Array, stored: DataField, field: DataField) -> pa.Array:
+    if bare(stored.type) == bare(field.type):
+        arrow_type = to_arrow(field.type)
+        return values if values.type == arrow_type else values.cast(arrow_type)
+    try:
+        return conform_values(values, stored.type, field.type)
+    except (InvalidArgumentError, UnsupportedError) as error:
+        raise type(error)(
+            f"column {field.name!r} in a file from before its type changed: {error}; "
+            "read with the columns that can be read, or give the column a type that its old values fit"
+        ) from error
+
+
+def conform_values(values: pa.Array, stored: DataType, wanted: DataType) -> pa.Array:
+    """Values of the type that they were stored with, as values of another; fields of rows are matched by their ids.
+
+    Raises: UnsupportedError if there is no such cast; InvalidArgumentError naming a value that it cannot take.
+    """
+    arrow_type = to_arrow(wanted)
+    match stored, wanted:
+        case _ if bare(stored) == bare(wanted):
+            return values if values.type == arrow_type else values.cast(arrow_type)
+        case RowType(), RowType():
+            return _conform_struct(values, stored, wanted, arrow_type)
+        case ArrayType(), ArrayType():
+            offsets, [elements] = list_parts(values)
+            parts = [conform_values(elements, stored.element, wanted.element)]
+        case MultisetType(), MultisetType():
+            offsets, [elements, counts] = list_parts(values)
+            parts = [conform_values(elements, stored.element, wanted.element), counts]
+        case MapType(), MapType():
+            offsets, [keys, items] = list_parts(values)
+            parts = [conform_values(keys, stored.key, wanted.key), conform_values(items, stored.value, wanted.value)]
+        case _:
+            return cast(values, stored, wanted)
+    return list_of(values, offsets, parts, arrow_type)
+
+
+def _conform_struct(values: pa.StructArray, stored: RowType, wanted: RowType, arrow_type: pa.DataType) -> pa.Array:
+    # Ids may be missing in schemas that other engines wrote; then names have to do.
+    has_ids = all(field.id >= 0 for field in (*stored, *wanted))
+    parts = {
+        field.id if has_ids else field.name: (field, part) for field, part in zip(stored, values.flatten(), strict=True)
+    }
+    made = []
+    for field in wanted:
+        key = field.id if has_ids else field.name
+        if key in parts:
+            old, part = parts[key]
+            made.append(conform_values(part, old.type, field.type))
+        else:
+            made.append(pa.nulls(len(values), to_arrow(field.type)))
+    return struct_of(values, made, arrow_type)
+
+
+# ── statistics ──────────────────────────────────────────────────────────────────────────────────
+
+
+def evolved_stats(stats: ColumnStats, stored: DataField, field: DataField) -> ColumnStats | None:
+    """Bounds of a column of an old file, in the type that the column has today; None if the cast tells nothing of them.
+
+    They are kept where the cast keeps the order of values and makes no nulls.
+    """
+    if bare(stored.type) == bare(field.type):
+        return stats
+    if not (isinstance(stored.type, AtomicType) and isinstance(field.type, AtomicType)):
+        return None
+    if not _keeps_order(stored.type, field.type):
+        return None
+    bounds = cast(to_arrow_array([stats.min, stats.max], stored.type), stored.type, field.type)
+    low, high = internal_values(bounds, field.type)
+    return ColumnStats(low, high, stats.null_count)
+
+
+_INTEGER_DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}
+_WIDER = {root: tuple(_INTEGER_DIGITS)[i + 1 :] for i, root in enumerate(_INTEGER_DIGITS)}
+
+
+def _keeps_order(old: AtomicType, new: AtomicType) -> bool:
+    if new.root is TypeRoot.DECIMAL and (old.root is TypeRoot.DECIMAL or old.root in _INTEGER_DIGITS):
+        whole_digits = _INTEGER_DIGITS.get(old.root, old.precision - old.scale)
+        # Rounding may carry into one more digit.
+        return new.precision - new.scale >= whole_digits + (old.scale > new.scale)
+    if new.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return old.root in (*_INTEGER_DIGITS, TypeRoot.DECIMAL) or old.root is TypeRoot.FLOAT
+    if old.root in STRING_ROOTS and new.root is TypeRoot.VARCHAR:
+        return new.length >= old.length
+    if old.root in BINARY_ROOTS and new.root is TypeRoot.VARBINARY:
+        return new.length >= old.length
+    if old.root in TIMESTAMP_ROOTS:
+        return new.root is old.root and new.precision >= old.precision
+    return new.root in _WIDER.get(old.root, ())

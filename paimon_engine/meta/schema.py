@@ -6,19 +6,19 @@ nested fields are numbered depth-first, children before their parent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.errors import InvalidArgumentError, damaged
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import INT_MAX, WRONG, parse_object, reason, texts, whole, whole_or_none
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
-    BINARY_ROOTS,
     ArrayType,
     AtomicType,
     DataField,
@@ -43,7 +43,6 @@ _KEYS = frozenset(
         *("options", "comment", "timeMillis"),
     }
 )
-_SYSTEM_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
 
 
 class BucketMode(StrEnum):
@@ -199,136 +198,74 @@ def new_schema(
     comment: str | None,
     time_ms: int,
 ) -> TableSchema:
-    """Schema 0 of a new table, ids assigned and rules checked.
+    """Schema 0 of a new table, ids assigned; `meta.schema_rules` checks it.
 
-    Raises: InvalidArgumentError naming the column or option and the way out.
+    Raises: InvalidArgumentError if keys are named both by argument and by option.
     """
-    _check_columns(columns, primary_keys, partition_keys)
-    fields, highest = _assign_ids(columns, primary_keys)
     schema = TableSchema(
         id=0,
-        row_type=RowType(fields, nullable=False),
-        highest_field_id=highest,
+        row_type=columns,
+        highest_field_id=-1,
         partition_keys=tuple(partition_keys),
         primary_keys=tuple(primary_keys),
         options=dict(options),
         comment=comment,
         time_ms=time_ms,
     )
-    _check_options(schema)
-    return schema
+    schema = keys_of_options(schema)
+    fields, highest = _assign_ids(columns)
+    row_type = RowType(fields, nullable=False)
+    return replace(schema, row_type=not_null_keys(row_type, schema.primary_keys), highest_field_id=highest)
 
 
-def _check_columns(columns: RowType, primary_keys: Sequence[str], partition_keys: Sequence[str]) -> None:
-    names = columns.names
-    if not names:
-        raise InvalidArgumentError("a table needs at least one column")
-    if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise InvalidArgumentError(f"column names must differ; {', '.join(twice)} occurs more than once")
-    for name in names:
-        if name in _SYSTEM_NAMES or name.startswith(KEY_PREFIX):
-            raise InvalidArgumentError(f"column name {name!r} is reserved by the format; choose another")
-    for role, keys in (("primary key", primary_keys), ("partition key", partition_keys)):
-        if len(set(keys)) != len(keys):
-            raise InvalidArgumentError(f"a {role} column is named twice in {list(keys)}")
-        for key in keys:
-            if not isinstance(columns.field(key).type, AtomicType):
-                raise InvalidArgumentError(f"{role} column {key!r} must not have a nested type")
-    for key in partition_keys:
-        data_type = columns.field(key).type
-        if isinstance(data_type, AtomicType) and data_type.root in BINARY_ROOTS:
-            raise UnsupportedError(
-                f"partition key column {key!r} must not be binary: Java would put such partitions into directories "
-                "that nobody finds again; use a text, such as its hexadecimal form"
-            )
-    if primary_keys and set(primary_keys) <= set(partition_keys):
-        raise InvalidArgumentError(
-            f"primary key {list(primary_keys)} has no column besides the partition keys; "
-            "each partition would hold one row"
-        )
+def keys_of_options(schema: TableSchema) -> TableSchema:
+    """The schema with the options `primary-key` and `partition` turned into its keys.
+
+    Raises: InvalidArgumentError if it has such keys already.
+    """
+    options = dict(schema.options)
+    keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys}
+    for option, given in keys.items():
+        text = options.pop(option, None)
+        if text is None:
+            continue
+        if given:
+            raise InvalidArgumentError(f"'{option}' = {text!r}, but the table has {list(given)} already; leave one out")
+        keys[option] = tuple(part.strip() for part in text.split(",") if part.strip())
+    return replace(schema, options=options, primary_keys=keys["primary-key"], partition_keys=keys["partition"])
 
 
-def _check_options(schema: TableSchema) -> None:
-    options = schema.table_options
-    _check_bucket_mode(schema)
-    if not schema.primary_keys and options.bucket > 0 and not options.bucket_key:
-        raise InvalidArgumentError(
-            "an append table with a fixed number of buckets needs 'bucket-key'; or set 'bucket' = '-1'"
-        )
-    for name in (
-        *options.bucket_key,
-        *options.sequence_fields,
-        *([options.rowkind_field] if options.rowkind_field else []),
-    ):
-        schema.row_type.field(name)
-    if schema.primary_keys and not set(options.bucket_key) <= set(schema.trimmed_primary_keys):
-        raise InvalidArgumentError(
-            f"'bucket-key' = {options.bucket_key} must be columns of the primary key, none of them a partition key"
-        )
+def not_null_keys(row_type: RowType, primary_keys: Sequence[str]) -> RowType:
+    """The columns, those of the primary key NOT NULL."""
+    fields = [
+        replace(item, type=with_nullable(item.type, nullable=False)) if item.name in primary_keys else item
+        for item in row_type
+    ]
+    return replace(row_type, fields=tuple(fields))
 
 
-def _check_bucket_mode(schema: TableSchema) -> None:
-    options, mode = schema.table_options, schema.bucket_mode
-    if options.bucket == 0 or options.bucket < POSTPONED_BUCKET:
-        raise InvalidArgumentError(f"'bucket' = '{options.bucket}'; use a positive number, or -1")
-    if options.bucket == POSTPONED_BUCKET and not schema.primary_keys:
-        raise InvalidArgumentError("'bucket' = '-2' is for tables with a primary key; use a positive number, or -1")
-    if options.bucket == -1 and options.bucket_key:
-        raise InvalidArgumentError(
-            "'bucket-key' goes with a fixed number of buckets; remove it, or set 'bucket' to a positive number"
-        )
-    lacks_partition_key = bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
-    if lacks_partition_key and mode is not BucketMode.CROSS_PARTITION:
-        raise InvalidArgumentError(
-            f"primary key {list(schema.primary_keys)} must hold all partition keys {list(schema.partition_keys)} "
-            "when 'bucket' is a fixed number or -2; use 'bucket' = '-1' for keys that are unique over all partitions"
-        )
-    if mode is BucketMode.CROSS_PARTITION and options.sequence_fields:
-        raise InvalidArgumentError(
-            f"'sequence.field' needs a primary key that holds all partition keys {list(schema.partition_keys)}: "
-            f"{list(schema.primary_keys)} does not, so that its rows move between partitions in their order of arrival"
-        )
-    for count, key in (
-        (options.dynamic_bucket_target_row_num, "dynamic-bucket.target-row-num"),
-        (options.dynamic_bucket_initial_buckets, "dynamic-bucket.initial-buckets"),
-        (options.postpone_default_bucket_num, "postpone.default-bucket-num"),
-    ):
-        if count is not None and count < 1:
-            raise InvalidArgumentError(f"'{key}' = '{count}'; use a positive number")
-    _ = options.dynamic_bucket_max_buckets
-
-
-def _assign_ids(columns: RowType, primary_keys: Sequence[str]) -> tuple[tuple[DataField, ...], int]:
-    next_id = 0
-
-    def take() -> int:
-        nonlocal next_id
-        next_id += 1
-        return next_id - 1
-
-    def nested(data_type: DataType) -> DataType:
-        match data_type:
-            case ArrayType(element):
-                return replace(data_type, element=nested(element))
-            case MultisetType(element):
-                return replace(data_type, element=nested(element))
-            case MapType(key, value):
-                return replace(data_type, key=nested(key), value=nested(value))
-            case RowType(fields):
-                done = []
-                for item in fields:
-                    inner = nested(item.type)
-                    done.append(replace(item, id=take(), type=inner))
-                return replace(data_type, fields=tuple(done))
-            case AtomicType():
-                return data_type
-
+def _assign_ids(columns: RowType) -> tuple[tuple[DataField, ...], int]:
+    """Columns with ids, and the highest one."""
+    next_id = itertools.count()
     fields = []
     for item in columns:
-        column_id = take()
-        data_type = nested(item.type)
-        if item.name in primary_keys:
-            data_type = with_nullable(data_type, nullable=False)
-        fields.append(replace(item, id=column_id, type=data_type))
-    return tuple(fields), next_id - 1
+        column_id = next(next_id)
+        fields.append(replace(item, id=column_id, type=with_nested_ids(item.type, next_id)))
+    return tuple(fields), next(next_id) - 1
+
+
+def with_nested_ids(data_type: DataType, next_id: Iterator[int]) -> DataType:
+    """The type with ids for the fields of its rows, children before their parent."""
+    match data_type:
+        case ArrayType(element) | MultisetType(element):
+            return replace(data_type, element=with_nested_ids(element, next_id))
+        case MapType(key, value):
+            return replace(data_type, key=with_nested_ids(key, next_id), value=with_nested_ids(value, next_id))
+        case RowType(fields):
+            done = []
+            for item in fields:
+                inner = with_nested_ids(item.type, next_id)
+                done.append(replace(item, id=next(next_id), type=inner))
+            return replace(data_type, fields=tuple(done))
+        case AtomicType():
+            return data_type

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
-from paimon_engine.merge.functions import check_merge_options
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
 from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.schema_commit import check_branch, check_rules
 from paimon_engine.types import RowType, from_arrow_field
 
 DATABASE_SUFFIX: Final = ".db"
@@ -140,6 +140,7 @@ def create_table(
     exists = latest_schema_id(env, paths) is not None
     if not exists:
         check_engine_can(created)
+        check_branch(env, paths, created)
         exists = not env.storage.create(paths.schema(0), schema_to_json(created).encode())
     if exists and not if_not_exists:
         raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
@@ -147,9 +148,9 @@ def create_table(
 
 
 def check_engine_can(schema: TableSchema) -> None:
-    """Raises UnsupportedError or InvalidArgumentError for a new table whose options the engine lacks."""
+    """Raises UnsupportedError or InvalidArgumentError for a new table that breaks a rule or that we cannot write."""
+    check_rules(schema)
     check_writable(schema.table_options)
-    check_merge_options(schema)
 
 
 def _option_text(value: object) -> str:

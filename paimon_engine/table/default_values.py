@@ -7,22 +7,15 @@ Source: `DefaultValueAssigner`, `BinaryStringUtils` of the Java library (0.9; re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.types import STRING_ROOTS, AtomicType, DataField, TypeRoot, to_arrow
-
-_INTEGER_ROOTS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
-_TRUE = frozenset({"t", "true", "y", "yes", "1"})
-_FALSE = frozenset({"f", "false", "n", "no", "0"})
+from paimon_engine.meta.schema_rules import check_default
+from paimon_engine.types import DataField
 
 
 def default_scalars(schema: TableSchema) -> dict[str, pa.Scalar]:
@@ -43,46 +36,6 @@ def fill_nulls(rows: pa.RecordBatch, defaults: Mapping[str, pa.Scalar]) -> pa.Re
 
 
 def _scalar(field: DataField, text: str) -> pa.Scalar:
-    key = f"'fields.{field.name}.default-value' = {text!r}"
-    if not isinstance(field.type, AtomicType):
-        raise UnsupportedError(f"{key}: default values of nested columns are not supported")
-    try:
-        return pa.scalar(_value(field.type, text, key), to_arrow(field.type))
-    except (ValueError, OverflowError, InvalidOperation, pa.ArrowException) as error:
-        raise InvalidArgumentError(f"{key} does not fit the column's type {field.type.root}") from error
-
-
-def _value(data_type: AtomicType, text: str, key: str) -> Any:
-    match data_type.root:
-        case root if root in STRING_ROOTS:
-            padded = text[: data_type.length]
-            return padded.ljust(data_type.length) if root is TypeRoot.CHAR else padded
-        case TypeRoot.BOOLEAN:
-            if text.lower() not in _TRUE | _FALSE:
-                raise ValueError(text)
-            return text.lower() in _TRUE
-        case root if root in _INTEGER_ROOTS:
-            # Java cuts a fraction off.
-            if re.fullmatch(r"[+-]?\d*(\.\d*)?", text) is None:
-                raise ValueError(text)
-            return int(text.partition(".")[0])
-        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            return float(text)
-        case TypeRoot.DECIMAL:
-            return _decimal(data_type, text, key)
-        case TypeRoot.DATE:
-            return date.fromisoformat(text)
-        case TypeRoot.TIMESTAMP:
-            return datetime.fromisoformat(text).replace(tzinfo=None)
-        case TypeRoot.TIMESTAMP_LTZ:
-            return datetime.fromisoformat(text).astimezone(UTC)
-        case _:
-            raise UnsupportedError(f"{key}: default values of {data_type.root} columns are not supported")
-
-
-def _decimal(data_type: AtomicType, text: str, key: str) -> Decimal:
-    value = Decimal(text)
-    exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and -exponent > data_type.scale:
-        raise UnsupportedError(f"{key}: the column keeps {data_type.scale} digits after the point")
-    return value
+    key = f"'fields.{field.name}.default-value'"
+    check_default(field.type, text, key)
+    return cast(pa.array([text]), STRING, field.type)[0]

@@ -111,11 +111,8 @@ def read_data_file(
     file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
     sources = column_sources(file_schema, table.schema, columns)
     wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
-    wanted += [
-        pa.field(source.name_in_file, to_arrow(file_schema.row_type.field(source.name_in_file).type))
-        for source in sources
-        if source.name_in_file is not None
-    ]
+    stored = [source.stored for source in sources if source.stored is not None]
+    wanted += [pa.field(field.name, to_arrow(field.type)) for field in stored]
     if not wanted:
         # A file must be asked for something, or its batches would have no rows.
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]

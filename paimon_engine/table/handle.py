@@ -23,7 +23,8 @@ SCHEMA_PREFIX: Final = "schema-"
 class TableHandle:
     """One branch of one table, with one of its schemas (the latest, unless the caller travels in time).
 
-    `door` is there where a server, not the store, says which snapshots there are.
+    `door` is there where a server, not the store, says which snapshots there are; `has_served_schema` where a server
+    says what the schema is.
     """
 
     env: Env
@@ -33,6 +34,7 @@ class TableHandle:
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     door: SnapshotDoor | None = field(default=None, repr=False, compare=False)
     _schemas: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
+    has_served_schema: bool = False
 
     @property
     def options(self) -> TableOptions:
@@ -61,7 +63,7 @@ class TableHandle:
         """
         options = self.dynamic_options
         branch = load_table(self.paths.root, self.config, env=self.env, branch=name, options=options)
-        return replace(branch, door=self.door)
+        return replace(branch, door=self.door, has_served_schema=self.has_served_schema)
 
     def plain(self) -> PlainTable:
         """What a worker needs to load this table."""

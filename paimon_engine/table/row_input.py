@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.merge.window import is_retract
+from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, to_arrow
 
@@ -141,11 +142,9 @@ def _cast(column: pa.Array, field: DataField) -> pa.Array:
 
 def _default(field: DataField) -> pa.Scalar:
     try:
-        return pa.scalar(field.default_value).cast(to_arrow(field.type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidArgumentError(
-            f"the default value {field.default_value!r} of column {field.name!r} is no {to_arrow(field.type)}"
-        ) from error
+        return cast(pa.array([field.default_value]), STRING, field.type)[0]
+    except (InvalidArgumentError, UnsupportedError) as error:
+        raise type(error)(f"the default value {field.default_value!r} of column {field.name!r}: {error}") from error
 
 
 def _kind_numbers(column: pa.Array, name: str) -> np.ndarray[tuple[int], np.dtype[np.int8]]:

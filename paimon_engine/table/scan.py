@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from paimon_engine.errors import naming
+from paimon_engine.errors import UnsupportedError, naming
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
-from paimon_engine.meta.evolution import unchanged_columns
+from paimon_engine.meta.evolution import evolved_stats, has_same_types, same_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
@@ -143,6 +143,7 @@ def splits_of(
     """
     if where is not None:
         bind(where, to_arrow_schema(table.schema.row_type))
+    check_key_types(table, entries)
     conjuncts = usable_conjuncts(table, where)
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
@@ -153,6 +154,17 @@ def splits_of(
             found = _pack(table, partition, bucket, find(table, members, conjuncts))
         splits += [split if not vectors else replace(split, vectors=_places_in(split, vectors)) for split in found]
     return splits
+
+
+def check_key_types(table: TableHandle, entries: Sequence[ManifestEntry]) -> None:
+    """Raises UnsupportedError if files are in the order of a primary key that had other types than today."""
+    keys = table.schema.trimmed_primary_keys
+    for schema_id in {entry.file.schema_id for entry in entries} if keys else ():
+        if not has_same_types(table.schema_of(schema_id), table.schema, keys):
+            raise UnsupportedError(
+                f"{table.paths.root}: the type of a primary key column, one of {', '.join(keys)}, changed after schema "
+                f"{schema_id}, but files are still in the order of the old type; write the rows into a new table"
+            )
 
 
 def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
@@ -224,18 +236,21 @@ def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate]) -
 
 
 def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
-    """Known ranges of the table's columns in a file; none of columns whose type has changed since."""
+    """Known ranges of the table's columns in a file; none of columns whose values may be in another order today."""
     if not file.value_stats.null_counts:
         return {}
     schema = table.schema_of(file.schema_id)
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
-    known = zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
-    names = unchanged_columns(schema, table.schema)
-    return {
-        names[field.name]: stats
-        for field, stats in known
-        if field.name in names and not _has_padded_bounds(file, field.type)
-    }
+    known = dict(zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True))
+    usable = {column.name: stats for column, stats in known.items() if not _has_padded_bounds(file, column.type)}
+    pairs = same_columns(schema, table.schema)
+    # What the file lacks is read as null.
+    missing = ColumnStats(None, None, file.row_count)
+    ranges = {name: missing for name in table.schema.row_type.names if name not in pairs}
+    for name, (stored, today) in pairs.items():
+        if stored.name in usable and (stats := evolved_stats(usable[stored.name], stored, today)):
+            ranges[name] = stats
+    return ranges
 
 
 def _has_padded_bounds(file: DataFile, data_type: DataType) -> bool:

@@ -56,6 +56,10 @@ TYPED = [
     ("FLOAT", "0.1"),
     ("DOUBLE", "1e3"),
     ("DECIMAL(10, 2)", "3.5"),
+    ("DECIMAL(4, 2)", "1.005"),
+    ("BYTES", "ab"),
+    ("BINARY(3)", "ab"),
+    ("TIME(3)", "12:30:15.25"),
     ("CHAR(5)", "ab"),
     ("VARCHAR(3)", "abcdef"),
     ("STRING", ""),
@@ -85,8 +89,6 @@ def test_a_default_is_cast_as_java_does(tmp_path: Path, oracle: JavaPaimon, kind
         (pa.int8(), "300", InvalidArgumentError),
         (pa.bool_(), "maybe", InvalidArgumentError),
         (pa.date32(), "today", InvalidArgumentError),
-        (pa.decimal128(10, 2), "1.005", UnsupportedError),
-        (pa.binary(), "ab", UnsupportedError),
         (pa.list_(pa.int32()), "[]", UnsupportedError),
     ],
     ids=str,
@@ -94,7 +96,14 @@ def test_a_default_is_cast_as_java_does(tmp_path: Path, oracle: JavaPaimon, kind
 def test_a_default_that_does_not_fit_is_named(tmp_path: Path, arrow_type: pa.DataType, text: str, error: Any):
     schema = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", arrow_type)])
     options = {"bucket": "1", "fields.v.default-value": text}
-    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
 
     with pytest.raises(error, match="fields.v.default-value"):
-        table.to_arrow()
+        Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+
+
+@pytest.mark.parametrize("keys", [{"primary_keys": ["v", "k"]}, {"partition_keys": ["v"], "primary_keys": ["k", "v"]}])
+def test_a_key_takes_no_default(tmp_path: Path, keys: dict[str, Any]):
+    options = {"bucket": "1", "fields.v.default-value": "7"}
+
+    with pytest.raises(InvalidArgumentError, match="takes no default value"):
+        Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, options=options, **keys)

@@ -1,0 +1,89 @@
+"""ALTER TABLE: the next schema of a table, in one file that is there whole or not at all.
+
+1. The changes are applied to the newest schema and checked like a new table.
+2. The new schema takes the next id if nobody took it; else the changes are made again on top of the other's.
+
+No data file is touched: files of older schemas are read through the new one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.alteration import altered
+from paimon_engine.meta.schema import TableSchema, parse_schema
+from paimon_engine.meta.schema_change import SchemaChange, as_changes, change_to_json
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.schema_commit import alter_schema, stored_schema
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """Changes of a schema, in order; all of them are made, or none. Kept in their JSON form."""
+
+    changes: Sequence[SchemaChange | Mapping[str, Any]]
+
+    def __post_init__(self) -> None:
+        """Raises: InvalidArgumentError for what is no change."""
+        if isinstance(self.changes, str | Mapping) or not isinstance(self.changes, Sequence):
+            raise InvalidArgumentError("give the changes as a list")
+        if not self.changes:
+            raise InvalidArgumentError("no change is given; name at least one")
+        plain = tuple(change_to_json(change) for change in as_changes(self.changes))
+        object.__setattr__(self, "changes", plain)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterResult:
+    """What ALTER did; `status` is `altered`, or `noop` if the table is as the changes want it already."""
+
+    status: str
+    schema_id: int
+    old_schema_id: int
+    columns: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def alter_table(table: TableHandle, spec: AlterTable, *, may_repeat: bool = False) -> AlterResult:
+    """Changes the schema of the table's branch.
+
+    With `may_repeat`, changes that the newest schema came from already are a `noop`: a job that ran before.
+
+    Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
+    """
+    begun = time.monotonic()
+    changes = as_changes(spec.changes)
+    try:
+        before, after = alter_schema(table, changes)
+    except InvalidArgumentError:
+        latest = stored_schema(table)
+        if not may_repeat or not _came_from(table, latest, changes):
+            raise
+        before = after = latest
+    return AlterResult(
+        status="noop" if after is before else "altered",
+        schema_id=after.id,
+        old_schema_id=before.id,
+        columns=after.row_type.names,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _came_from(table: TableHandle, latest: TableSchema, changes: Sequence[SchemaChange]) -> bool:
+    """Whether the changes made the newest schema out of the one before."""
+    if latest.id == 0:
+        return False
+    path = table.paths.schema(latest.id - 1)
+    before = parse_schema(table.env.storage.read(path).decode(), path)
+    try:
+        return altered(before, changes, has_snapshots=False, time_ms=latest.time_ms) == latest
+    except InvalidArgumentError:
+        return False

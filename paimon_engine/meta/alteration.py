@@ -1,0 +1,396 @@
+"""A schema after some changes: the next version of the table's columns, keys and options.
+
+1. Changes are applied one after another, so that each sees what the ones before it made.
+2. The result goes through the rules for new tables (`meta.schema_rules`).
+
+Source: `SchemaManager.commitChanges` of the Java library. Fields inside columns, and renamed keys, are as in releases
+after 0.9.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.casts import is_alterable, is_implicit
+from paimon_engine.meta.option_names import rename_in_options
+from paimon_engine.meta.schema import VERSION, TableSchema, keys_of_options, not_null_keys, with_nested_ids
+from paimon_engine.meta.schema_change import (
+    AddColumn,
+    ColumnPath,
+    DropColumn,
+    MoveColumn,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnType,
+    UpdateComment,
+)
+from paimon_engine.meta.schema_rules import check_schema
+from paimon_engine.meta.type_text import to_data_type
+from paimon_engine.types import ArrayType, DataField, DataType, MapType, RowType, type_to_json, with_nullable
+
+FIXED_OPTIONS: Final = frozenset(
+    {
+        "type",
+        "bucket-key",
+        "bucket-function.type",
+        "path",
+        "merge-engine",
+        "primary-key",
+        "partition",
+        "rowkind.field",
+        "dynamic-bucket.initial-buckets",
+        "sequence.field",
+        "ignore-delete",
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+        "aggregation.remove-record-on-delete",
+        "force-lookup",
+        "row-tracking.enabled",
+        "data-evolution.enabled",
+        "data-file.path-directory",
+        "index-file-in-data-file-dir",
+    }
+)
+"""Options that say what stored files mean, so that they must not change once there are some."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A schema on its way; `stored` options are those of before all changes."""
+
+    schema: TableSchema
+    next_id: Iterator[int]
+    stored: Mapping[str, str]
+    has_snapshots: bool
+
+
+def altered(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, time_ms: int) -> TableSchema:
+    """The schema with the next id after the changes; the very same schema if they change nothing.
+
+    Raises: InvalidArgumentError, UnsupportedError naming the column or option that cannot change so, and the way out.
+    """
+    next_id = itertools.count(schema.highest_field_id + 1)
+    draft = _Draft(schema, next_id, schema.options, has_snapshots)
+    for change in changes:
+        draft = replace(draft, schema=_applied(draft, change))
+    made = keys_of_options(draft.schema)
+    made = replace(
+        made,
+        row_type=not_null_keys(made.row_type, made.primary_keys),
+        highest_field_id=next(next_id) - 1,
+    )
+    if made == schema:
+        return schema
+    made = replace(made, id=schema.id + 1, time_ms=time_ms, version=VERSION)
+    check_schema(made)
+    return made
+
+
+def _applied(draft: _Draft, change: SchemaChange) -> TableSchema:
+    schema = draft.schema
+    match change:
+        case AddColumn():
+            return replace(schema, row_type=_add(draft, change))
+        case RenameColumn():
+            return _rename(schema, change)
+        case DropColumn(name):
+            path = _path(schema.row_type, name)
+            _refuse_keys(schema, path, "dropped", keys=(*schema.partition_keys, *schema.primary_keys))
+            return replace(schema, row_type=_in_row(schema.row_type, path, _without))
+        case UpdateColumnType():
+            return replace(schema, row_type=_retype(schema, change))
+        case UpdateColumnNullability():
+            return replace(schema, row_type=_renull(schema, change))
+        case UpdateColumnComment(name, comment):
+            return _edited(schema, name, lambda field: replace(field, description=comment))
+        case UpdateColumnDefault(name, default):
+            return _edited(schema, name, lambda field: replace(field, default_value=default))
+        case MoveColumn():
+            return replace(schema, row_type=_move(schema.row_type, change))
+        case SetOption(key, value):
+            _check_option(draft, key, value)
+            return replace(schema, options={**schema.options, key: value})
+        case RemoveOption(key):
+            _check_option(draft, key, None)
+            return replace(schema, options={name: text for name, text in schema.options.items() if name != key})
+        case UpdateComment(comment):
+            return replace(schema, comment=comment)
+        case _:
+            assert_never(change)
+
+
+# ── paths ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _path(columns: RowType, name: ColumnPath) -> tuple[str, ...]:
+    if isinstance(name, tuple):
+        return name
+    return (name,) if name in columns.names else tuple(name.split("."))
+
+
+def _spelled(path: Sequence[str]) -> str:
+    return ".".join(path)
+
+
+def _position(row: RowType, name: str, path: Sequence[str]) -> int:
+    if name not in row.names:
+        raise InvalidArgumentError(
+            f"no column {_spelled(path)!r}; at {name!r} there are {', '.join(row.names) or 'none'}"
+        )
+    return row.names.index(name)
+
+
+def _in_row(
+    row: RowType, path: Sequence[str], edit: Callable[[RowType, str], RowType], done: tuple[str, ...] = ()
+) -> RowType:
+    """The row type with the ROW at the path's end edited: `edit` gets it and the last name."""
+    name, *rest = path
+    if not rest:
+        return edit(row, name)
+    position = _position(row, name, (*done, name))
+
+    def inside(data_type: DataType, path: Sequence[str], done: tuple[str, ...]) -> DataType:
+        match data_type:
+            case RowType():
+                return _in_row(data_type, path, edit, done)
+            case ArrayType(element) if path[0] == "element" and len(path) > 1:
+                return replace(data_type, element=inside(element, path[1:], (*done, "element")))
+            case MapType(_, value) if path[0] == "value" and len(path) > 1:
+                return replace(data_type, value=inside(value, path[1:], (*done, "value")))
+            case _:
+                raise InvalidArgumentError(
+                    f"{_spelled((*done, path[0]))!r}: {_spelled(done)!r} of type {type_to_json(data_type)} has no such "
+                    "field; write element for the elements of an array, value for the values of a map"
+                )
+
+    fields = list(row.fields)
+    fields[position] = replace(fields[position], type=inside(fields[position].type, rest, (*done, name)))
+    return replace(row, fields=tuple(fields))
+
+
+def _at_type(
+    data_type: DataType, path: Sequence[str], edit: Callable[[DataType], DataType], done: tuple[str, ...]
+) -> DataType:
+    """The type with the one at the path's end edited; `element` and `value` may end it."""
+    if not path:
+        return edit(data_type)
+    name, rest = path[0], path[1:]
+    match data_type:
+        case ArrayType(element) if name == "element":
+            return replace(data_type, element=_at_type(element, rest, edit, (*done, name)))
+        case MapType(_, value) if name == "value":
+            return replace(data_type, value=_at_type(value, rest, edit, (*done, name)))
+        case RowType(fields):
+            position = _position(data_type, name, (*done, name))
+            made = list(fields)
+            made[position] = replace(made[position], type=_at_type(made[position].type, rest, edit, (*done, name)))
+            return replace(data_type, fields=tuple(made))
+        case _:
+            raise InvalidArgumentError(
+                f"{_spelled((*done, name))!r}: {_spelled(done)!r} of type {type_to_json(data_type)} has no such part; "
+                "write element for the elements of an array, value for the values of a map"
+            )
+
+
+def _edited(schema: TableSchema, name: ColumnPath, edit: Callable[[DataField], DataField]) -> TableSchema:
+    path = _path(schema.row_type, name)
+
+    def replaced(row: RowType, last: str) -> RowType:
+        fields = list(row.fields)
+        position = _position(row, last, path)
+        fields[position] = edit(fields[position])
+        return replace(row, fields=tuple(fields))
+
+    return replace(schema, row_type=_in_row(schema.row_type, path, replaced))
+
+
+# ── columns ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refuse_keys(schema: TableSchema, path: Sequence[str], done: str, *, keys: Sequence[str]) -> None:
+    if len(path) == 1 and path[0] in keys:
+        role = "a partition key" if path[0] in schema.partition_keys else "part of the primary key"
+        raise InvalidArgumentError(
+            f"column {path[0]!r} is {role}, so it cannot be {done}; create a new table and write the rows there"
+        )
+
+
+def _add(draft: _Draft, change: AddColumn) -> RowType:
+    schema = draft.schema
+    data_type = to_data_type(change.type)
+    path = _path(schema.row_type, change.name)
+    if not data_type.nullable:
+        raise InvalidArgumentError(
+            f"new column {_spelled(path)!r} cannot be NOT NULL: the rows that are there have no value for it; "
+            "add it nullable"
+        )
+    field_id = next(draft.next_id)
+    field = DataField(field_id, path[-1], with_nested_ids(data_type, draft.next_id), change.comment)
+
+    def insert(row: RowType, name: str) -> RowType:
+        if name in row.names:
+            raise InvalidArgumentError(f"there is a column {_spelled(path)!r} already; choose another name")
+        fields = list(row.fields)
+        place = _place(row, name, first=change.first, after=change.after, before=change.before)
+        if place is None and len(path) == 1 and schema.options.get("add-column-before-partition") == "true":
+            place = next((i for i, item in enumerate(fields) if item.name in schema.partition_keys), None)
+        fields.insert(len(fields) if place is None else place, field)
+        return replace(row, fields=tuple(fields))
+
+    return _in_row(schema.row_type, path, insert)
+
+
+def _place(
+    row: RowType,
+    name: str,
+    *,
+    first: bool = False,
+    last: bool = False,
+    after: str | None = None,
+    before: str | None = None,
+) -> int | None:
+    """Position in the row for a column that is not in it; None if none is asked for."""
+    given = [first, last, after is not None, before is not None]
+    if sum(given) > 1:
+        raise InvalidArgumentError(f"column {name!r}: give one place: first, last, after or before another column")
+    if first:
+        return 0
+    if last:
+        return len(row.fields)
+    reference = after if after is not None else before
+    if reference is None:
+        return None
+    return _position(row, reference, (reference,)) + (after is not None)
+
+
+def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
+    path = _path(schema.row_type, change.name)
+    _refuse_keys(schema, path, "renamed", keys=schema.partition_keys)
+
+    def renamed(row: RowType, name: str) -> RowType:
+        position = _position(row, name, path)
+        if change.to in row.names:
+            raise InvalidArgumentError(
+                f"there is a column {change.to!r} already; choose another name for {_spelled(path)!r}"
+            )
+        fields = list(row.fields)
+        fields[position] = replace(fields[position], name=change.to)
+        return replace(row, fields=tuple(fields))
+
+    row_type = _in_row(schema.row_type, path, renamed)
+    if len(path) > 1:
+        return replace(schema, row_type=row_type)
+    keys = tuple(change.to if name == path[0] else name for name in schema.primary_keys)
+    options = rename_in_options(schema.options, path[0], change.to)
+    return replace(schema, row_type=row_type, primary_keys=keys, options=options)
+
+
+def _without(row: RowType, name: str) -> RowType:
+    position = _position(row, name, (name,))
+    if len(row.fields) == 1:
+        raise InvalidArgumentError(f"{name!r} is the only one left, so it cannot be dropped; drop what holds it")
+    return replace(row, fields=row.fields[:position] + row.fields[position + 1 :])
+
+
+def _retype(schema: TableSchema, change: UpdateColumnType) -> RowType:
+    path = _path(schema.row_type, change.name)
+    _refuse_keys(schema, path, "given another type", keys=(*schema.partition_keys, *schema.primary_keys))
+    wanted = to_data_type(change.type)
+
+    def retyped(old: DataType) -> DataType:
+        new = with_nullable(wanted, nullable=old.nullable and wanted.nullable)
+        _check_nullability(schema, path, old, new)
+        if with_nullable(new, nullable=old.nullable) == old:
+            return new
+        if not is_alterable(old, new):
+            raise InvalidArgumentError(
+                f"column {_spelled(path)!r} cannot change from {type_to_json(old)} to {type_to_json(new)}: there is no "
+                "cast for its old values; add a new column, or change the parts of a nested column by their paths"
+            )
+        if schema.options.get("disable-explicit-type-casting", "false") == "true" and not is_implicit(old, new):
+            raise InvalidArgumentError(
+                f"column {_spelled(path)!r}: the change from {type_to_json(old)} to {type_to_json(new)} may lose what "
+                "values hold, which 'disable-explicit-type-casting' = 'true' forbids"
+            )
+        return new
+
+    row_type = _at_type(schema.row_type, path, retyped, ())
+    assert isinstance(row_type, RowType)
+    return row_type
+
+
+def _renull(schema: TableSchema, change: UpdateColumnNullability) -> RowType:
+    path = _path(schema.row_type, change.name)
+    if change.nullable:
+        _refuse_keys(schema, path, "made nullable", keys=schema.primary_keys)
+
+    def renulled(old: DataType) -> DataType:
+        new = with_nullable(old, nullable=change.nullable)
+        _check_nullability(schema, path, old, new)
+        return new
+
+    row_type = _at_type(schema.row_type, path, renulled, ())
+    assert isinstance(row_type, RowType)
+    return row_type
+
+
+def _check_nullability(schema: TableSchema, path: Sequence[str], old: DataType, new: DataType) -> None:
+    option = "alter-column-null-to-not-null.disabled"
+    if old.nullable and not new.nullable and schema.options.get(option, "true") != "false":
+        raise InvalidArgumentError(
+            f"column {_spelled(path)!r} may hold nulls already, so it cannot become NOT NULL; if you know that it "
+            f"holds none, set '{option}' = 'false' first"
+        )
+
+
+def _move(columns: RowType, change: MoveColumn) -> RowType:
+    position = _position(columns, change.name, (change.name,))
+    if change.name in (change.after, change.before):
+        raise InvalidArgumentError(f"column {change.name!r} cannot be moved next to itself")
+    others = replace(columns, fields=columns.fields[:position] + columns.fields[position + 1 :])
+    place = _place(others, change.name, first=change.first, last=change.last, after=change.after, before=change.before)
+    if place is None:
+        raise InvalidArgumentError(f"column {change.name!r}: say where to: first, last, after or before another column")
+    fields = list(others.fields)
+    fields.insert(place, columns.fields[position])
+    return replace(columns, fields=tuple(fields))
+
+
+# ── options ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_option(draft: _Draft, key: str, value: str | None) -> None:
+    """Refuses what must not change once there are snapshots; None removes the option."""
+    old = draft.stored.get(key)
+    if old == value or not draft.has_snapshots:
+        return
+    if key in FIXED_OPTIONS:
+        raise InvalidArgumentError(
+            f"'{key}' says what the stored files mean, so it cannot change once there is a snapshot; "
+            "create a new table with it, and write the rows there"
+        )
+    if key == "bucket":
+        _check_bucket(old, value)
+    if key == "deletion-vectors.enabled" and draft.stored.get("deletion-vectors.modifiable", "false") != "true":
+        raise UnsupportedError(
+            f"'{key}' cannot change once there is a snapshot, unless 'deletion-vectors.modifiable' = 'true'"
+        )
+
+
+def _check_bucket(old: str | None, new: str | None) -> None:
+    if new is None:
+        raise InvalidArgumentError("'bucket' cannot be removed once there is a snapshot; set another positive number")
+    if int(old or -1) < 1 or not new.strip().isdigit():
+        raise InvalidArgumentError(
+            f"'bucket' cannot change from '{old or -1}' to '{new}' once there is a snapshot: only between positive "
+            "numbers; create a new table, and write the rows there"
+        )

@@ -1,0 +1,340 @@
+"""What a table's columns, keys and options must not be: one set of rules for creation and for ALTER.
+
+What merging asks of the options is checked by the merge functions (`merge.functions`).
+
+Source: `SchemaValidation`, `Schema` of the Java library; rules of later releases where they refuse what 0.9 only
+fails at when it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.casts import STRING, cast, is_castable
+from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema
+from paimon_engine.options import POSTPONED_BUCKET, TableOptions
+from paimon_engine.types import (
+    BINARY_ROOTS,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    type_to_json,
+)
+
+_SYSTEM_NAMES: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
+_AVRO_DIGITS: Final = {TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6, TypeRoot.TIME: 3}
+_FIELDS: Final = "fields."
+_DEFAULT_FUNCTION: Final = "default-aggregate-function"
+
+
+def check_schema(schema: TableSchema) -> None:
+    """Raises InvalidArgumentError or UnsupportedError naming what breaks a rule, and the way out."""
+    _check_columns(schema.row_type)
+    _check_keys(schema)
+    _check_buckets(schema)
+    _check_options_of_columns(schema)
+    _check_defaults(schema)
+    _check_sequence_fields(schema)
+    _check_changelog(schema)
+    _check_retention(schema.table_options)
+    _check_special_columns(schema)
+    _check_scan_options(schema.options)
+    if "avro" in schema.table_options.file_formats:
+        for field in schema.row_type:
+            _check_avro(field.type, field.name)
+
+
+def _names(schema: TableSchema) -> str:
+    return f"the columns are {', '.join(schema.row_type.names)}"
+
+
+# ── columns and keys ────────────────────────────────────────────────────────────────────────────
+
+
+def _check_columns(columns: RowType) -> None:
+    if not columns.names:
+        raise InvalidArgumentError("a table needs at least one column")
+    _check_names(columns, "column names")
+    for name in columns.names:
+        if name in _SYSTEM_NAMES or name.startswith(KEY_PREFIX):
+            raise InvalidArgumentError(f"column name {name!r} is reserved by the format; choose another")
+    for field in columns:
+        _check_type(field.type, field.name)
+
+
+def _check_names(row_type: RowType, what: str) -> None:
+    names = row_type.names
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InvalidArgumentError(f"{what} must differ; {', '.join(twice)} occurs more than once")
+
+
+def _check_type(data_type: DataType, name: str) -> None:
+    match data_type:
+        case ArrayType(element) | MultisetType(element):
+            _check_type(element, name)
+        case MapType(key, value):
+            _check_type(key, name)
+            _check_type(value, name)
+        case RowType(fields):
+            _check_names(data_type, f"column {name!r}: field names of a ROW")
+            for field in fields:
+                _check_type(field.type, f"{name}.{field.name}")
+        case AtomicType(root):
+            if root is TypeRoot.DECIMAL:
+                fits = 1 <= data_type.precision <= 38 and data_type.scale <= data_type.precision
+            elif root in STRING_ROOTS or root in BINARY_ROOTS:
+                fits = data_type.length >= 1
+            else:
+                fits = data_type.precision <= 9
+            if not fits:
+                raise InvalidArgumentError(
+                    f"column {name!r}: {type_to_json(data_type)} is out of bounds; DECIMAL has 1 to 38 digits and no "
+                    "more after the point, text and binary a length of at least 1, times at most 9 digits"
+                )
+
+
+def _check_keys(schema: TableSchema) -> None:
+    columns = schema.row_type
+    for role, keys in (("primary key", schema.primary_keys), ("partition key", schema.partition_keys)):
+        if len(set(keys)) != len(keys):
+            raise InvalidArgumentError(f"a {role} column is named twice in {list(keys)}")
+        for key in keys:
+            if not isinstance(columns.field(key).type, AtomicType):
+                raise InvalidArgumentError(f"{role} column {key!r} must not have a nested type")
+    for key in schema.partition_keys:
+        data_type = columns.field(key).type
+        if isinstance(data_type, AtomicType) and data_type.root in BINARY_ROOTS:
+            raise UnsupportedError(
+                f"partition key column {key!r} must not be binary: Java would put such partitions into directories "
+                "that nobody finds again; use a text, such as its hexadecimal form"
+            )
+    if schema.primary_keys and not schema.trimmed_primary_keys:
+        raise InvalidArgumentError(
+            f"primary key {list(schema.primary_keys)} has no column besides the partition keys; "
+            "each partition would hold one row"
+        )
+
+
+def _crosses_partitions(schema: TableSchema) -> bool:
+    return bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
+
+
+def _check_buckets(schema: TableSchema) -> None:
+    _check_bucket_mode(schema)
+    options = schema.table_options
+    bucket, keys = options.bucket, options.bucket_key
+    if bucket > 0 and not schema.primary_keys and not keys:
+        raise InvalidArgumentError(
+            "an append table with a fixed number of buckets needs 'bucket-key'; or set 'bucket' = '-1'"
+        )
+    for name in keys:
+        if not isinstance(schema.row_type.field(name).type, AtomicType):
+            raise InvalidArgumentError(f"'bucket-key': column {name!r} must not have a nested type")
+        if name in schema.partition_keys:
+            raise InvalidArgumentError(f"'bucket-key' must name no partition key; {name!r} is one")
+    if schema.primary_keys and not set(keys) <= set(schema.trimmed_primary_keys):
+        raise InvalidArgumentError(
+            f"'bucket-key' = {keys} must be columns of the primary key, none of them a partition key"
+        )
+    if bucket == -1 and not schema.primary_keys and "full-compaction.delta-commits" in options.raw:
+        raise InvalidArgumentError(
+            "'full-compaction.delta-commits' needs a primary key or a fixed number of buckets; leave it out"
+        )
+
+
+def _check_bucket_mode(schema: TableSchema) -> None:
+    options, mode = schema.table_options, schema.bucket_mode
+    if options.bucket == 0 or options.bucket < POSTPONED_BUCKET:
+        raise InvalidArgumentError(f"'bucket' = '{options.bucket}'; use a positive number, or -1")
+    if options.bucket == POSTPONED_BUCKET and not schema.primary_keys:
+        raise InvalidArgumentError("'bucket' = '-2' is for tables with a primary key; use a positive number, or -1")
+    if options.bucket == -1 and options.bucket_key:
+        raise InvalidArgumentError(
+            "'bucket-key' goes with a fixed number of buckets; remove it, or set 'bucket' to a positive number"
+        )
+    lacks_partition_key = bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
+    if lacks_partition_key and mode is not BucketMode.CROSS_PARTITION:
+        raise InvalidArgumentError(
+            f"primary key {list(schema.primary_keys)} must hold all partition keys {list(schema.partition_keys)} "
+            "when 'bucket' is a fixed number or -2; use 'bucket' = '-1' for keys that are unique over all partitions"
+        )
+    if mode is BucketMode.CROSS_PARTITION and options.sequence_fields:
+        raise InvalidArgumentError(
+            f"'sequence.field' needs a primary key that holds all partition keys {list(schema.partition_keys)}: "
+            f"{list(schema.primary_keys)} does not, so that its rows move between partitions in their order of arrival"
+        )
+    for count, key in (
+        (options.dynamic_bucket_target_row_num, "dynamic-bucket.target-row-num"),
+        (options.dynamic_bucket_initial_buckets, "dynamic-bucket.initial-buckets"),
+        (options.postpone_default_bucket_num, "postpone.default-bucket-num"),
+    ):
+        if count is not None and count < 1:
+            raise InvalidArgumentError(f"'{key}' = '{count}'; use a positive number")
+    _ = options.dynamic_bucket_max_buckets
+
+
+# ── options that name columns ───────────────────────────────────────────────────────────────────
+
+
+def _check_options_of_columns(schema: TableSchema) -> None:
+    for key in schema.options:
+        if key.startswith(_FIELDS):
+            for name in key[len(_FIELDS) :].split(".")[0].split(","):
+                if name != _DEFAULT_FUNCTION and name not in schema.row_type.names:
+                    raise InvalidArgumentError(f"'{key}': no column {name!r}; {_names(schema)}")
+
+
+def _check_defaults(schema: TableSchema) -> None:
+    texts = {
+        name: (f"'fields.{name}.default-value'", text) for name, text in schema.table_options.default_values.items()
+    }
+    for field in schema.row_type:
+        if field.default_value is not None:
+            check_default(field.type, field.default_value, f"the default value of column {field.name!r}")
+        if field.name not in texts:
+            continue
+        key, text = texts[field.name]
+        if field.name in (*schema.partition_keys, *schema.primary_keys):
+            raise InvalidArgumentError(f"{key}: a column of the primary key or partition keys takes no default value")
+        check_default(field.type, text, key)
+
+
+def check_default(data_type: DataType, text: str, what: str) -> None:
+    """Raises InvalidArgumentError if the text is no value of the type, UnsupportedError for types without text."""
+    if not is_castable(STRING, data_type):
+        raise UnsupportedError(f"{what} = {text!r}: default values of nested columns are not supported")
+    try:
+        cast(pa.array([text]), STRING, data_type)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"{what} = {text!r} does not fit the column's type {type_to_json(data_type)}"
+        ) from error
+
+
+def _check_sequence_fields(schema: TableSchema) -> None:
+    options = schema.table_options
+    names = options.sequence_fields
+    for name in names:
+        schema.row_type.field(name)
+        if names.count(name) > 1:
+            raise InvalidArgumentError(f"'sequence.field' names column {name!r} twice")
+        if name in options.aggregate_functions:
+            raise InvalidArgumentError(
+                f"column {name!r} orders versions ('sequence.field'), so it takes no 'fields.{name}.aggregate-function'"
+            )
+    if names and _crosses_partitions(schema):
+        raise InvalidArgumentError(
+            f"'sequence.field' needs a primary key that holds all partition keys; {list(schema.primary_keys)} lacks "
+            f"some of {list(schema.partition_keys)}"
+        )
+
+
+def _check_special_columns(schema: TableSchema) -> None:
+    options = schema.table_options
+    if options.rowkind_field is not None:
+        kind = schema.row_type.field(options.rowkind_field).type
+        if not (isinstance(kind, AtomicType) and kind.root in STRING_ROOTS):
+            raise InvalidArgumentError(f"'rowkind.field': column {options.rowkind_field!r} must be STRING")
+    time_field = options.raw.get("record-level.time-field")
+    if time_field is not None:
+        kind = schema.row_type.field(time_field).type
+        if not (isinstance(kind, AtomicType) and kind.root in (TypeRoot.INT, TypeRoot.BIGINT, *TIMESTAMP_ROOTS)):
+            raise InvalidArgumentError(
+                f"'record-level.time-field': column {time_field!r} must be INT, BIGINT or a timestamp"
+            )
+    if "partition.expiration-time" in options.raw and not schema.partition_keys:
+        raise InvalidArgumentError("'partition.expiration-time' needs partition keys; the table has none")
+
+
+# ── other options ───────────────────────────────────────────────────────────────────────────────
+
+
+def _check_changelog(schema: TableSchema) -> None:
+    options = schema.table_options
+    producer = options.changelog_producer
+    if producer != "none" and not schema.primary_keys:
+        raise InvalidArgumentError(f"'changelog-producer' = '{producer}' needs a primary key; leave it out")
+    if options.raw.get("streaming-read-overwrite", "false").strip().lower() == "true":
+        if not schema.primary_keys:
+            raise InvalidArgumentError("'streaming-read-overwrite' = 'true' needs a primary key")
+        if producer in ("lookup", "full-compaction"):
+            raise InvalidArgumentError(
+                f"'streaming-read-overwrite' = 'true' would read changes twice with 'changelog-producer' = '{producer}'"
+            )
+    if options.deletion_vectors_enabled and producer == "full-compaction":
+        raise InvalidArgumentError(
+            "'deletion-vectors.enabled' = 'true' goes together with 'changelog-producer' = 'none', 'input' or "
+            "'lookup', not with 'full-compaction'"
+        )
+
+
+def _check_retention(options: TableOptions) -> None:
+    least = options.snapshot_num_retained_min
+    most = options.snapshot_num_retained_max
+    limits = [("snapshot", least, most)]
+    changelog = [options.raw.get(f"changelog.num-retained.{end}") for end in ("min", "max")]
+    try:
+        numbers = [None if text is None else int(text) for text in changelog]
+    except ValueError as error:
+        raise InvalidArgumentError(f"'changelog.num-retained.*' = {changelog} are no whole numbers") from error
+    limits.append(
+        ("changelog", least if numbers[0] is None else numbers[0], most if numbers[1] is None else numbers[1])
+    )
+    for kind, low, high in limits:
+        if low < 1:
+            raise InvalidArgumentError(f"'{kind}.num-retained.min' = '{low}'; keep at least 1")
+        if high is not None and low > high:
+            raise InvalidArgumentError(f"'{kind}.num-retained.min' = '{low}' is more than the maximum of {high}")
+
+
+_SCAN_KEYS: Final = {
+    "from-timestamp": ("scan.timestamp-millis", "scan.timestamp"),
+    "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark"),
+    "incremental": ("incremental-between", "incremental-between-timestamp"),
+    "from-snapshot-full": ("scan.snapshot-id",),
+    "from-file-creation-time": ("scan.file-creation-time-millis",),
+}
+"""Ways to begin a scan, and the options of which each takes exactly one."""
+
+
+def _check_scan_options(options: Mapping[str, str]) -> None:
+    given = {key for keys in _SCAN_KEYS.values() for key in keys} & options.keys()
+    mode = options.get("scan.mode", "default").strip().lower()
+    if mode == "default":
+        mode = next((name for name, keys in _SCAN_KEYS.items() if given & set(keys)), "latest-full")
+    wanted: Sequence[str] = _SCAN_KEYS.get(mode, ())
+    if wanted and len(given & set(wanted)) != 1:
+        raise InvalidArgumentError(f"'scan.mode' = '{mode}' takes exactly one of {', '.join(wanted)}")
+    if others := sorted(given - set(wanted)):
+        raise InvalidArgumentError(
+            f"'{others[0]}' does not go together with 'scan.mode' = '{mode}'; remove one of them"
+        )
+
+
+def _check_avro(data_type: DataType, name: str) -> None:
+    match data_type:
+        case ArrayType(element) | MultisetType(element):
+            _check_avro(element, name)
+        case MapType(key, value):
+            _check_avro(key, name)
+            _check_avro(value, name)
+        case RowType(fields):
+            for field in fields:
+                _check_avro(field.type, f"{name}.{field.name}")
+        case AtomicType(root, precision=precision):
+            if precision > _AVRO_DIGITS.get(root, precision):
+                raise UnsupportedError(
+                    f"column {name!r}: Avro cannot hold {type_to_json(data_type)}; use 'file.format' = 'parquet', or "
+                    f"at most {_AVRO_DIGITS[root]} digits of the second"
+                )

@@ -1,0 +1,99 @@
+"""Types as people write them: `INT`, `DECIMAL(10, 2) NOT NULL`, `ARRAY<INT>`, `ROW<a INT, b MAP<STRING, DATE>>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    from_arrow,
+    parse_atomic,
+    parse_type,
+    with_nullable,
+)
+
+_NESTED: Final = re.compile(
+    r"\s*(?P<head>ARRAY|MULTISET|MAP|ROW)\s*<(?P<inside>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*", re.IGNORECASE | re.DOTALL
+)
+_FIELD: Final = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s`<>,():]+))\s*(?::|\s)\s*(?P<type>.+)", re.DOTALL)
+
+TypeLike: TypeAlias = str | Mapping[str, Any] | pa.DataType
+"""A type as text, as the JSON of a schema file, or as an Arrow type."""
+
+
+def to_data_type(value: TypeLike) -> DataType:
+    """Paimon type of any form that people give it in.
+
+    Raises: InvalidArgumentError, UnsupportedError.
+    """
+    if isinstance(value, pa.DataType):
+        return from_arrow(value)
+    if isinstance(value, str):
+        return parse_type_text(value)
+    try:
+        return parse_type(value)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(f"{value!r} is no type as schema files hold it") from error
+
+
+def parse_type_text(text: str) -> DataType:
+    """Type of a text; fields of rows get id −1.
+
+    Raises: InvalidArgumentError, UnsupportedError.
+    """
+    match = _NESTED.fullmatch(text)
+    if match is None:
+        return parse_atomic(text)
+    nullable = not (match["null"] or "").upper().startswith("NOT")
+    parts = _split(match["inside"], text)
+    head = match["head"].upper()
+    if head == "ROW":
+        return RowType(tuple(_field(part, text) for part in parts), nullable)
+    types = [parse_type_text(part) for part in parts]
+    if len(types) != (2 if head == "MAP" else 1):
+        raise InvalidArgumentError(
+            f"{text!r} is no Paimon type; {head} takes {'a key and a value' if head == 'MAP' else 'an element'}"
+        )
+    match head:
+        case "ARRAY":
+            return ArrayType(types[0], nullable)
+        case "MULTISET":
+            return MultisetType(types[0], nullable)
+        case _:
+            # Keys are never null, as in Arrow.
+            return MapType(with_nullable(types[0], nullable=False), types[1], nullable)
+
+
+def _field(text: str, whole: str) -> DataField:
+    match = _FIELD.fullmatch(text)
+    if match is None:
+        raise InvalidArgumentError(
+            f"{text.strip()!r} in {whole!r} is no field; write a name and a type, as in ROW<a INT, b STRING>"
+        )
+    return DataField(-1, match["quoted"] or match["name"], parse_type_text(match["type"]))
+
+
+def _split(text: str, whole: str) -> list[str]:
+    """Parts between the commas that are in no brackets."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "<(") - (char in ">)")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+        if depth < 0:
+            break
+    if depth != 0:
+        raise InvalidArgumentError(f"{whole!r} is no Paimon type; its brackets do not match")
+    return parts
