@@ -14,6 +14,12 @@ Catching `PaimonError` catches everything that the engine raises on purpose.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+WAY_OUT: Final = "bring the file back from a copy, or go back to a snapshot or tag that does without it"
+
 
 class PaimonError(Exception):
     """Root of all errors of the engine."""
@@ -45,3 +51,19 @@ class StorageError(PaimonError):
 
 class OutcomeUnknownError(StorageError):
     """The store's answer was lost: the operation may or may not have happened."""
+
+
+def damaged(where: str, what: str) -> CorruptTableError:
+    """The error for a stored file, `where` its path and the place in it, that is not as the format has it."""
+    return CorruptTableError(f"{where}: {what}; {WAY_OUT}")
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Adds the place to errors of decoders that get bytes and do not know where these come from."""
+    try:
+        yield
+    except CorruptTableError as error:
+        if WAY_OUT in str(error):
+            raise
+        raise damaged(where, str(error)) from error

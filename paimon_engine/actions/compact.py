@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, naming
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.pick import NothingToDo
@@ -193,9 +193,10 @@ def _plan(table: TableHandle, spec: Compact, run: _Run, only: frozenset[Bucket] 
         deleted = {
             item.data_file: _deleted_count(item) for file in run.vectors.get(bucket, ()) for item in file.vectors
         }
-        planned = plan_bucket(
-            *bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full, deleted_counts=deleted
-        )
+        with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
+            planned = plan_bucket(
+                *bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full, deleted_counts=deleted
+            )
         if isinstance(planned, NothingToDo):
             run.skip(bucket, planned.reason)
         else:

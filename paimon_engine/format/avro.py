@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, damaged
 
 _CODECS = {
     "zstd": "zstandard",
@@ -37,16 +37,29 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
     """
     try:
         if data.startswith(b"Obj\x01"):
-            return list(fastavro.reader(io.BytesIO(data)))
+            return _avro_records(data)
         if data.startswith(b"ORC"):
             return list(po.ORCFile(pa.BufferReader(data)).read().to_pylist())
         if data.startswith(b"PAR1"):
             return list(pq.read_table(pa.BufferReader(data)).to_pylist())
     except Exception as error:
-        raise CorruptTableError(f"{path}: cannot be read as a metadata file: {error}") from error
-    raise CorruptTableError(
-        f"{path}: expected an Avro, ORC or Parquet file, found {len(data)} bytes beginning {data[:8]!r}"
-    )
+        raise damaged(path, f"cannot be read as a metadata file: {error!r}") from error
+    raise damaged(path, f"expected an Avro, ORC or Parquet file, found {len(data)} bytes beginning {data[:8]!r}")
+
+
+def _avro_records(data: bytes) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = []
+    for block in fastavro.block_reader(io.BytesIO(data)):
+        check_block(block)
+        records += block
+    return records
+
+
+def check_block(block: Any) -> None:
+    """Raises ValueError if the block says that it has more records than bytes: no loop should believe that."""
+    size_bytes = block.bytes_.getbuffer().nbytes
+    if not 0 <= block.num_records <= size_bytes:
+        raise ValueError(f"a block of {size_bytes} bytes says that it holds {block.num_records} records")
 
 
 def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
@@ -62,7 +75,7 @@ def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
             return _untyped(po.ORCFile(pa.BufferReader(data)).schema)
         return _untyped(pq.read_schema(pa.BufferReader(data)))
     except Exception as error:
-        raise CorruptTableError(f"{path}: cannot be read as a metadata file: {error}") from error
+        raise damaged(path, f"cannot be read as a metadata file: {error!r}") from error
 
 
 def _untyped(fields: Iterable[pa.Field]) -> list[dict[str, Any]]:

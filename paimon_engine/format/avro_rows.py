@@ -17,7 +17,8 @@ import fastavro
 import pyarrow as pa
 from fastavro.write import Writer
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.format.avro import check_block
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 Convert = Callable[[Any], Any]
@@ -59,7 +60,7 @@ def read_batches(
         plain = fastavro.parse_schema(_without_logical_types(blocks.writer_schema))
         rows: list[dict[str, Any]] = []
         for block in blocks:
-            rows += [fastavro.schemaless_reader(block.bytes_, plain, None) for _ in range(block.num_records)]
+            rows += _rows(block, plain)
             while len(rows) >= batch_rows:
                 yield columns.batch(rows[:batch_rows])
                 del rows[:batch_rows]
@@ -68,7 +69,15 @@ def read_batches(
     except GeneratorExit:
         raise
     except Exception as error:
-        raise CorruptTableError(f"{path}: cannot be read as an Avro file: {error!r}") from error
+        raise damaged(path, f"cannot be read as an Avro file: {error!r}") from error
+
+
+def _rows(block: Any, schema: Any) -> list[dict[str, Any]]:
+    check_block(block)
+    rows = [fastavro.schemaless_reader(block.bytes_, schema, None) for _ in range(block.num_records)]
+    if left := len(block.bytes_.read()):
+        raise ValueError(f"{left} bytes follow the records of a block")
+    return rows
 
 
 def _record_of(schema: Any) -> Any:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, damaged
 
 Positions = npt.NDArray[np.int64]
 """Rows of a data file, counted from 0, ascending and each once."""
@@ -57,24 +57,24 @@ def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int)
     """
     where = f"{path}: deletion vector at offset {offset}"
     if len(data) < 4:
-        raise CorruptTableError(f"{where}: the file ends before it")
+        raise damaged(where, "the file ends before it")
     (size,) = struct.unpack_from(">i", data)
     if size < 4 or len(data) < size + FRAME_BYTES:
-        raise CorruptTableError(f"{where}: it should be {size} bytes long, and {len(data) - 4} follow")
+        raise damaged(where, f"it should be {size} bytes long, and {len(data) - 4} follow")
     body = bytes(data[4 : 4 + size])
     (checksum,) = struct.unpack_from(">I", data, 4 + size)
     if checksum != zlib.crc32(body):
-        raise CorruptTableError(f"{where}: the checksum is {zlib.crc32(body):#010x}, not {checksum:#010x}")
+        raise damaged(where, f"the checksum is {zlib.crc32(body):#010x}, not {checksum:#010x}")
     magic, bitmap = body[:4], body[4:]
     if magic not in (_MAGIC_32, _MAGIC_64):
-        raise CorruptTableError(f"{where}: no such kind of vector, its magic number is {magic.hex()}")
+        raise damaged(where, f"no such kind of vector, its magic number is {magic.hex()}")
     expected = size if magic == _MAGIC_32 else size + FRAME_BYTES
     if length != expected:
-        raise CorruptTableError(f"{where}: its length is {expected}, the index manifest says {length}")
+        raise damaged(where, f"its length is {expected}, the index manifest says {length}")
     try:
         return _positions(bitmap) if magic == _MAGIC_32 else _positions_64(bitmap)
     except (ValueError, IndexError, struct.error) as error:
-        raise CorruptTableError(f"{where}: {error}") from error
+        raise damaged(where, str(error)) from error
 
 
 def _positions(data: bytes) -> Positions:
@@ -116,17 +116,17 @@ def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, Posit
     Raises: CorruptTableError naming file and place, also where the places leave bytes of the file unexplained.
     """
     if data[:1] != bytes([VERSION]):
-        raise CorruptTableError(f"{path}: version {VERSION} expected at offset 0, found {data[:1].hex() or 'no byte'}")
+        raise damaged(path, f"version {VERSION} expected at offset 0, found {data[:1].hex() or 'no byte'}")
     # A view, so that each vector is not a copy of the rest of the file.
     view = memoryview(data)
     found, end = {}, 1
     for name, (offset, length) in sorted(ranges.items(), key=lambda item: item[1]):
         if offset != end:
-            raise CorruptTableError(f"{path}: a deletion vector ends at {end}, the next one begins at {offset}")
+            raise damaged(path, f"a deletion vector ends at {end}, the next one begins at {offset}")
         found[name] = decode_vector(view[offset:], path, offset, length)
         end += FRAME_BYTES + int.from_bytes(data[offset : offset + 4], "big")
     if end != len(data):
-        raise CorruptTableError(f"{path}: the deletion vectors end at {end}, the file has {len(data)} bytes")
+        raise damaged(path, f"the deletion vectors end at {end}, the file has {len(data)} bytes")
     return {name: found[name] for name in ranges}
 
 

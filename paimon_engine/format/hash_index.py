@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from paimon_engine.errors import CorruptTableError
+from paimon_engine.errors import damaged
 
 Hashes = npt.NDArray[np.int32]
 """Key hashes, in native byte order."""
@@ -31,11 +31,11 @@ def decode_hashes(data: bytes, path: str) -> Hashes:
     Raises: CorruptTableError naming `path` if the length is no multiple of 4, or a hash occurs twice.
     """
     if len(data) % HASH_BYTES:
-        raise CorruptTableError(f"{path}: {len(data)} bytes are no hash index, whose length is a multiple of 4")
+        raise damaged(path, f"{len(data)} bytes are no hash index, whose length is a multiple of 4")
     hashes = np.sort(np.frombuffer(data, dtype=">i4").astype(np.int32))
     if len(hashes) > 1 and bool((hashes[1:] == hashes[:-1]).any()):
         twice = int(hashes[1:][hashes[1:] == hashes[:-1]][0])
-        raise CorruptTableError(f"{path}: the hash {twice} occurs more than once in the hash index")
+        raise damaged(path, f"the hash {twice} occurs more than once in the hash index")
     return hashes
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.layout import (
     BATCH_ROWS,
     WriteOptions,
@@ -113,7 +113,7 @@ def _stripe_rows(
             raise UnsupportedError(
                 f"{path}: {error}; such timestamps can be read from Parquet and Avro only"
             ) from error
-        raise CorruptTableError(f"{path}: cannot be read as an ORC file: {error}") from error
+        raise damaged(path, f"cannot be read as an ORC file: {error}") from error
 
 
 def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> dict[int, int]:

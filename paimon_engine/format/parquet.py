@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.layout import (
     BATCH_ROWS,
     WriteOptions,
@@ -57,7 +57,7 @@ def read_batches(
     try:
         yield from _decoded(file, source, schema, path=path, batch_rows=batch_rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
 def _decoded(
@@ -129,7 +129,13 @@ def read_matching(
     try:
         fragment = ds.ParquetFileFormat().make_fragment(source)
         metadata = fragment.metadata
-        file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=READ_BUFFER_BYTES)
+        file = pq.ParquetFile(
+            source,
+            metadata=metadata,
+            pre_buffer=False,
+            buffer_size=READ_BUFFER_BYTES,
+            page_checksum_verification=True,
+        )
         starts = [0]
         for number in range(metadata.num_row_groups):
             starts.append(starts[-1] + metadata.row_group(number).num_rows)
@@ -139,7 +145,7 @@ def read_matching(
                 yield position, rows
                 position += rows.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
 def _matching_groups(
@@ -161,10 +167,14 @@ def _matching_groups(
 def _open(source: BinaryIO, path: str, *, int96_unit: str | None = None) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(
-            source, pre_buffer=False, buffer_size=READ_BUFFER_BYTES, coerce_int96_timestamp_unit=int96_unit
+            source,
+            pre_buffer=False,
+            buffer_size=READ_BUFFER_BYTES,
+            coerce_int96_timestamp_unit=int96_unit,
+            page_checksum_verification=True,
         )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorruptTableError(f"{path}: cannot be read as a Parquet file: {error}") from error
+        raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
 def _codec(options: WriteOptions) -> tuple[str, int | None]:
@@ -257,6 +267,7 @@ class ParquetWriter:
             write_time_adjusted_to_utc=True,
             use_deprecated_int96_timestamps=self._has_int96,
             store_schema=False,
+            write_page_checksum=True,
         )
 
 

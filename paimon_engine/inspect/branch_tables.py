@@ -112,7 +112,7 @@ def schemas(table: TableHandle) -> pa.Table:
     for schema_id in numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX):
         path = table.paths.schema(schema_id)
         # Not `schema_of`: that one has the dynamic options in it.
-        found = parse_schema(table.env.storage.read(path).decode(), path)
+        found = parse_schema(table.env.storage.read(path), path)
         rows.append(
             {
                 "schema_id": schema_id,

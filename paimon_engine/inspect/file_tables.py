@@ -13,7 +13,7 @@ from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, from_simple_stats
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries, read_index_manifest, snapshot_manifests
+from paimon_engine.table.manifests import live_entries, live_index_files, read_index_manifest, snapshot_manifests
 from paimon_engine.types import AtomicType, DataType, RowType
 
 _TIME: Final = pa.timestamp("ms")
@@ -190,11 +190,10 @@ def _partition_path(table: TableHandle, partition: bytes) -> str:
 
 def _deleted_counts(table: TableHandle, snapshot: Snapshot | None) -> dict[bytes, int | None]:
     counts: dict[bytes, int | None] = {}
-    for record in _index_records(table, snapshot):
-        partition = bytes(record["_PARTITION"])
-        for vector in record.get("_DELETIONS_VECTORS_RANGES") or ():
-            known, more = counts.get(partition, 0), vector.get("_CARDINALITY")
-            counts[partition] = None if known is None or more is None else known + more
+    for file in live_index_files(table, snapshot):
+        for vector in file.vectors:
+            known, more = counts.get(file.partition, 0), vector.cardinality
+            counts[file.partition] = None if known is None or more is None else known + more
     return counts
 
 
@@ -298,6 +297,8 @@ def table_indexes(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
 def _index_records(table: TableHandle, snapshot: Snapshot | None) -> list[dict[str, Any]]:
     if snapshot is None or snapshot.index_manifest is None:
         return []
+    # Read as the engine reads them first, which tells what is no record of an index manifest.
+    live_index_files(table, snapshot)
     return read_index_manifest(table, snapshot.index_manifest)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.errors import InvalidArgumentError, NotFoundError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, naming
 from paimon_engine.inspect import branch_tables, file_tables
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import as_predicate, to_arrow_expression
@@ -116,7 +116,8 @@ def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> St
         handle, scope = locate(table, request)
         if not isinstance(scope, State):
             raise InvalidArgumentError(f"${name} tells of one snapshot, not of changes; leave incremental out")
-        return _chosen(_OF_SNAPSHOTS[name](handle, scope.snapshot), request)
+        with naming(f"{handle.paths.root}/manifest: what its files say for ${name}"):
+            return _chosen(_OF_SNAPSHOTS[name](handle, scope.snapshot), request)
     branch = ReadRequest(request.columns, request.where, branch=request.branch, limit=request.limit)
     if request != branch:
         raise InvalidArgumentError(f"${name} tells of the whole branch; only columns, where, branch and limit apply")

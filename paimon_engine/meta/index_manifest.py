@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.format.stored import INT_MAX, WRONG, binary, file_name, reason, text, whole, whole_or_none
 from paimon_engine.meta.manifest import FileKind
 from paimon_engine.meta.unknown_fields import (
     UnknownFields,
@@ -71,11 +72,11 @@ def index_files(
     try:
         types = unknown_types(fields, _NAMES)
         found = [replace(index_file_from_record(record), unknown=take_unknown(record, types)) for record in records]
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptTableError(f"{path}: a record is no index file: {error!r}") from error
+    except WRONG as error:
+        raise damaged(path, f"a record is no index file: {reason(error)}") from error
     twice = _data_file_with_two_vectors(found)
     if twice is not None:
-        raise CorruptTableError(f"{path}: data file {twice} has two deletion vectors")
+        raise damaged(path, f"data file {twice} has two deletion vectors")
     return found
 
 
@@ -89,29 +90,24 @@ def index_file_from_record(record: Mapping[str, Any]) -> IndexFile:
     if record["_KIND"] != FileKind.ADD:
         raise ValueError(f"kind {record['_KIND']}: every file of an index manifest is live")
     return IndexFile(
-        partition=bytes(record["_PARTITION"]),
-        bucket=int(record["_BUCKET"]),
-        kind=str(record["_INDEX_TYPE"]),
-        name=_file_name(record["_FILE_NAME"]),
-        size_bytes=int(record["_FILE_SIZE"]),
-        row_count=int(record["_ROW_COUNT"]),
+        partition=binary(record, "_PARTITION"),
+        bucket=whole(record, "_BUCKET", -2, INT_MAX),
+        kind=text(record, "_INDEX_TYPE"),
+        name=file_name(record, "_FILE_NAME"),
+        size_bytes=whole(record, "_FILE_SIZE", 0),
+        row_count=whole(record, "_ROW_COUNT", 0),
         vectors=tuple(_vector_range(item) for item in record.get("_DELETIONS_VECTORS_RANGES") or ()),
-        external_path=record.get("_EXTERNAL_PATH"),
+        external_path=None if record.get("_EXTERNAL_PATH") is None else text(record, "_EXTERNAL_PATH"),
     )
 
 
-def _file_name(value: Any) -> str:
-    """A name within the index directory: one that leads elsewhere would be read, and at its end deleted, there."""
-    if not isinstance(value, str) or not value.isprintable() or "/" in value or value in ("", ".", ".."):
-        raise ValueError(f"{value!r} is no name of an index file")
-    return value
-
-
 def _vector_range(record: Mapping[str, Any]) -> VectorRange:
-    found = VectorRange(str(record["f0"]), int(record["f1"]), int(record["f2"]), record.get("_CARDINALITY"))
-    if found.offset < 0 or found.length < 0:
-        raise ValueError(f"a deletion vector at offset {found.offset} of length {found.length}")
-    return found
+    return VectorRange(
+        data_file=file_name(record, "f0"),
+        offset=whole(record, "f1", 0, INT_MAX),
+        length=whole(record, "f2", 0, INT_MAX),
+        cardinality=whole_or_none(record, "_CARDINALITY", 0),
+    )
 
 
 def _data_file_with_two_vectors(files: Iterable[IndexFile]) -> str | None:

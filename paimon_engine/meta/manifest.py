@@ -15,8 +15,20 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from paimon_engine.errors import CorruptTableError
+from paimon_engine.errors import damaged
 from paimon_engine.format.binary_row import EMPTY_ROW
+from paimon_engine.format.stored import (
+    INT_MAX,
+    WRONG,
+    binary,
+    checked_name,
+    file_name,
+    reason,
+    text,
+    texts,
+    whole,
+    whole_or_none,
+)
 from paimon_engine.meta.stats import EMPTY_STATS, SimpleStats
 from paimon_engine.meta.unknown_fields import (
     NO_FIELDS,
@@ -29,6 +41,8 @@ from paimon_engine.meta.unknown_fields import (
 
 ENTRY_VERSION = 2
 MANIFEST_LIST_VERSION = 2
+LEVEL_MAX = 1_000
+"""More levels than any table has; Java's default is one above the number of runs that start a compaction, 6."""
 
 
 class FileKind(IntEnum):
@@ -282,7 +296,9 @@ def manifest_list_schema(manifests: Sequence[ManifestFile]) -> dict[str, Any] | 
 
 def _stats_from(record: Mapping[str, Any]) -> SimpleStats:
     counts = record.get("_NULL_COUNTS")
-    return SimpleStats(bytes(record["_MIN_VALUES"]), bytes(record["_MAX_VALUES"]), tuple(counts or ()))
+    if counts is not None and not all(count is None or type(count) is int for count in counts):
+        raise TypeError(f"_NULL_COUNTS is {counts!r}, expected whole numbers")
+    return SimpleStats(binary(record, "_MIN_VALUES"), binary(record, "_MAX_VALUES"), tuple(counts or ()))
 
 
 def _stats_to(stats: SimpleStats) -> dict[str, Any]:
@@ -293,34 +309,38 @@ def _millis(value: Any) -> int | None:
     """Epoch milliseconds of an Avro or ORC timestamp."""
     if value is None or isinstance(value, int):
         return value
-    assert isinstance(value, datetime)
+    if not isinstance(value, datetime):
+        raise TypeError(f"_CREATION_TIME is {value!r}, expected a time")
     delta = value.replace(tzinfo=None) - datetime(1970, 1, 1)  # noqa: DTZ001 - the stored value is a wall clock without a zone
     return (delta.days * 86_400 + delta.seconds) * 1000 + delta.microseconds // 1000
 
 
 def file_from_record(record: Mapping[str, Any], unknown: UnknownFields = NO_FIELDS) -> DataFile:
-    """Data file of the `_FILE` part of a manifest record, with what else is in it."""
-    columns = record.get("_VALUE_STATS_COLS")
-    index = record.get("_EMBEDDED_FILE_INDEX")
+    """Data file of the `_FILE` part of a manifest record, with what else is in it.
+
+    Raises: one of `stored.WRONG`.
+    """
+    source = whole_or_none(record, "_FILE_SOURCE")
+    index, columns = record.get("_EMBEDDED_FILE_INDEX"), record.get("_VALUE_STATS_COLS")
     return DataFile(
-        name=record["_FILE_NAME"],
-        size_bytes=record["_FILE_SIZE"],
-        row_count=record["_ROW_COUNT"],
-        min_key=bytes(record["_MIN_KEY"]),
-        max_key=bytes(record["_MAX_KEY"]),
+        name=file_name(record, "_FILE_NAME"),
+        size_bytes=whole(record, "_FILE_SIZE", 0),
+        row_count=whole(record, "_ROW_COUNT", 0),
+        min_key=binary(record, "_MIN_KEY"),
+        max_key=binary(record, "_MAX_KEY"),
         key_stats=_stats_from(record["_KEY_STATS"]),
         value_stats=_stats_from(record["_VALUE_STATS"]),
-        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
-        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
-        schema_id=record["_SCHEMA_ID"],
-        level=record["_LEVEL"],
-        extra_files=tuple(record.get("_EXTRA_FILES") or ()),
+        min_sequence_number=whole(record, "_MIN_SEQUENCE_NUMBER"),
+        max_sequence_number=whole(record, "_MAX_SEQUENCE_NUMBER"),
+        schema_id=whole(record, "_SCHEMA_ID", 0),
+        level=whole(record, "_LEVEL", 0, LEVEL_MAX),
+        extra_files=tuple(checked_name(name, "_EXTRA_FILES") for name in record.get("_EXTRA_FILES") or ()),
         creation_time_ms=_millis(record.get("_CREATION_TIME")),
-        delete_row_count=record.get("_DELETE_ROW_COUNT"),
-        embedded_file_index=None if index is None else bytes(index),
-        file_source=record.get("_FILE_SOURCE"),
-        value_stats_columns=None if columns is None else tuple(columns),
-        external_path=record.get("_EXTERNAL_PATH"),
+        delete_row_count=whole_or_none(record, "_DELETE_ROW_COUNT", 0),
+        embedded_file_index=None if index is None else binary(record, "_EMBEDDED_FILE_INDEX"),
+        file_source=None if source is None else int(FileSource(source)),
+        value_stats_columns=None if columns is None else texts(record, "_VALUE_STATS_COLS"),
+        external_path=None if record.get("_EXTERNAL_PATH") is None else text(record, "_EXTERNAL_PATH"),
         extras={name: record[name] for name in _EXTRA_FIELDS if record.get(name) is not None},
         unknown=unknown,
     )
@@ -360,17 +380,17 @@ def entry_from_record(record: Mapping[str, Any], path: str, unknown: UnknownType
     """
     try:
         if record["_VERSION"] != ENTRY_VERSION:
-            raise CorruptTableError(f"{path}: manifest version {record['_VERSION']}, expected {ENTRY_VERSION}")
+            raise damaged(path, f"manifest version {record['_VERSION']!r}, expected {ENTRY_VERSION}")
         return ManifestEntry(
             kind=FileKind(record["_KIND"]),
-            partition=bytes(record["_PARTITION"]),
-            bucket=record["_BUCKET"],
-            total_buckets=record["_TOTAL_BUCKETS"],
+            partition=binary(record, "_PARTITION"),
+            bucket=whole(record, "_BUCKET", -2, INT_MAX),
+            total_buckets=whole(record, "_TOTAL_BUCKETS", -2, INT_MAX),
             file=file_from_record(record["_FILE"], take_unknown(record["_FILE"], unknown.of_file)),
             unknown=take_unknown(record, unknown.of_entry),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptTableError(f"{path}: no valid manifest entry: {error!r}") from error
+    except WRONG as error:
+        raise damaged(path, f"no valid manifest entry: {reason(error)}") from error
 
 
 def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
@@ -395,16 +415,16 @@ def manifest_file_from_record(
     """
     try:
         return ManifestFile(
-            name=record["_FILE_NAME"],
-            size_bytes=record["_FILE_SIZE"],
-            added_count=record["_NUM_ADDED_FILES"],
-            deleted_count=record["_NUM_DELETED_FILES"],
+            name=file_name(record, "_FILE_NAME"),
+            size_bytes=whole(record, "_FILE_SIZE", 0),
+            added_count=whole(record, "_NUM_ADDED_FILES", 0),
+            deleted_count=whole(record, "_NUM_DELETED_FILES", 0),
             partition_stats=_stats_from(record["_PARTITION_STATS"]),
-            schema_id=record["_SCHEMA_ID"],
+            schema_id=whole(record, "_SCHEMA_ID", 0),
             unknown=take_unknown(record, unknown or {}),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptTableError(f"{path}: no valid manifest list: {error!r}") from error
+    except WRONG as error:
+        raise damaged(path, f"no valid manifest list: {reason(error)}") from error
 
 
 def manifest_file_to_record(manifest: ManifestFile) -> dict[str, Any]:

@@ -7,14 +7,16 @@ nested fields are numbered depth-first, children before their parent.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+import pyarrow as pa
+
+from paimon_engine.errors import InvalidArgumentError, damaged
 from paimon_engine.format.json_text import pretty_json
+from paimon_engine.format.stored import INT_MAX, WRONG, parse_object, reason, texts, whole, whole_or_none
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
     ArrayType,
@@ -26,6 +28,7 @@ from paimon_engine.types import (
     RowType,
     field_to_json,
     parse_field,
+    to_arrow,
     with_nullable,
 )
 
@@ -115,33 +118,54 @@ class TableSchema:
         return replace(self, options={**self.options, **options})
 
 
-def parse_schema(text: str, path: str) -> TableSchema:
+def parse_schema(data: str | bytes, path: str) -> TableSchema:
     """Schema of its JSON; versions 1 and 2 get the defaults of their time.
 
     Raises: CorruptTableError naming `path`; UnsupportedError for unknown types.
     """
+    value = parse_object(data, path)
     try:
-        value = json.loads(text)
-        version = int(value.get("version", 1))
+        version = whole(value, "version", 1) if "version" in value else 1
         options = dict(value.get("options") or {})
+        if not all(isinstance(item, str) for pair in options.items() for item in pair):
+            raise ValueError("an option is no text")
         if version == 1:
             options.setdefault("bucket", "1")
         if version <= 2:
             options.setdefault("file.format", "orc")
-        return TableSchema(
-            id=int(value["id"]),
+        schema = TableSchema(
+            id=whole(value, "id", 0),
             row_type=RowType(tuple(parse_field(item) for item in value["fields"]), nullable=False),
-            highest_field_id=int(value["highestFieldId"]),
-            partition_keys=tuple(value.get("partitionKeys") or ()),
-            primary_keys=tuple(value.get("primaryKeys") or ()),
+            highest_field_id=whole(value, "highestFieldId", -1),
+            partition_keys=texts(value, "partitionKeys"),
+            primary_keys=texts(value, "primaryKeys"),
             options=options,
             comment=value.get("comment"),
-            time_ms=int(value.get("timeMillis") or 0),
+            time_ms=whole_or_none(value, "timeMillis") or 0,
             version=version,
             unknown={key: item for key, item in value.items() if key not in _KEYS},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptTableError(f"{path}: no valid schema: {error!r}") from error
+        _check_stored(schema)
+        return schema
+    except (*WRONG, InvalidArgumentError, pa.ArrowException) as error:
+        raise damaged(path, f"no valid schema: {reason(error)}") from error
+
+
+def _check_stored(schema: TableSchema) -> None:
+    """Raises ValueError where columns, ids, types and keys contradict each other."""
+    fields = schema.row_type.fields
+    for column in fields:
+        if not isinstance(column.name, str) or not 0 <= column.id <= INT_MAX:
+            raise ValueError(f"column {column.name!r} has the id {column.id}")
+        if to_arrow(column.type) is None:
+            raise ValueError(f"column {column.name!r} has no type")
+    for what, values in (("name", [column.name for column in fields]), ("id", [column.id for column in fields])):
+        if len(set(values)) != len(values):
+            raise ValueError(f"two columns have one {what}: {values}")
+    if any(column.id > schema.highest_field_id for column in fields):
+        raise ValueError(f"a column has an id above highestFieldId {schema.highest_field_id}")
+    for name in (*schema.partition_keys, *schema.primary_keys):
+        schema.row_type.field(name)
 
 
 def schema_to_json(schema: TableSchema) -> str:

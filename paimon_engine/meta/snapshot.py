@@ -5,14 +5,14 @@ Keys that the engine does not know survive in `extras`, so that a snapshot copie
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from paimon_engine.errors import CorruptTableError
+from paimon_engine.errors import damaged
 from paimon_engine.format.json_text import pretty_json
+from paimon_engine.format.stored import WRONG, file_name, parse_object, reason, text, whole, whole_or_none
 
 BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
 """Commit identifier of batch writers (Java's `Long.MAX_VALUE`)."""
@@ -100,19 +100,41 @@ _ORDER = (
 _PLACES = {key: place for place, key in enumerate(_ORDER)}
 
 
-def parse_snapshot(text: str | bytes, path: str) -> Snapshot:
+def parse_snapshot(data: str | bytes, path: str) -> Snapshot:
     """Snapshot of its JSON.
 
     Raises: CorruptTableError naming `path`.
     """
+    value = parse_object(data, path)
     try:
-        value = json.loads(text)
-        known = {ours: value[theirs] for theirs, ours in _KEYS.items() if theirs in value}
-        known["commit_kind"] = CommitKind(known["commit_kind"])
-        known["version"] = int(known.get("version", 1))
-        return Snapshot(**known, extras={key: item for key, item in value.items() if key not in _KEYS})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptTableError(f"{path}: no valid snapshot: {error!r}") from error
+        return Snapshot(
+            id=whole(value, "id", 1),
+            schema_id=whole(value, "schemaId", 0),
+            base_manifest_list=file_name(value, "baseManifestList"),
+            delta_manifest_list=file_name(value, "deltaManifestList"),
+            commit_user=text(value, "commitUser"),
+            commit_identifier=whole(value, "commitIdentifier"),
+            commit_kind=CommitKind(value["commitKind"]),
+            time_ms=whole(value, "timeMillis"),
+            total_record_count=whole_or_none(value, "totalRecordCount", 0),
+            delta_record_count=whole_or_none(value, "deltaRecordCount"),
+            changelog_manifest_list=_name_or_none(value, "changelogManifestList"),
+            changelog_record_count=whole_or_none(value, "changelogRecordCount", 0),
+            index_manifest=_name_or_none(value, "indexManifest"),
+            watermark=whole_or_none(value, "watermark"),
+            statistics=_name_or_none(value, "statistics"),
+            base_manifest_list_size=whole_or_none(value, "baseManifestListSize", 0),
+            delta_manifest_list_size=whole_or_none(value, "deltaManifestListSize", 0),
+            changelog_manifest_list_size=whole_or_none(value, "changelogManifestListSize", 0),
+            version=whole(value, "version", 1) if "version" in value else 1,
+            extras={key: item for key, item in value.items() if key not in _KEYS},
+        )
+    except WRONG as error:
+        raise damaged(path, f"no valid snapshot: {reason(error)}") from error
+
+
+def _name_or_none(value: Mapping[str, Any], key: str) -> str | None:
+    return None if value.get(key) is None else file_name(value, key)
 
 
 def snapshot_to_json(snapshot: Snapshot) -> str:

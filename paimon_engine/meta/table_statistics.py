@@ -5,15 +5,15 @@ Source: `Statistics`, `ColStats` and the serializers' `serializeToString` of the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
-from paimon_engine.errors import CorruptTableError
+from paimon_engine.errors import damaged
 from paimon_engine.format.json_text import pretty_json
+from paimon_engine.format.stored import WRONG, parse_object, reason, whole, whole_or_none
 from paimon_engine.meta.paths import java_double_text, partition_text
 from paimon_engine.types import AtomicType, TypeRoot
 
@@ -51,23 +51,23 @@ class TableStatistics:
     columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
 
-def parse_table_statistics(text: str | bytes, path: str) -> TableStatistics:
+def parse_table_statistics(data: str | bytes, path: str) -> TableStatistics:
     """Statistics of their JSON.
 
     Raises: CorruptTableError naming `path`.
     """
+    value = parse_object(data, path)
     try:
-        value = json.loads(text)
         columns = value.get("colStats") or {}
         return TableStatistics(
-            snapshot_id=int(value["snapshotId"]),
-            schema_id=int(value["schemaId"]),
-            merged_record_count=value.get("mergedRecordCount"),
-            merged_record_size=value.get("mergedRecordSize"),
+            snapshot_id=whole(value, "snapshotId", 1),
+            schema_id=whole(value, "schemaId", 0),
+            merged_record_count=whole_or_none(value, "mergedRecordCount", 0),
+            merged_record_size=whole_or_none(value, "mergedRecordSize", 0),
             columns={name: _column(item) for name, item in columns.items()},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptTableError(f"{path}: no valid statistics: {error!r}") from error
+    except WRONG as error:
+        raise damaged(path, f"no valid statistics: {reason(error)}") from error
 
 
 def _column(value: Mapping[str, Any]) -> ColumnStatistics:

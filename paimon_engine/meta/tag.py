@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, damaged
+from paimon_engine.format.stored import WRONG, reason
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 
 _CREATE_TIME = "tagCreateTime"
@@ -46,20 +47,23 @@ def check_tag_name(name: str) -> None:
         raise InvalidArgumentError(f"tag name {name[:40]!r}… is longer than {_NAME_BYTES_MAX} bytes")
 
 
-def parse_tag(name: str, text: str | bytes, path: str) -> Tag:
+def parse_tag(name: str, data: str | bytes, path: str) -> Tag:
     """Tag of its file.
 
     Raises: CorruptTableError naming `path`.
     """
-    snapshot = parse_snapshot(text, path)
+    snapshot = parse_snapshot(data, path)
     extras = dict(snapshot.extras)
     created, retained = extras.pop(_CREATE_TIME, None), extras.pop(_TIME_RETAINED, None)
-    return Tag(
-        name=name,
-        snapshot=replace(snapshot, extras=extras),
-        create_time=None if created is None else _parse_time(created),
-        time_retained=None if retained is None else timedelta(seconds=float(retained)),
-    )
+    try:
+        return Tag(
+            name=name,
+            snapshot=replace(snapshot, extras=extras),
+            create_time=None if created is None else _parse_time(created),
+            time_retained=None if retained is None else timedelta(seconds=float(retained)),
+        )
+    except WRONG as error:
+        raise damaged(path, f"no valid tag: {reason(error)}") from error
 
 
 def tag_to_json(tag: Tag) -> str:

@@ -54,10 +54,11 @@ def parse_where(text: str) -> Predicate:
     Raises: InvalidArgumentError naming the part that is not understood.
     """
     try:
-        tree = sqlglot.parse_one(text, dialect="spark", into=sql.Condition)
+        return _predicate(sqlglot.parse_one(text, dialect="spark", into=sql.Condition))
     except sqlglot.errors.SqlglotError as error:
         raise InvalidArgumentError(f"cannot read the filter {text!r}: {str(error).splitlines()[0]}") from error
-    return _predicate(tree)
+    except RecursionError as error:
+        raise InvalidArgumentError(f"the filter {text[:40]!r}… is nested too deeply") from error
 
 
 def _predicate(node: sql.Expression) -> Predicate:
@@ -191,12 +192,20 @@ def _literal_or_null(node: sql.Expression) -> Any:
     return None if isinstance(node, sql.Null) else _literal(node)
 
 
+def _number(node: sql.Literal) -> int | Decimal:
+    text = str(node.this)
+    try:
+        return int(text) if text.isdigit() else Decimal(text)
+    except (InvalidOperation, ValueError) as error:
+        raise _not_understood(node) from error
+
+
 def _literal(node: sql.Expression) -> Any:
     match node:
         case sql.Literal() if node.is_string:
             return node.this
         case sql.Literal():
-            return int(node.this) if node.this.isdigit() else Decimal(node.this)
+            return _number(node)
         case sql.Boolean():
             return bool(node.this)
         case sql.HexString():

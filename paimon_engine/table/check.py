@@ -1,6 +1,6 @@
 """Is a stored table whole? Every invariant of its files, checked for every snapshot and tag of every branch.
 
-1. Snapshots of a branch follow each other without a gap.
+1. Snapshots of a branch follow each other without a gap; schemas are there and can be read.
 2. Lists, manifests, index files and statistics files are there and can be read; no file is added twice, or removed
    without having been added.
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
@@ -23,20 +23,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import NotFoundError, PaimonError
+from paimon_engine.errors import NotFoundError, PaimonError, naming
 from paimon_engine.format.deletion_vector import Positions, decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
-from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry
+from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.file_index import present_indexes
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.hash_index import hash_files, read_hashes
-from paimon_engine.table.manifests import list_entries, live_index_files, read_manifest
-from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, root_files
+from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, on_line, root_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,25 @@ def check_table(table: TableHandle, *, footers: bool = True) -> list[Problem]:
     """
     roots = all_roots(table)
     check = _Check(table, footers=footers)
-    problems = list(_gaps(roots))
+    problems = [*_schemas(table, roots), *_gaps(roots)]
     for root in roots:
         try:
             problems += check.problems_of(root)
         except PaimonError as error:
             problems.append(Problem(root.label, str(error)))
     return list(dict.fromkeys(problems))
+
+
+def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
+    for branch in dict.fromkeys([MAIN_BRANCH, *(root.branch for root in roots)]):
+        paths = on_line(table, branch).paths
+        stored = numbered(table.env, paths.schema_dir, SCHEMA_PREFIX)
+        needed = {root.snapshot.schema_id for root in roots if root.branch == branch}
+        for schema_id in sorted({*stored, *needed}):
+            try:
+                read_schema_file(table.env, paths, schema_id, {})
+            except PaimonError as error:
+                yield Problem(paths.schema(schema_id), str(error))
 
 
 def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
@@ -94,18 +107,23 @@ class _Check:
         problems = [
             Problem(root.label, f"{path} is missing") for path in files.metadata if self._size_bytes(path) is None
         ]
-        live = live_files(entry for manifest in files.manifests for entry in self._entries(manifest.name))
+        with naming(lists_of(self._table, root.snapshot)):
+            live = live_files(entry for manifest in files.manifests for entry in self._entries(manifest))
         problems += self._counts(root, live)
         problems += self._buckets(root, live)
-        changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest.name)]
+        changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
+        records = sum(entry.file.row_count for entry in changelog)
+        if files.changelog_manifests and root.snapshot.changelog_record_count not in (None, records):
+            what = f"says {root.snapshot.changelog_record_count} changelog records, its files have {records}"
+            problems.append(Problem(root.label, what))
         problems += self._data(root, [*live, *changelog])
         problems += self._file_indexes(root, live)
         return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
 
-    def _entries(self, manifest: str) -> list[ManifestEntry]:
-        if manifest not in self._manifests:
-            self._manifests[manifest] = read_manifest(self._table, manifest)
-        return self._manifests[manifest]
+    def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        if manifest.name not in self._manifests:
+            self._manifests[manifest.name] = read_manifest(self._table, manifest.name, manifest)
+        return self._manifests[manifest.name]
 
     def _size_bytes(self, path: str) -> int | None:
         directory = path.rpartition("/")[0]
@@ -124,7 +142,8 @@ class _Check:
             return
         delta = sum(
             entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
-            for entry in list_entries(self._table, snapshot.delta_manifest_list)
+            for manifest in read_manifest_list(self._table, snapshot.delta_manifest_list)
+            for entry in self._entries(manifest)
         )
         if snapshot.delta_record_count != delta:
             yield Problem(root.label, f"says {snapshot.delta_record_count} records more, its delta has {delta}")
@@ -133,7 +152,9 @@ class _Check:
         schema = self._table.schema
         key_type = schema.key_type if schema.primary_keys else None
         # A live file applies to a bucket without files: what conflicts, conflicts with its neighbours.
-        for conflict in find_conflicts([], live, key_type=key_type, overwrite=False):
+        with naming(lists_of(self._table, root.snapshot)):
+            conflicts = find_conflicts([], live, key_type=key_type, overwrite=False)
+        for conflict in conflicts:
             yield Problem(root.label, f"bucket {conflict.bucket}: {conflict.reason}")
         totals: dict[bytes, set[int]] = {}
         for entry in live:

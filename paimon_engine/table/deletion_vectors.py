@@ -7,21 +7,26 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format.deletion_vector import FRAME_BYTES, Positions, decode_vector
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, check_size, open_needed
 from paimon_engine.table.manifests import live_index_files
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
-    """Where the vector of a data file lies: path of the index file, offset and length as index manifests have them."""
+    """Where the vector of a data file lies: path of the index file, offset and length as index manifests have them.
+
+    With what else the index manifest says: bytes of the whole file, and rows that the vector marks, where known.
+    """
 
     path: str
     offset: int
     length: int
+    size_bytes: int
+    cardinality: int | None = None
 
 
 def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str, VectorPlace]:
@@ -46,7 +51,9 @@ def places_of(table: TableHandle, files: Iterable[IndexFile]) -> Mapping[str, Ve
                 f"index file {file.name} lies outside the table, in {file.external_path}; not supported yet"
             )
         for vector in file.vectors:
-            places[vector.data_file] = VectorPlace(table.paths.index(file.name), vector.offset, vector.length)
+            places[vector.data_file] = VectorPlace(
+                table.paths.index(file.name), vector.offset, vector.length, file.size_bytes, vector.cardinality
+            )
     return places
 
 
@@ -79,14 +86,19 @@ class VectorReader:
             return None
         if data_file not in self._frames:
             self._load(place.path)
-        return decode_vector(self._frames.pop(data_file), place.path, place.offset, place.length)
+        positions = decode_vector(self._frames.pop(data_file), place.path, place.offset, place.length)
+        if place.cardinality not in (None, len(positions)):
+            what = f"it marks {len(positions)} rows, its index manifest says {place.cardinality}"
+            raise damaged(f"{place.path}: deletion vector at offset {place.offset}", what)
+        return positions
 
     def _load(self, path: str) -> None:
         members = {name: place for name, place in self._places.items() if place.path == path}
         begin = min(place.offset for place in members.values())
         # Enough for both kinds of vector, whichever way their length counts.
         end = max(place.offset + place.length for place in members.values()) + FRAME_BYTES
-        with self._table.env.storage.open(path) as stream:
+        with open_needed(self._table, path) as stream:
+            check_size(stream, path, next(iter(members.values())).size_bytes)
             stream.seek(begin)
             data = stream.read(end - begin)
         for name, place in members.items():

@@ -9,19 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_engine.errors import CorruptTableError, UnsupportedError
+from paimon_engine.errors import UnsupportedError, damaged, naming
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.deletion_vector import Positions, kept_rows
 from paimon_engine.format.layout import WriteOptions
-from paimon_engine.meta.evolution import column_sources, conform
+from paimon_engine.meta.evolution import ColumnSource, column_sources, conform
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.predicate import Predicate
 from paimon_engine.table.file_filter import FileFilter, file_filter
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, check_size, open_needed
 from paimon_engine.table.projection import narrowed_like
+from paimon_engine.table.row_check import RowCheck
 from paimon_engine.types import to_arrow, to_arrow_field
 
 _SYSTEM_FIELDS: Final = (pa.field(SEQUENCE_NUMBER, pa.int64()), pa.field(VALUE_KIND, pa.int8()))
@@ -73,7 +74,8 @@ WRITERS: Final[Mapping[str, BeginFile]] = {
 def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
     """Directory of a bucket's files."""
     columns, options = table.schema.partition_type, table.options
-    values = decode_row([field.type for field in columns], partition)
+    with naming(f"{table.paths.root}/manifest: partition of an entry of bucket {bucket}"):
+        values = decode_row([field.type for field in columns], partition)
     relative = partition_path(
         columns, values, default_name=options.partition_default_name, legacy_name=options.partition_legacy_name
     )
@@ -121,17 +123,20 @@ def read_data_file(
     path = f"{directory}/{file.name}"
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
-    with table.env.storage.open(path, size_bytes=file.size_bytes) as stream:
-        for first_row, rows in _positioned(stream, pa.schema(wanted), file.format, path, skipping):
-            _check_columns(rows, [field.name for field in wanted], path)
-            batch = conform(orc.fitted(rows, stored_types) if file.format == "orc" else rows, sources)
-            if with_system_columns:
-                batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
-                batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
+    check = RowCheck(path, file, file_schema.key_type if with_system_columns else None)
+    check.deleted(deleted)
+    with open_needed(table, path, file.size_bytes) as stream:
+        check_size(stream, path, file.size_bytes)
+        for first_row, found in _positioned(stream, pa.schema(wanted), file.format, path, skipping):
+            check.columns(found, [field.name for field in wanted])
+            rows = orc.fitted(found, stored_types) if file.format == "orc" else found
+            batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
+            check.add(first_row, rows, batch)
             kept = _kept(first_row, batch.num_rows, deleted, selected)
             yield batch if kept is None else batch.filter(pa.array(kept))
             if selected is not None and (not len(selected) or selected[-1] < first_row + batch.num_rows):
                 return
+    check.finish(whole=skipping is None)
 
 
 def _kept(
@@ -160,9 +165,14 @@ def _positioned(
         first_row += rows.num_rows
 
 
-def _check_columns(rows: pa.RecordBatch, wanted: Sequence[str], path: str) -> None:
-    missing = [name for name in wanted if name not in rows.schema.names]
-    if missing:
-        raise CorruptTableError(
-            f"{path}: expected columns {', '.join(wanted)}, found {', '.join(rows.schema.names) or 'none of them'}"
-        )
+def _typed(
+    rows: pa.RecordBatch, sources: Sequence[ColumnSource], path: str, *, with_system_columns: bool
+) -> pa.RecordBatch:
+    try:
+        batch = conform(rows, sources)
+        if with_system_columns:
+            batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
+            batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
+    except pa.ArrowException as error:
+        raise damaged(path, f"its columns are not those of its schema: {error}") from error
+    return batch

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import BinaryIO, Final
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import NotFoundError
+from paimon_engine.errors import WAY_OUT, NotFoundError, damaged
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
@@ -44,13 +44,11 @@ class TableHandle:
     def schema_of(self, schema_id: int) -> TableSchema:
         """Schema of that id, read once per handle.
 
-        Raises: NotFoundError.
+        Raises: NotFoundError, CorruptTableError.
         """
         known = self._schemas.get(schema_id)
         if known is None:
-            path = self.paths.schema(schema_id)
-            stored = parse_schema(self.env.storage.read(path).decode(), path)
-            known = self._schemas[schema_id] = stored.with_options(self.dynamic_options)
+            known = self._schemas[schema_id] = read_schema_file(self.env, self.paths, schema_id, self.dynamic_options)
         return known
 
     def at_schema(self, schema_id: int) -> TableHandle:
@@ -88,8 +86,7 @@ class PlainTable:
         Raises: NotFoundError.
         """
         paths = TablePaths(self.path, self.branch)
-        path = paths.schema(self.schema_id)
-        schema = parse_schema(env.storage.read(path).decode(), path).with_options(self.options)
+        schema = read_schema_file(env, paths, self.schema_id, self.options)
         return TableHandle(env, self.config, paths, schema, self.options, _schemas={schema.id: schema})
 
 
@@ -113,9 +110,56 @@ def load_table(
         raise NotFoundError(
             f"there is no {where}: {paths.schema_dir} holds no schema file; check the path, or create it first"
         )
-    schema_path = paths.schema(latest)
-    schema = parse_schema(env.storage.read(schema_path).decode(), schema_path).with_options(options or {})
+    schema = read_schema_file(env, paths, latest, options or {})
     return TableHandle(env, config, paths, schema, dict(options or {}), _schemas={schema.id: schema})
+
+
+def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mapping[str, str]) -> TableSchema:
+    """The schema of that id as it is stored, with `options` laid over its own.
+
+    Raises: NotFoundError, CorruptTableError, UnsupportedError.
+    """
+    path = paths.schema(schema_id)
+    try:
+        schema = parse_schema(env.storage.read(path), path)
+    except NotFoundError as error:
+        raise missing(path) from error
+    if schema.id != schema_id:
+        raise damaged(path, f"the file holds schema {schema.id}")
+    return schema.with_options(options)
+
+
+def read_needed(table: TableHandle, path: str) -> bytes:
+    """A file that others name, so that it must be there.
+
+    Raises: NotFoundError naming it and the way out.
+    """
+    try:
+        return table.env.storage.read(path)
+    except NotFoundError as error:
+        raise missing(path) from error
+
+
+def open_needed(table: TableHandle, path: str, size_bytes: int | None = None) -> BinaryIO:
+    """As `read_needed`, for random access; to be closed by the caller."""
+    try:
+        return table.env.storage.open(path, size_bytes=size_bytes)
+    except NotFoundError as error:
+        raise missing(path) from error
+
+
+def check_size(stream: BinaryIO, path: str, size_bytes: int) -> None:
+    """Raises CorruptTableError if the file is not as large as others say; goes back to its begin."""
+    stream.seek(0, 2)
+    found = stream.tell()
+    stream.seek(0)
+    if found != size_bytes:
+        raise damaged(path, f"it has {found} bytes, and should have {size_bytes}")
+
+
+def missing(path: str) -> NotFoundError:
+    """The error for a file that others name and that is not there."""
+    return NotFoundError(f"{path} is missing (expired while it was read, or lost); {WAY_OUT}")
 
 
 def latest_schema_id(env: Env, paths: TablePaths) -> int | None:
@@ -128,6 +172,6 @@ def numbered(env: Env, directory: str, prefix: str) -> list[int]:
     numbers = []
     for info in env.storage.list(directory):
         name = info.path.rsplit("/", 1)[-1]
-        if name.startswith(prefix) and name[len(prefix) :].isdigit():
-            numbers.append(int(name[len(prefix) :]))
+        if name.startswith(prefix) and (number := name[len(prefix) :]).isascii() and number.isdigit():
+            numbers.append(int(number))
     return sorted(numbers)

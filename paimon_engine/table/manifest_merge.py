@@ -70,7 +70,7 @@ def _full_merge(
     changing = {item.name for item in manifests if item.deleted_count > 0 or item.size_bytes < limits.target_bytes}
     if sum(item.size_bytes for item in manifests if item.name in changing) < limits.full_bytes:
         return None
-    entries = {item.name: read_manifest(table, item.name) for item in manifests if item.name in changing}
+    entries = {item.name: read_manifest(table, item.name, item) for item in manifests if item.name in changing}
     removed = {e.identity for found in entries.values() for e in found if e.kind is FileKind.DELETE}
     partitions = {identity.partition for identity in removed}
     concerned = [
@@ -83,7 +83,7 @@ def _full_merge(
     rewritten: list[ManifestEntry] = []
     replaced: set[str] = set()
     for item in concerned:
-        found = entries.get(item.name) or read_manifest(table, item.name)
+        found = entries.get(item.name) or read_manifest(table, item.name, item)
         live = _live(found, removed)
         if item.name in changing or len(live) < len(found):
             replaced.add(item.name)
@@ -115,5 +115,5 @@ def _minor_merge(
 def _fold(table: TableHandle, group: Sequence[ManifestFile], writer: MetadataWriter) -> list[ManifestFile]:
     if len(group) <= 1:
         return list(group)
-    entries = list(merge_entries(entry for item in group for entry in read_manifest(table, item.name)).values())
+    entries = list(merge_entries(entry for item in group for entry in read_manifest(table, item.name, item)).values())
     return list(group) if manifest_schema(entries) is None else writer.manifests(entries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
-from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError
+from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, damaged, naming
 from paimon_engine.format.avro import read_records, record_fields, write_record_files, write_records
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.hash_index import Hashes, encode_hashes
@@ -19,6 +19,7 @@ from paimon_engine.meta.index_manifest import (
     index_manifest_schema,
 )
 from paimon_engine.meta.manifest import (
+    FileKind,
     ManifestEntry,
     ManifestFile,
     counts,
@@ -33,7 +34,7 @@ from paimon_engine.meta.manifest import (
 )
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, read_needed
 
 _ENTRIES_BETWEEN_LOOKS: Final = 1_000
 """Entries after which a manifest is asked whether it has its size, as in Java."""
@@ -44,29 +45,37 @@ def _read(table: TableHandle, name: str) -> tuple[str, list[dict[str, Any]]]:
     return path, read_records(data, path)
 
 
-def _bytes(table: TableHandle, name: str) -> tuple[str, bytes]:
+def _bytes(table: TableHandle, name: str, size_bytes: int | None = None) -> tuple[str, bytes]:
     path = table.paths.manifest(name)
-    return path, table.env.storage.read(path)
+    data = read_needed(table, path)
+    if size_bytes not in (None, len(data)):
+        raise damaged(path, f"it has {len(data)} bytes, and should have {size_bytes}")
+    return path, data
 
 
-def read_manifest_list(table: TableHandle, name: str) -> list[ManifestFile]:
-    """Manifests of a list, in order.
+def read_manifest_list(table: TableHandle, name: str, size_bytes: int | None = None) -> list[ManifestFile]:
+    """Manifests of a list, in order. `size_bytes` is its size, where the snapshot tells it.
 
     Raises: NotFoundError, CorruptTableError.
     """
-    path, data = _bytes(table, name)
+    path, data = _bytes(table, name, size_bytes)
     unknown = unknown_types_of_manifests(record_fields(data, path))
     return [manifest_file_from_record(record, path, unknown) for record in read_records(data, path)]
 
 
-def read_manifest(table: TableHandle, name: str) -> list[ManifestEntry]:
-    """Entries of a manifest, in order.
+def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = None) -> list[ManifestEntry]:
+    """Entries of a manifest, in order; held against what its manifest list says of it, where that is known.
 
     Raises: NotFoundError, CorruptTableError.
     """
-    path, data = _bytes(table, name)
+    path, data = _bytes(table, name, None if listed is None else listed.size_bytes)
     unknown = unknown_types_of_entries(record_fields(data, path))
-    return [entry_from_record(record, path, unknown) for record in read_records(data, path)]
+    entries = [entry_from_record(record, path, unknown) for record in read_records(data, path)]
+    if listed is not None and counts(entries) != (listed.added_count, listed.deleted_count):
+        added, deleted = counts(entries)
+        expected = f"{listed.added_count} and {listed.deleted_count}"
+        raise damaged(path, f"it adds {added} files and removes {deleted}, its manifest list says {expected}")
+    return entries
 
 
 def read_index_manifest(table: TableHandle, name: str) -> list[dict[str, Any]]:
@@ -91,8 +100,8 @@ def live_index_files(table: TableHandle, snapshot: Snapshot | None) -> list[Inde
 def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
     """All manifests of a snapshot: base, then delta."""
     return [
-        *read_manifest_list(table, snapshot.base_manifest_list),
-        *read_manifest_list(table, snapshot.delta_manifest_list),
+        *read_manifest_list(table, snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        *read_manifest_list(table, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
     ]
 
 
@@ -116,7 +125,18 @@ def live_entries(
         manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
     if may_hold is not None:
         manifests = [manifest for manifest in manifests if may_hold(manifest)]
-    return live_files(_entries(table, manifests, partitions))
+    with naming(lists_of(table, snapshot)):
+        live = live_files(_entries(table, manifests, partitions))
+    total = sum(entry.file.row_count for entry in live)
+    if partitions is None and may_hold is None and snapshot.total_record_count not in (None, total):
+        what = f"their files have {total} records, snapshot {snapshot.id} says {snapshot.total_record_count}"
+        raise damaged(lists_of(table, snapshot), what)
+    return live
+
+
+def lists_of(table: TableHandle, snapshot: Snapshot) -> str:
+    """The manifest lists of a snapshot, for messages."""
+    return f"{table.paths.manifest(snapshot.base_manifest_list)} and {snapshot.delta_manifest_list}"
 
 
 def _entries(
@@ -124,7 +144,7 @@ def _entries(
 ) -> Iterable[ManifestEntry]:
     wanted = None if partitions is None else frozenset(partitions)
     for manifest in manifests:
-        for entry in read_manifest(table, manifest.name):
+        for entry in read_manifest(table, manifest.name, manifest):
             if wanted is None or entry.partition in wanted:
                 yield entry
 
@@ -134,11 +154,12 @@ def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection
     types = [field.type for field in table.schema.partition_type]
     if not types or manifest.partition_stats == EMPTY_STATS:
         return True
-    ranges = from_simple_stats(types, manifest.partition_stats)
-    return any(
-        all(_in_range(value, known) for value, known in zip(decode_row(types, partition), ranges, strict=True))
-        for partition in partitions
-    )
+    with naming(f"{table.paths.root}: partitions of manifest {manifest.name} in its manifest list"):
+        ranges = from_simple_stats(types, manifest.partition_stats)
+        return any(
+            all(_in_range(value, known) for value, known in zip(decode_row(types, partition), ranges, strict=True))
+            for partition in partitions
+        )
 
 
 def may_hold_partitions(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
@@ -152,21 +173,34 @@ def _in_range(value: Any, known: ColumnStats) -> bool:
     return known.min is None or known.max is None or bool(known.min <= value <= known.max)
 
 
-def list_entries(table: TableHandle, list_name: str | None) -> list[ManifestEntry]:
-    """Entries of all manifests of a manifest list, in order; none for a missing name."""
-    if list_name is None:
-        return []
-    return list(_entries(table, read_manifest_list(table, list_name), None))
-
-
 def delta_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
-    """What the snapshot's commit changed, in order."""
-    return list_entries(table, snapshot.delta_manifest_list)
+    """What the snapshot's commit changed, in order.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    name, size_bytes = snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+    return _list_entries(table, name, snapshot.delta_record_count, size_bytes)
 
 
 def changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
-    """The snapshot's changelog files."""
-    return list_entries(table, snapshot.changelog_manifest_list)
+    """The snapshot's changelog files.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    name, size_bytes = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+    return [] if name is None else _list_entries(table, name, snapshot.changelog_record_count, size_bytes)
+
+
+def _list_entries(
+    table: TableHandle, name: str, record_count: int | None, size_bytes: int | None = None
+) -> list[ManifestEntry]:
+    """Entries of all manifests of a list, in order; their records, added less removed, are as many as expected."""
+    entries = list(_entries(table, read_manifest_list(table, name, size_bytes), None))
+    found = sum(entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count for entry in entries)
+    if record_count not in (None, found):
+        what = f"its files come to {found} records, the snapshot says {record_count}"
+        raise damaged(table.paths.manifest(name), what)
+    return entries
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────

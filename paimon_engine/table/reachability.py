@@ -25,13 +25,13 @@ from typing import Final, TypeVar
 from paimon_engine.env import Env
 from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, UnsupportedError
 from paimon_engine.executor import Done, Executor, Failed, LocalExecutor, values
-from paimon_engine.meta.file_set import merge_entries
-from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import PlainTable, TableHandle, numbered
-from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list, snapshot_manifests
 from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, snapshot_ids
 
 READER_THREADS: Final = 8
@@ -150,10 +150,7 @@ def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
     Raises: NotFoundError, CorruptTableError.
     """
     paths = table.paths
-    manifests = [
-        *read_manifest_list(table, snapshot.base_manifest_list),
-        *read_manifest_list(table, snapshot.delta_manifest_list),
-    ]
+    manifests = snapshot_manifests(table, snapshot)
     metadata: dict[str, int | None] = {
         paths.manifest(snapshot.base_manifest_list): snapshot.base_manifest_list_size,
         paths.manifest(snapshot.delta_manifest_list): snapshot.delta_manifest_list_size,
@@ -224,24 +221,24 @@ Entries = Mapping[str, Sequence[ManifestEntry] | Failed]
 @dataclass(frozen=True)
 class _ScanTask:
     table: PlainTable
-    manifests: tuple[str, ...]
+    manifests: tuple[ManifestFile, ...]
     names: frozenset[str]
 
 
 def _scan(env: Env, task: _ScanTask) -> list[tuple[str, list[ManifestEntry]]]:
     table = task.table.load(env)
-    return [(name, _entries_of(table, name, task.names)) for name in task.manifests]
+    return [(manifest.name, _entries_of(table, manifest, task.names)) for manifest in task.manifests]
 
 
-def _entries_of(table: TableHandle, manifest: str, names: Collection[str]) -> list[ManifestEntry]:
-    return [entry for entry in read_manifest(table, manifest) if entry.file.name in names]
+def _entries_of(table: TableHandle, manifest: ManifestFile, names: Collection[str]) -> list[ManifestEntry]:
+    return [entry for entry in read_manifest(table, manifest.name, manifest) if entry.file.name in names]
 
 
 def _read_manifests(
-    table: TableHandle, manifests: Iterable[str], names: frozenset[str], executor: Executor
+    table: TableHandle, manifests: Iterable[ManifestFile], names: frozenset[str], executor: Executor
 ) -> dict[str, list[ManifestEntry] | Failed]:
     """Entries of the named data files, by manifest. In this process, or as tasks where there are many."""
-    wanted = sorted(set(manifests))
+    wanted = sorted({manifest.name: manifest for manifest in manifests}.values(), key=lambda item: item.name)
     if len(wanted) <= LOCAL_MANIFESTS_MAX:
         step, executor = 1, LocalExecutor(READER_THREADS, env=table.env)
     else:
@@ -253,7 +250,7 @@ def _read_manifests(
         if isinstance(outcome, Done):
             found.update(outcome.value)
         else:
-            found.update(dict.fromkeys(task.manifests, outcome))
+            found.update({manifest.name: outcome for manifest in task.manifests})
     return found
 
 
@@ -289,8 +286,8 @@ def protected(
     known = [(root, item) for root, item in zip(roots, files, strict=True) if isinstance(item, RootFiles)]
     entries: dict[str, list[ManifestEntry] | Failed] = {}
     if data:
-        names = (item.name for _, found in known for item in (*found.manifests, *found.changelog_manifests))
-        entries = _read_manifests(table, names, frozenset(data.values()), executor)
+        manifests = (item for _, found in known for item in (*found.manifests, *found.changelog_manifests))
+        entries = _read_manifests(table, manifests, frozenset(data.values()), executor)
     for name, outcome in sorted(entries.items()):
         if isinstance(outcome, Failed):
             unknown.append(f"manifest {name} cannot be read: {outcome.message}")
@@ -301,13 +298,32 @@ def protected(
     reached: set[str] = set()
     for root, item in known:
         try:
-            held = {path for path in metadata if path in item.metadata}
+            # Also what a key names that we do not know: one of a later release, or a known one with a bit flipped.
+            extras = {value for value in root.snapshot.extras.values() if isinstance(value, str)}
+            held = {path for path in metadata if path in item.metadata or path.rpartition("/")[2] in extras}
             held.update(path for path in _reached(item, entries, paths) if path in data)
         except CorruptTableError as error:
             return Protection(unknown=(f"{root.label} cannot be read: {error}",))
         holders[root.identity] = len(held)
         reached |= held
-    return Protection(frozenset(reached), holders)
+    return Protection(frozenset(reached | _beside_missing(table, [item for _, item in known], metadata)), holders)
+
+
+def _beside_missing(table: TableHandle, files: Sequence[RootFiles], metadata: Collection[str]) -> set[str]:
+    """Those of the paths in whose directory a root names a file that is not there.
+
+    These files are named once and not read here, so that a damaged name would go unnoticed and its file be deleted.
+    """
+    places = {f"{table.paths.root}/statistics", f"{table.paths.root}/index"}
+    asked = places & {_directory(path) for path in metadata}
+    stored = {info.path for place in asked for info in table.env.storage.list(place)}
+    named = {path for item in files for path in item.metadata if _directory(path) in asked}
+    doubtful = {_directory(path) for path in named - stored}
+    return {path for path in metadata if _directory(path) in doubtful}
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _reached(files: RootFiles, entries: Entries, paths: DataPaths) -> Iterator[str]:
@@ -317,7 +333,7 @@ def _reached(files: RootFiles, entries: Entries, paths: DataPaths) -> Iterator[s
             assert not isinstance(found, Failed)
             yield from found
 
-    live = (item for item in merge_entries(named(files.manifests)).values() if item.kind is FileKind.ADD)
-    for entry in (*live, *named(files.changelog_manifests)):
+    # A removal without an addition means that a manifest no longer names what it did.
+    for entry in (*live_files(named(files.manifests)), *named(files.changelog_manifests)):
         for path, _ in paths.of(entry):
             yield path

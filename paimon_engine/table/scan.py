@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from paimon_engine.errors import UnsupportedError
+from paimon_engine.errors import UnsupportedError, naming
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.evolution import evolved_stats, has_same_types, same_columns
@@ -149,11 +149,12 @@ def splits_of(
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
     find = _key_sections if table.schema.primary_keys and vectors is None else _single_sections
-    return [
-        split if not vectors else replace(split, vectors=_places_in(split, vectors))
-        for (partition, bucket), members in by_bucket(entries).items()
-        for split in _pack(table, partition, bucket, find(table, members, conjuncts))
-    ]
+    splits = []
+    for (partition, bucket), members in by_bucket(entries).items():
+        with naming(f"{table.paths.root}/manifest: entries of bucket {bucket}"):
+            found = _pack(table, partition, bucket, find(table, members, conjuncts))
+        splits += [split if not vectors else replace(split, vectors=_places_in(split, vectors)) for split in found]
+    return splits
 
 
 def check_key_types(table: TableHandle, entries: Sequence[ManifestEntry]) -> None:

@@ -8,11 +8,11 @@ Source: `SnapshotManager`, `TagManager`, `HintFileUtils`, `TimeTravelUtil` of th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, StorageError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
+from paimon_engine.format.stored import WRONG, parse_object, reason, whole
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.table.handle import TableHandle, numbered
@@ -29,7 +29,7 @@ def _hint(table: TableHandle, path: str) -> int | None:
         text = table.env.storage.read(path).decode(errors="replace").strip()
     except (NotFoundError, StorageError):
         return None
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
@@ -78,7 +78,7 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
     """
     path = table.paths.snapshot(snapshot_id)
     try:
-        return parse_snapshot(table.env.storage.read(path), path)
+        snapshot = parse_snapshot(table.env.storage.read(path), path)
     except NotFoundError as error:
         known = None if table.door is None else table.door.read(table, snapshot_id)
         if known is not None:
@@ -86,6 +86,9 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
         ids = snapshot_ids(table)
         have = f"the table has {ids[0]} to {ids[-1]}" if ids else "the table has none"
         raise NotFoundError(f"no snapshot {snapshot_id} in {table.paths.root}; {have}") from error
+    if snapshot.id != snapshot_id:
+        raise damaged(path, f"the file holds snapshot {snapshot.id}")
+    return snapshot
 
 
 def latest_snapshot(table: TableHandle) -> Snapshot | None:
@@ -204,11 +207,12 @@ def consumers(table: TableHandle) -> dict[str, int]:
         if info.is_dir or not name.startswith(_CONSUMER_PREFIX):
             continue
         try:
-            found[name[len(_CONSUMER_PREFIX) :]] = int(json.loads(table.env.storage.read(info.path))["nextSnapshot"])
+            stored = parse_object(table.env.storage.read(info.path), info.path)
+            found[name[len(_CONSUMER_PREFIX) :]] = whole(stored, "nextSnapshot", 0)
         except NotFoundError:
             continue
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptTableError(f"{info.path}: no valid consumer: {error!r}") from error
+        except WRONG as error:
+            raise damaged(info.path, f"no valid consumer: {reason(error)}") from error
     return found
 
 

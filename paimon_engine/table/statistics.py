@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.table_statistics import TableStatistics, parse_table_statistics, table_statistics_to_json
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, read_needed
 
 
 def read_statistics(table: TableHandle, name: str) -> TableStatistics:
@@ -13,7 +13,7 @@ def read_statistics(table: TableHandle, name: str) -> TableStatistics:
     Raises: NotFoundError, CorruptTableError.
     """
     path = table.paths.statistics(name)
-    return parse_table_statistics(table.env.storage.read(path), path)
+    return parse_table_statistics(read_needed(table, path), path)
 
 
 def write_statistics(table: TableHandle, statistics: TableStatistics) -> str:

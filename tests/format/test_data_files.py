@@ -249,3 +249,16 @@ def test_damaged_files_give_rows_or_a_typed_error(form: str, data: st.DataObject
 def test_bytes_that_are_no_file(form: str, data: bytes):
     with pytest.raises(CorruptTableError, match="a file: cannot be read as an? "):
         read(form, data, SCHEMA)
+
+
+def test_any_bit_of_a_parquet_page_that_flips_is_told():
+    table = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", "yy", "zzz"]})
+    data = written("parquet", table, compression="none")
+    # Behind its length, as values are stored: heads of pages and the footer have it as the largest value.
+    text = data.index(b"\3\0\0\0zzz") + 4
+    for place in range(text, text + 3):
+        flipped = bytearray(data)
+        flipped[place] ^= 1
+
+        with pytest.raises(CorruptTableError, match="CRC checksum"):
+            read("parquet", bytes(flipped), table.schema)

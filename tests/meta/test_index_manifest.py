@@ -102,19 +102,19 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "another version": ({"_VERSION": 2}, "version 2, expected 1"),
     "a removal": ({"_KIND": 1}, "every file of an index manifest is live"),
     "no partition": ({"_PARTITION": None}, "m: a record is no index file"),
-    "a name that leads elsewhere": ({"_FILE_NAME": "../snapshot/snapshot-1"}, "is no name of an index file"),
-    "a name with a zero": ({"_FILE_NAME": "index\0"}, "is no name of an index file"),
-    "an empty name": ({"_FILE_NAME": ""}, "is no name of an index file"),
+    "a name that leads elsewhere": ({"_FILE_NAME": "../snapshot/snapshot-1"}, "is no name of a file"),
+    "a name with a zero": ({"_FILE_NAME": "index\0"}, "is no name of a file"),
+    "an empty name": ({"_FILE_NAME": ""}, "is no name of a file"),
     "no size": ({"_FILE_SIZE": None}, "m: a record is no index file"),
     "no range": ({"_DELETIONS_VECTORS_RANGES": [None]}, "m: a record is no index file"),
     "half a range": ({"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": 1}]}, "m: a record is no index file"),
     "an offset before the file": (
         {"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": -1, "f2": 22}]},
-        "at offset -1 of length 22",
+        "f1 is -1, expected a whole number from 0",
     ),
     "a negative length": (
         {"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": 1, "f2": -22}]},
-        "at offset 1 of length -22",
+        "f2 is -22, expected a whole number from 0",
     ),
 }
 

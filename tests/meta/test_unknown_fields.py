@@ -88,6 +88,18 @@ def make_later(root: Path) -> None:
     }
     schema = {**MANIFEST_LIST_SCHEMA, "fields": [*MANIFEST_LIST_SCHEMA["fields"], *LIST_FIELDS]}
     listing.write_bytes(write_records(schema, [listed]))
+    say_sizes(root, 1)
+
+
+def say_sizes(root: Path, number: int) -> None:
+    """Makes the delta list of a snapshot, and the snapshot, say how large the files are that they name."""
+    path = root / f"snapshot/snapshot-{number}"
+    snapshot = json.loads(path.read_text(encoding="utf-8"))
+    listing = root / "manifest" / snapshot["deltaManifestList"]
+    read = fastavro.reader(io.BytesIO(listing.read_bytes()))
+    listed = [{**item, "_FILE_SIZE": (root / "manifest" / item["_FILE_NAME"]).stat().st_size} for item in read]
+    listing.write_bytes(write_records(read.writer_schema, listed))
+    path.write_text(json.dumps({**snapshot, "deltaManifestListSize": listing.stat().st_size}), encoding="utf-8")
 
 
 def handle_of(table: Table) -> TableHandle:
@@ -152,6 +164,7 @@ def test_manifests_that_disagree_on_a_type_are_left_apart(table: Table):
     (entry,) = records_of(folder / listed["_FILE_NAME"])
     schema = {**MANIFEST_SCHEMA, "fields": [*MANIFEST_SCHEMA["fields"], {"name": "_TRACE", "type": "string"}]}
     (folder / listed["_FILE_NAME"]).write_bytes(write_records(schema, [{**entry, "_TRACE": "seven"}]))
+    say_sizes(Path(table.path), 2)
 
     assert table.compact_manifests().status == "noop"
     assert [record["_TRACE"] for record in raw_entries(table)] == [7, "seven"]

@@ -54,7 +54,7 @@ DAMAGES: dict[str, tuple[Callable[[History], Any], str, str]] = {
     "a wrong total": (lambda h: _rewrite_snapshot(h, totalRecordCount=77), "snapshot 3", "says 77 records"),
     "a wrong delta": (lambda h: _rewrite_snapshot(h, deltaRecordCount=77), "snapshot 3", "77 records more"),
     "a list that is not its own": (
-        lambda h: _rewrite_snapshot(h, baseManifestList=_base_list(h, 1)),
+        lambda h: _rewrite_snapshot(h, baseManifestList=_base_list(h, 1), baseManifestListSize=None),
         "snapshot 3",
         "removed but was never added",
     ),

@@ -1,0 +1,97 @@
+"""Holds the rows of a data file against what its manifest entry says of it.
+
+Most formats have no checksum over everything, so a file that was cut, exchanged or overwritten may well decode. What
+the manifest knows costs next to nothing to compare: number of rows, range of sequence numbers, keys at both
+ends; and the kind of a row is one of four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.errors import InvalidArgumentError, damaged, naming
+from paimon_engine.format.binary_row import decode_row, encode_row, internal_values
+from paimon_engine.format.deletion_vector import Positions
+from paimon_engine.lsm.levels import key_order
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.types import RowType
+
+_KIND_MAX: Final = 3
+
+
+class RowCheck:
+    """Sees a file's batches in order. `key_type` is None where the file has no keys, or they are not read."""
+
+    def __init__(self, path: str, file: DataFile, key_type: RowType | None) -> None:
+        self.row_count = 0
+        self._path = path
+        self._file = file
+        self._key_type = key_type
+        self._last: pa.RecordBatch | None = None
+
+    def deleted(self, positions: Positions | None) -> None:
+        """Raises CorruptTableError if the deletion vector marks rows that the file does not have."""
+        if positions is not None and len(positions) and positions[-1] >= self._file.row_count:
+            what = f"its deletion vector marks row {positions[-1]}, its manifest says {self._file.row_count} rows"
+            raise damaged(self._path, what)
+
+    def columns(self, rows: pa.RecordBatch, wanted: Sequence[str]) -> None:
+        """Raises CorruptTableError if a column is missing."""
+        found = rows.schema.names
+        if any(name not in found for name in wanted):
+            what = f"expected columns {', '.join(wanted)}, found {', '.join(found) or 'none of them'}"
+            raise damaged(self._path, what)
+
+    def add(self, first_row: int, rows: pa.RecordBatch, typed: pa.RecordBatch) -> None:
+        """Looks at the batch that begins with that row, as in the file, and with its system columns in their types.
+
+        Raises: CorruptTableError.
+        """
+        if rows.num_rows == 0:
+            return
+        if first_row + rows.num_rows > self._file.row_count:
+            raise damaged(self._path, f"it has more than the {self._file.row_count} rows that its manifest says")
+        if self._key_type is not None:
+            self._within(typed, VALUE_KIND, 0, _KIND_MAX)
+            self._within(typed, SEQUENCE_NUMBER, self._file.min_sequence_number, self._file.max_sequence_number)
+            if first_row == 0:
+                self._key(rows.slice(0, 1), "first")
+            self._last = rows
+        self.row_count += rows.num_rows
+
+    def finish(self, *, whole: bool) -> None:
+        """Raises CorruptTableError if rows are missing where the `whole` file was read; readers may leave rows out."""
+        if whole and self.row_count != self._file.row_count:
+            raise damaged(self._path, f"it has {self.row_count} rows, its manifest says {self._file.row_count}")
+        if self._last is not None:
+            self._key(self._last.slice(self._last.num_rows - 1), "last")
+
+    def _within(self, rows: pa.RecordBatch, column: str, low: int, high: int) -> None:
+        values = rows[column]
+        bounds = pc.min_max(values).as_py()
+        if values.null_count or bounds["min"] < low or bounds["max"] > high:
+            found = "a null" if values.null_count else f"{bounds['min']} to {bounds['max']}"
+            raise damaged(self._path, f"{column} is {found}, expected {low} to {high}")
+
+    def _key(self, row: pa.RecordBatch, which: str) -> None:
+        """Between the bounds, not equal to them: the largest key that Java notes may be one that it dropped."""
+        assert self._key_type is not None
+        columns = self._key_type
+        if any(name not in row.schema.names for name in columns.names):
+            return
+        types, order = [field.type for field in columns], key_order(columns)
+        with naming(f"{self._path}: keys in its manifest"):
+            low, high = order(self._file.min_key), order(self._file.max_key)
+        try:
+            found = tuple(internal_values(row[field.name], field.type)[0] for field in columns)
+            key = encode_row(types, found, reserve_null=True)
+        except (pa.ArrowException, InvalidArgumentError) as error:
+            raise damaged(self._path, f"its {which} key is none of {columns.names}: {error}") from error
+        if not low <= order(key) <= high:
+            bounds = [decode_row(types, key) for key in (self._file.min_key, self._file.max_key)]
+            raise damaged(self._path, f"its {which} key is {found}, its manifest says {bounds[0]} to {bounds[1]}")

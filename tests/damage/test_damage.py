@@ -1,0 +1,123 @@
+"""Damaged tables: nothing is read wrong in silence, nothing hangs or dies, nothing reachable is deleted.
+
+Each subject has its files cut, emptied, zeroed, flipped, exchanged and taken away, one at a time, and everything is
+tried on it that people do with a table. It then either gives what the sound table gives, or an error of ours that
+names the damaged file and the way out. With PAIMON_DAMAGES=1 every damage is tried, which takes some minutes.
+
+`UNTOLD` has what no reader of the format can tell.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+import pytest
+
+from paimon_engine.errors import WAY_OUT
+from tests.damage.damages import Damage, damages_of
+from tests.damage.subjects import SUBJECTS, is_golden, kind_of, subject
+from tests.damage.trial import tried
+from tests.damage.uses import Outcome
+from tests.support.golden import golden_folder
+
+TYPED: Final = re.compile("CorruptTableError: |NotFoundError: |PaimonError: bucket ")
+"""What refusals begin with; a compaction tells what went wrong by bucket, and goes on with the others."""
+
+
+class Untold(NamedTuple):
+    """Damage that leaves bytes as the format has them: of these kinds, done in this way, seen in these uses."""
+
+    kinds: str
+    how: str
+    uses: str
+    why: str
+
+
+UNTOLD: Final = (
+    Untold("snapshot", "missing", ".*", "a table without its newest snapshot is the table before it"),
+    Untold("tag|consumer", "missing", ".*", "anybody may delete them"),
+    Untold("tag", "replaced by its like", ".*", "a tag's file does not say the tag's name"),
+    Untold("consumer", "replaced by its like", ".*", "a consumer's file does not say the consumer's name"),
+    Untold("statistics", "replaced by its like", r"\$statistics", "a statistics file does not say its name"),
+    Untold("index manifest", "replaced by its like", ".*", "snapshots say nothing of an index manifest but its name"),
+    Untold(
+        "manifest list", "replaced by its like", r"\$manifests|check", "snapshots of 0.9 do not say how large a list is"
+    ),
+    Untold("snapshot|tag|consumer|schema|statistics", "flipped", ".*", "JSON files have no checksum"),
+    Untold("manifest|manifest list|index manifest", "flipped", ".*", "Avro and ORC files have no checksum"),
+    Untold("orc|avro", "flipped", ".*", "Avro and ORC files have no checksum"),
+)
+"""What may read as something else. Where rows do, there are as many as before (`_has_as_many_rows`)."""
+
+_INVISIBLE: Final = ("hint", "consumer", "statistics", "file index", "hash index")
+"""Kinds into which `check_table` does not look."""
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_damage_is_told(name: str) -> None:
+    if is_golden(name) and golden_folder() is None:
+        pytest.skip("the golden tables are missing; make them with python -m tests.golden.make")
+    files = subject(name)
+    damages = [Damage(name, min(files), "not at all"), *damages_of(name, files)]
+
+    (_, sound), *outcomes = tried(damages)
+
+    expected = {outcome.use: outcome for outcome in sound}
+    wrong = [
+        f"{damage.path} {damage.how} ({damage.seed}): {outcome.use}: {reason}\n    {outcome.said[-400:]}"
+        for damage, found in outcomes
+        for outcome in found
+        if (reason := _wrong(damage, kind_of(damage.path, files), outcome, expected)) is not None
+    ]
+    assert not wrong, "\n".join(wrong[:20])
+
+
+def _wrong(damage: Damage, kind: str, outcome: Outcome, expected: dict[str, Outcome]) -> str | None:
+    """What is wrong with an outcome; None if nothing is."""
+    if outcome.what in ("died", "escaped"):
+        return outcome.what
+    if outcome == expected[outcome.use]:
+        return "not seen" if outcome.use == "check" and not _may_be_unseen(damage, kind) else None
+    if outcome.use == "check":
+        return None
+    if outcome.what == "done":
+        if not _is_untold(damage, kind, outcome.use):
+            return "wrong"
+        return None if _has_as_many_rows(damage, kind, outcome, expected[outcome.use]) else "wrong number of rows"
+    return _wrong_refusal(damage, kind, outcome)
+
+
+def _may_be_unseen(damage: Damage, kind: str) -> bool:
+    looks_inside = kind not in (*_INVISIBLE, "orc", "avro")
+    if kind == "parquet" and damage.how == "replaced by its like":
+        # By a file of as many bytes and rows; whoever reads it sees other keys or sequence numbers.
+        return True
+    return not looks_inside or damage.how == "flipped" or _is_untold(damage, kind, "check")
+
+
+def _is_untold(damage: Damage, kind: str, use: str) -> bool:
+    # Deleting a tag whose file is broken removes that file and no other.
+    if kind == "tag" and use.startswith("delete tag"):
+        return True
+    return any(
+        re.fullmatch(one.kinds, kind) and one.how == damage.how and re.fullmatch(one.uses, use) for one in UNTOLD
+    )
+
+
+def _has_as_many_rows(damage: Damage, kind: str, outcome: Outcome, expected: Outcome) -> bool:
+    counted = kind in ("orc", "avro") and damage.how == "flipped" and outcome.use.startswith(("rows", "compact"))
+    return not counted or outcome.said.split()[0] == expected.said.split()[0]
+
+
+def _wrong_refusal(damage: Damage, kind: str, outcome: Outcome) -> str | None:
+    # A flipped bit in an option or a name is a table with another option or name, and refused as that.
+    is_other_table = kind == "schema" and damage.how == "flipped"
+    if not TYPED.match(outcome.said):
+        return None if is_other_table else "another error"
+    gone = damage.how == "missing" and kind in ("snapshot", "tag", "schema")
+    if kind == "hint" or gone:
+        return None
+    if damage.how != "flipped" and damage.path.rpartition("/")[2] not in outcome.said:
+        return "does not name the file"
+    return None if WAY_OUT in outcome.said else "does not name the way out"

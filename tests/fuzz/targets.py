@@ -1,0 +1,226 @@
+"""The decoders that are fuzzed: what each gets, what it may raise, and bytes to begin with.
+
+A decoder holds if it gives a value or raises an error of ours, whatever the bytes. To add one: a line in `TARGETS`.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+
+from paimon_engine.errors import PaimonError
+from paimon_engine.format.avro import read_records, record_fields
+from paimon_engine.format.avro_rows import read_batches
+from paimon_engine.format.binary_row import decode_row, encode_row
+from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_index_file, decode_vector, encode_index_file
+from paimon_engine.format.hash_index import decode_hashes
+from paimon_engine.meta.file_set import merge_entries
+from paimon_engine.meta.index_manifest import index_files
+from paimon_engine.meta.manifest import entry_from_record, manifest_file_from_record, unknown_types_of_entries
+from paimon_engine.meta.schema import parse_schema
+from paimon_engine.meta.snapshot import parse_snapshot
+from paimon_engine.meta.stats import from_simple_stats
+from paimon_engine.meta.table_statistics import parse_table_statistics
+from paimon_engine.meta.tag import parse_tag
+from paimon_engine.predicate import parse_where, to_arrow_expression
+from paimon_engine.types import DataType, parse_type
+from tests.support.golden import golden_folder
+
+PATH: Final = "fuzz"
+SEEDS_MAX: Final = 60
+
+TYPES: Final[tuple[DataType, ...]] = tuple(
+    map(
+        parse_type,
+        [
+            "BOOLEAN",
+            "INT",
+            "BIGINT NOT NULL",
+            "DOUBLE",
+            "STRING",
+            "BYTES",
+            "DECIMAL(10, 2)",
+            "DECIMAL(38, 10)",
+            "TIMESTAMP(3)",
+            "TIMESTAMP(9)",
+            {"type": "ARRAY", "element": "INT"},
+            {"type": "MAP", "key": "STRING", "value": {"type": "ARRAY", "element": "STRING"}},
+            {"type": "ROW", "fields": [{"id": 0, "name": "a", "type": "STRING"}]},
+        ],
+    )
+)
+ARROW: Final = pa.schema(
+    [
+        ("k", pa.int64()),
+        ("s", pa.string()),
+        ("d", pa.decimal128(10, 2)),
+        ("t", pa.timestamp("us")),
+        ("l", pa.list_(pa.int32())),
+        ("m", pa.map_(pa.string(), pa.int32())),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A decoder, and the seeds of its corpus."""
+
+    decode: Callable[[bytes], Any]
+    seeds: Callable[[], Iterable[bytes]]
+
+
+def hold(name: str, data: bytes) -> None:
+    """Raises whatever the decoder should not."""
+    try:
+        TARGETS[name].decode(data)
+    except PaimonError:
+        return
+
+
+# ── decoders ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _manifest(data: bytes) -> None:
+    unknown = unknown_types_of_entries(record_fields(data, PATH))
+    merge_entries([entry_from_record(record, PATH, unknown) for record in read_records(data, PATH)])
+
+
+def _manifest_list(data: bytes) -> None:
+    for record in read_records(data, PATH):
+        from_simple_stats(TYPES[:2], manifest_file_from_record(record, PATH).partition_stats)
+
+
+def _index_manifest(data: bytes) -> None:
+    index_files(read_records(data, PATH), PATH, record_fields(data, PATH))
+
+
+def _binary_row(data: bytes) -> None:
+    decode_row(TYPES, struct.pack(">i", len(TYPES)) + data)
+
+
+def _deletion_vector(data: bytes) -> None:
+    """The bytes in a frame whose length and checksum are right, so that the bitmap itself is reached."""
+    framed = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    positions = decode_vector(framed, PATH, 1, len(data) + (FRAME_BYTES if data[:1] == b"\xd1" else 0))
+    assert (positions[1:] > positions[:-1]).all()
+    assert not len(positions) or positions[0] >= 0
+
+
+def _vector_file(data: bytes) -> None:
+    """A whole file of one vector, with the length that the index manifest would have."""
+    size = int.from_bytes(data[1:5], "big")
+    decode_index_file(data, {"a": (1, size + (FRAME_BYTES if data[5:6] == b"\xd1" else 0))}, PATH)
+
+
+def _avro_rows(data: bytes) -> None:
+    for batch in read_batches(io.BytesIO(data), ARROW, path=PATH):
+        batch.validate(full=True)
+
+
+def _where(data: bytes) -> None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return
+    to_arrow_expression(parse_where(text), ARROW)
+
+
+# ── seeds ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _golden(pattern: str) -> Callable[[], Iterator[bytes]]:
+    """Some of the golden tables' files; Avro files also without compression, so that flips reach the records."""
+
+    def seeds() -> Iterator[bytes]:
+        folder = golden_folder()
+        assert folder is not None, "the golden tables are missing"
+        paths = [path for path in sorted(folder.glob(f"*/table/{pattern}")) if path.is_file()]
+        for path in paths[:: max(1, len(paths) // SEEDS_MAX)]:
+            data = path.read_bytes()
+            yield data
+            if data.startswith(b"Obj"):
+                yield _uncompressed(data)
+
+    return seeds
+
+
+def _uncompressed(data: bytes) -> bytes:
+    records = fastavro.reader(io.BytesIO(data))
+    sink = io.BytesIO()
+    fastavro.writer(sink, records.writer_schema, list(records), codec="null")
+    return sink.getvalue()
+
+
+def _rows() -> Iterator[bytes]:
+    from decimal import Decimal
+
+    full = (True, 1, 2, 3.0, "a longer text", b"bytes that are long", Decimal("1.50"), Decimal("-2.5"), 5_000_000, 7)
+    values = (*full, [1, None, 3], [("a", ["b", None])], ("text of the row",))
+    yield encode_row(TYPES, values, reserve_null=True)[4:]
+    yield encode_row(TYPES, [None] * len(TYPES), reserve_null=True)[4:]
+    yield encode_row(TYPES, [None] * len(TYPES), reserve_null=False)[4:]
+
+
+def _vectors(*, framed: bool) -> Callable[[], Iterator[bytes]]:
+    import numpy as np
+
+    def seeds() -> Iterator[bytes]:
+        for positions in ([1, 5, 9], list(range(5000)), list(range(0, 200_000, 3)), []):
+            for bits in (32, 64):
+                file, ranges = encode_index_file({"a": np.array(positions, np.int64)}, bits=bits)  # type: ignore[arg-type]
+                assert ranges
+                yield file if framed else file[5:-4]
+
+    return seeds
+
+
+def _avro_files() -> Iterator[bytes]:
+    from decimal import Decimal
+
+    from paimon_engine.format.avro_rows import AvroWriter
+    from paimon_engine.format.layout import WriteOptions
+
+    rows = {"k": [1, 2], "s": ["a", None], "d": [Decimal("1.50"), None], "t": [5, None], "l": [[1, None], None]}
+    batch = pa.record_batch({**rows, "m": pa.array([[("a", 1)], None], ARROW.field("m").type)}, schema=ARROW)
+    for codec in ("none", "zstd", "snappy", "deflate"):
+        sink = io.BytesIO()
+        writer = AvroWriter(sink, ARROW, WriteOptions(compression=codec))
+        writer.write(batch)
+        writer.close()
+        yield sink.getvalue()
+
+
+def _conditions() -> Iterator[bytes]:
+    yield from (
+        b"k = 1 AND s <> 'a' OR NOT (d >= 1.5)",
+        b"k IN (1, 2, 3) AND s IS NOT NULL",
+        b"t BETWEEN TIMESTAMP '2020-01-01 00:00:00' AND TIMESTAMP '2021-01-01'",
+        b"`k` > -5 OR d < -1.25e3",
+        b"s = 'it\\'s' AND k <= 9223372036854775807",
+        b"t > DATE '2020-02-29'",
+    )
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "manifest": Target(_manifest, _golden("manifest/manifest-[!l]*")),
+    "manifest-list": Target(_manifest_list, _golden("manifest/manifest-list-*")),
+    "index-manifest": Target(_index_manifest, _golden("manifest/index-manifest-*")),
+    "binary-row": Target(_binary_row, _rows),
+    "deletion-vector": Target(_deletion_vector, _vectors(framed=False)),
+    "vector-file": Target(_vector_file, _vectors(framed=True)),
+    "hash-index": Target(lambda data: decode_hashes(data, PATH), _golden("index/*")),
+    "schema": Target(lambda data: parse_schema(data, PATH), _golden("schema/schema-*")),
+    "snapshot": Target(lambda data: parse_snapshot(data, PATH), _golden("snapshot/snapshot-*")),
+    "tag": Target(lambda data: parse_tag("t", data, PATH), _golden("tag/tag-*")),
+    "statistics": Target(lambda data: parse_table_statistics(data, PATH), _golden("statistics/*")),
+    "avro-rows": Target(_avro_rows, _avro_files),
+    "where": Target(_where, _conditions),
+}
+"""Decoder by name."""

@@ -1,0 +1,85 @@
+"""The fuzzed decoders hold against what fuzzing has found, and against small changes of sound bytes.
+
+Runs without atheris; `python -m tests.fuzz` looks for more.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.targets import TARGETS, hold
+from tests.support.golden import golden_folder
+
+FINDS: dict[str, tuple[str, bytes]] = {
+    "a schema that is no text": ("schema", b"\xff\xfe{}"),
+    "a schema nested too deeply": ("schema", b'{"a":' * 5000 + b"1" + b"}" * 5000),
+    "a schema with a type that Arrow does not have": (
+        "schema",
+        b'{"version":3,"id":0,"fields":[{"id":0,"name":"a","type":"DECIMAL(99, 2)"}],"highestFieldId":0,"options":{}}',
+    ),
+    "a schema whose column has no type": (
+        "schema",
+        b'{"version":3,"id":0,"fields":[{"id":0,"name":"a","type":"INT(3)"}],"highestFieldId":0,"options":{}}',
+    ),
+    "a snapshot that is a list": ("snapshot", b"[1]"),
+    "a snapshot in another encoding": ("snapshot", '{"id": 1}'.encode("utf-16")),
+    "a tag with a time that no calendar has": (
+        "tag",
+        (
+            b'{"id":1,"schemaId":0,"baseManifestList":"a","deltaManifestList":"b","commitUser":"u","commitIdentifier":1,'
+            b'"commitKind":"APPEND","timeMillis":1,"tagCreateTime":[2024,13,1,0,0],"tagTimeRetained":1e400}'
+        ),
+    ),
+    "statistics with columns that are a number": (
+        "statistics",
+        b'{"snapshotId":1,"schemaId":0,"colStats":7}',
+    ),
+    "an empty row": ("binary-row", b""),
+    "a row whose slots are all zero": ("binary-row", bytes(24 + 8 * 13)),
+    "a row whose slots are all ones": ("binary-row", bytes(24) + b"\xff" * 8 * 13),
+    "a condition with half a number": ("where", b"d < 1.25e"),
+    "a condition with a number that nobody can hold": ("where", b"k = " + b"9" * 5000),
+    "a condition with a number that no column can hold": ("where", b"k = " + b"9" * 50),
+    "a condition with less than a text": ("where", b"s = -'a'"),
+    "a condition nested too deeply": ("where", b"NOT (" * 2000 + b"k = 1" + b")" * 2000),
+}
+"""What it is; the decoder, and its bytes."""
+
+
+@pytest.mark.parametrize(("decoder", "data"), FINDS.values(), ids=FINDS.keys())
+def test_finds_are_refused_or_read(decoder: str, data: bytes) -> None:
+    hold(decoder, data)
+
+
+@pytest.mark.parametrize("decoder", TARGETS)
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_sound_bytes_with_a_small_change(decoder: str, data: st.DataObject) -> None:
+    if golden_folder() is None:
+        pytest.skip("the golden tables are missing; make them with python -m tests.golden.make")
+    seed = data.draw(st.sampled_from(_seeds(decoder)))
+    at = data.draw(st.integers(0, len(seed)))
+    length = data.draw(st.integers(0, 4))
+    put = data.draw(st.binary(max_size=4))
+
+    hold(decoder, seed[:at] + put + seed[at + length :])
+
+
+def test_sound_bytes_are_read() -> None:
+    if golden_folder() is None:
+        pytest.skip("the golden tables are missing; make them with python -m tests.golden.make")
+    for decoder in TARGETS:
+        for seed in _seeds(decoder):
+            if decoder not in ("manifest-list", "hash-index"):
+                TARGETS[decoder].decode(seed)
+
+
+_SEEDS: dict[str, list[bytes]] = {}
+
+
+def _seeds(decoder: str) -> list[bytes]:
+    if decoder not in _SEEDS:
+        _SEEDS[decoder] = list(TARGETS[decoder].seeds())
+    return _SEEDS[decoder]
