@@ -457,8 +457,10 @@ def test_every_command_has_help_with_an_example(paimon: Run, command: tuple[str,
 
 def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
-        "analyze", "compact", "compact-manifests", "expire", "files", "read", "rewrite-file-index", "rollback", "run",
-        "snapshots", "tables", "tag create", "tag delete", "tags", "warm-up",
+        "alter add-column", "alter apply", "alter comment", "alter default", "alter drop-column", "alter move-column",
+        "alter nullable", "alter rename-column", "alter set", "alter type", "alter unset", "analyze", "compact",
+        "compact-manifests", "expire", "files", "read", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "tag create", "tag delete", "tags", "warm-up",
     ]  # fmt: skip
 
 

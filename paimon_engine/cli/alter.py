@@ -31,18 +31,20 @@ BeforeOption: TypeAlias = Annotated[str | None, typer.Option(metavar="COLUMN", h
 def add_commands(app: typer.Typer) -> None:
     """Adds the group of commands."""
     alter = typer.Typer(help="Change columns, options and comments.", no_args_is_help=True)
-    alter.command("add-column")(add_column)
-    alter.command("rename-column")(rename_column)
-    alter.command("drop-column")(drop_column)
-    alter.command("type")(column_type)
-    alter.command("nullable")(nullable)
-    alter.command("move-column")(move_column)
-    alter.command("default")(default)
-    alter.command("comment")(comment)
-    alter.command("set")(set_options)
-    alter.command("unset")(unset_options)
-    example = '`paimon-engine alter apply db.t -w /lake \'[{"change": "drop_column", "name": "a"}]\'`'
-    alter.command("apply", epilog=f"Examples:\n\n{example}")(apply)
+    for name, command, arguments in (
+        ("add-column", add_column, "/lake/db.db/t city STRING --after name"),
+        ("rename-column", rename_column, "/lake/db.db/t v value"),
+        ("drop-column", drop_column, "/lake/db.db/t old older"),
+        ("type", column_type, "/lake/db.db/t v BIGINT"),
+        ("nullable", nullable, "/lake/db.db/t v"),
+        ("move-column", move_column, "/lake/db.db/t v --first"),
+        ("default", default, "/lake/db.db/t v 0"),
+        ("comment", comment, "/lake/db.db/t 'in metres' --column v"),
+        ("set", set_options, "/lake/db.db/t snapshot.time-retained='2 h'"),
+        ("unset", unset_options, "/lake/db.db/t snapshot.time-retained"),
+        ("apply", apply, """db.t -w /lake '[{"change": "drop_column", "name": "a"}]'"""),
+    ):
+        alter.command(name, epilog=f"Examples:\n\n`paimon-engine alter {name} {arguments}`")(command)
     app.add_typer(alter, name="alter")
 
 
