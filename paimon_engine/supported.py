@@ -82,7 +82,8 @@ _WRITE_BLOCKING_SWITCHES: Final = (
 def check_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
     check_readable(options)
-    reasons = []
+    # Compactions merge where reads of tables with deletion vectors do not.
+    reasons = _merge_blockers(options) if options.has_primary_key else []
     if options.bucket == POSTPONED_BUCKET and options.changelog_producer != "none":
         reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
     reasons += _metadata_blockers(options)

@@ -457,8 +457,8 @@ def test_every_command_has_help_with_an_example(paimon: Run, command: tuple[str,
 
 def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
-        "alter add-column", "alter apply", "alter comment", "alter default", "alter drop-column", "alter move-column",
-        "alter nullable", "alter rename-column", "alter set", "alter type", "alter unset", "analyze", "compact",
+        "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
+        "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze", "compact",
         "compact-manifests", "expire", "files", "read", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag delete", "tags", "warm-up",
     ]  # fmt: skip
