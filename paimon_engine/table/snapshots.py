@@ -79,6 +79,9 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
     try:
         return _stored_snapshot(table, snapshot_id)
     except NotFoundError as error:
+        known = None if table.door is None else table.door.read(table, snapshot_id)
+        if known is not None:
+            return known
         ids = snapshot_ids(table)
         have = f"the table has {ids[0]} to {ids[-1]}" if ids else "the table has none"
         raise NotFoundError(f"no snapshot {snapshot_id} in {table.paths.root}; {have}") from error
