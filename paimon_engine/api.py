@@ -19,6 +19,7 @@ from paimon_engine.actions.compact_manifests import (
     compact_manifests,
 )
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.tags import (
     CreateTag,
@@ -219,6 +220,24 @@ class Table:
         """
         spec = Compact(full, None if where is None else str(where), dry_run)
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def rewrite_file_index(
+        self,
+        where: str | Condition | None = None,
+        *,
+        rebuild: bool = False,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> RewriteFileIndexResult:
+        """Gives data files the indexes that `file-index.<type>.columns` ask for now; no data is rewritten.
+
+        `where` chooses partitions. Files that have just these indexes are left, unless `rebuild` asks for all.
+
+        Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
+        """
+        spec = RewriteFileIndex(None if where is None else str(where), rebuild, dry_run)
+        return rewrite_file_index(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> AlterResult:
         """Makes the next schema: `AddColumn`, `RenameColumn`, `UpdateColumnType`, `SetOption` …, in order, all or none.

@@ -21,6 +21,7 @@ from paimon_engine.actions.analyze import Analyze, analyze
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
 from paimon_engine.actions.write import CommitName, Write, source_schema, write
@@ -36,7 +37,18 @@ from paimon_engine.table.handle import TableHandle, load_table
 
 JOB_VERSION: Final = 1
 
-Action = Write | Compact | CompactManifests | Analyze | CreateTag | DeleteTag | ExpireSnapshots | Rollback | AlterTable
+Action = (
+    Write
+    | Compact
+    | RewriteFileIndex
+    | CompactManifests
+    | Analyze
+    | CreateTag
+    | DeleteTag
+    | ExpireSnapshots
+    | Rollback
+    | AlterTable
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +210,11 @@ def _compact(context: _Context, spec: Compact) -> Any:
     return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _rewrite_file_index(context: _Context, spec: RewriteFileIndex) -> Any:
+    user = context.commit_user
+    return rewrite_file_index(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 def _analyze(context: _Context, spec: Analyze) -> Any:
     user = context.commit_user
     return analyze(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
@@ -206,6 +223,9 @@ def _analyze(context: _Context, spec: Analyze) -> Any:
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
+    "rewrite_file_index": ActionInfo(
+        RewriteFileIndex, _rewrite_file_index, "give data files the indexes that options ask for", on_tasks=True
+    ),
     "compact_manifests": ActionInfo(
         CompactManifests,
         lambda c, s: compact_manifests(c.table, s, commit_user=c.commit_user),

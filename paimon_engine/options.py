@@ -201,6 +201,22 @@ class TableOptions(OptionTexts):
         """Whether manifest entries that remove a file say nothing of its values."""
         return self._bool("manifest.delete-file-drop-stats", default=False)
 
+    @property
+    def file_index_in_manifest_threshold_bytes(self) -> int:
+        """Size up to which the index of a data file goes into its manifest entry, not into a file of its own."""
+        return self._size("file-index.in-manifest-threshold", 500)
+
+    @property
+    def file_index_read_enabled(self) -> bool:
+        """Whether reads look at file indexes."""
+        return self._bool("file-index.read.enabled", default=True)
+
+    @property
+    def file_index_types(self) -> tuple[str, ...]:
+        """Types of the indexes that new data files get."""
+        begin, end = "file-index.", ".columns"
+        return tuple(key[len(begin) : -len(end)] for key in self.raw if key.startswith(begin) and key.endswith(end))
+
     # ── keys and merging ────────────────────────────────────────────────────────────────────────
 
     @property
@@ -328,7 +344,17 @@ class TableOptions(OptionTexts):
         """Whether deleted rows are marked in deletion vectors."""
         return self._bool("deletion-vectors.enabled", default=False)
 
+    @property
+    def deletion_vectors_bitmap64(self) -> bool:
+        """Whether vectors count rows in 64 bits, which releases before 1.2 cannot read."""
+        return self._bool("deletion-vectors.bitmap64", default=False)
+
     # ── compaction ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def compaction_delete_ratio_threshold(self) -> float:
+        """Share of deleted rows above which a file is rewritten without them."""
+        return self._float("compaction.delete-ratio-threshold", 0.5)
 
     @property
     def num_sorted_run_compaction_trigger(self) -> int:

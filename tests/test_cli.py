@@ -290,6 +290,22 @@ def test_compact_as_json_is_the_whole_result(paimon: Run, table: Table):
     assert result["buckets"][0]["rows_after"] == 3
 
 
+def test_files_get_the_indexes_that_the_table_asks_for_by_now(paimon: Run, table: Table):
+    nothing = paimon("rewrite-file-index", table.path)
+    path = Path(table.path) / "schema" / "schema-0"
+    schema = json.loads(path.read_text())
+    schema["options"]["file-index.bitmap.columns"] = "name"
+    path.write_text(json.dumps(schema))
+    planned = paimon("rewrite-file-index", table.path, "--dry-run")
+    done = paimon("rewrite-file-index", table.path)
+    rebuilt = paimon("rewrite-file-index", table.path, "--rebuild", "--json")
+
+    assert nothing.out == "nothing to index: 3 files left as they are\n"
+    assert planned.out.startswith("dry run: would index 3 files, clear 0, and read ")
+    assert done.out.startswith("committed snapshot 4: indexed 3 files (")
+    assert json.loads(rebuilt.out)["files_indexed"] == 3
+
+
 def test_progress_as_json_goes_to_standard_error(paimon: Run, table: Table):
     ended = paimon("compact", table.path, "--full", "--progress", "json")
 
@@ -441,8 +457,8 @@ def test_every_command_has_help_with_an_example(paimon: Run, command: tuple[str,
 
 def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
-        "analyze", "compact", "compact-manifests", "expire", "files", "read", "rollback", "run", "snapshots", "tables", "tag create", "tag delete", "tags",
-        "warm-up",
+        "analyze", "compact", "compact-manifests", "expire", "files", "read", "rewrite-file-index", "rollback", "run",
+        "snapshots", "tables", "tag create", "tag delete", "tags", "warm-up",
     ]  # fmt: skip
 
 

@@ -14,21 +14,23 @@ from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
+from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted
-from paimon_engine.table.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit import CommitRequest
 from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.manifests import live_entries, live_index_files
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
 from paimon_engine.table.rewrite import RewriteTask, rewrite
@@ -39,8 +41,6 @@ logger = logging.getLogger(__name__)
 
 ROUNDS_MAX = 4
 """Times that conflicting buckets are planned anew before they are left to the next run."""
-
-Bucket = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ class _Run:
     after: dict[Bucket, list[DataFile]] = field(default_factory=dict)
     tasks: dict[Bucket, CompactTask] = field(default_factory=dict)
     skipped: dict[Bucket, str] = field(default_factory=dict)
+    vectors: dict[Bucket, tuple[IndexFile, ...]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     snapshot_id: int | None = None
     conflicts: int = 0
@@ -140,10 +141,10 @@ def compact(
         checked_up_to = own.checked_up_to
     run = _Run()
     if table.schema.bucket_mode is BucketMode.POSTPONED and not spec.dry_run:
-        distributed = distribute_postponed(table, _chosen(table, spec), executor)
+        distributed = distribute_postponed(table, _chosen(table, spec, latest_snapshot(table)), executor)
         run.snapshot_id, run.rows_distributed = distributed.snapshot_id, distributed.rows
         run.conflicts += distributed.conflicts
-    only: set[Bucket] | None = None
+    only: frozenset[Bucket] | None = None
     for number in range(1, ROUNDS_MAX + 1):
         tasks = _plan(table, spec, run, only)
         if spec.dry_run or not tasks:
@@ -165,21 +166,23 @@ def compact(
     return _result(table, spec, run, time.monotonic() - begun)
 
 
-def _chosen(table: TableHandle, spec: Compact) -> list[ManifestEntry]:
+def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> list[ManifestEntry]:
     """Live entries of the partitions that the spec chooses."""
     where = None if spec.where is None else parse_where(spec.where)
     chosen, other = partition_predicate_parts(table.schema, where)
     if other:
         keys = ", ".join(table.schema.partition_keys) or "none"
         raise InvalidArgumentError(f"{spec.where!r}: compaction is chosen by partition columns only ({keys})")
-    found = live_entries(table, latest_snapshot(table), may_hold=manifest_filter(table.schema, chosen))
+    found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, chosen))
     check_key_types(table, found)
     return matching_partitions(table.schema, found, chosen)
 
 
-def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None) -> list[CompactTask]:
+def _plan(table: TableHandle, spec: Compact, run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
+    snapshot = latest_snapshot(table)
+    run.vectors = _vectors(table, snapshot)
     tasks = []
-    for bucket, members in by_bucket(_chosen(table, spec)).items():
+    for bucket, members in by_bucket(_chosen(table, spec, snapshot)).items():
         if only is not None and bucket not in only:
             continue
         files = [entry.file for entry in members]
@@ -187,14 +190,36 @@ def _plan(table: TableHandle, spec: Compact, run: _Run, only: set[Bucket] | None
         if bucket[1] == POSTPONED_BUCKET:
             run.skip(bucket, "postponed rows: the next compaction gives them their buckets")
             continue
+        deleted = {
+            item.data_file: _deleted_count(item) for file in run.vectors.get(bucket, ()) for item in file.vectors
+        }
         with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
-            planned = plan_bucket(*bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full)
+            planned = plan_bucket(
+                *bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full, deleted_counts=deleted
+            )
         if isinstance(planned, NothingToDo):
             run.skip(bucket, planned.reason)
         else:
             run.tasks[bucket] = planned
             tasks.append(planned)
     return tasks
+
+
+def _deleted_count(vector: VectorRange) -> int:
+    """Rows that a vector deletes; one at least where its writer, of 0.9, did not say how many."""
+    return 1 if vector.cardinality is None else vector.cardinality
+
+
+def _vectors(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
+    """Index files with deletion vectors, by bucket."""
+    if not table.options.deletion_vectors_enabled:
+        return {}
+    found: dict[Bucket, tuple[IndexFile, ...]] = {}
+    for file in live_index_files(table, snapshot):
+        if file.kind == DELETION_VECTORS:
+            bucket = (file.partition, file.bucket)
+            found[bucket] = (*found.get(bucket, ()), file)
+    return found
 
 
 def _rewrite(
@@ -205,8 +230,9 @@ def _rewrite(
     on_progress: OnProgress | None,
 ) -> list[CommitMessage]:
     """Messages of the tasks that succeeded. Moves between levels need no task."""
-    work = [RewriteTask(table.plain(), task) for task in tasks if not task.is_move]
-    moves = [rewrite(table.env, RewriteTask(table.plain(), task)) for task in tasks if task.is_move]
+    prepared = [RewriteTask(table.plain(), task, run.vectors.get((task.partition, task.bucket), ())) for task in tasks]
+    work = [item for item in prepared if not item.task.is_move]
+    moves = [rewrite(table.env, item) for item in prepared if item.task.is_move]
     listener = counting(on_progress, "compact", len(work))
     outcomes = executor.map(rewrite, work, config=table.config, on_done=listener) if work else []
     messages = [*moves, *(outcome.value for outcome in outcomes if isinstance(outcome, Done))]
@@ -222,33 +248,14 @@ def _rewrite(
     return messages
 
 
-def _commit(table: TableHandle, request: CommitRequest, run: _Run) -> set[Bucket]:
+def _commit(table: TableHandle, request: CommitRequest, run: _Run) -> frozenset[Bucket]:
     """Commits what still applies; the buckets that conflict, to be planned anew."""
-    messages = list(request.messages)
-    conflicting: set[Bucket] = set()
-    while messages:
-        outcome = commit(
-            table,
-            CommitRequest(
-                messages,
-                request.kind,
-                request.commit_user,
-                request.commit_identifier,
-                checked_up_to=request.checked_up_to,
-            ),
-        )
-        if isinstance(outcome, Committed):
-            if outcome.by_other_attempt:
-                delete_uncommitted(table, messages)
-            run.snapshot_id = outcome.snapshot.id
-            run.after.update({(m.partition, m.bucket): _applied(run, m) for m in messages})
-            return conflicting
-        found = {(conflict.partition, conflict.bucket) for conflict in outcome.conflicts}
-        conflicting |= found
-        run.conflicts += len(found)
-        delete_uncommitted(table, [m for m in messages if (m.partition, m.bucket) in found])
-        messages = [m for m in messages if (m.partition, m.bucket) not in found]
-    return conflicting
+    parts = commit_parts(table, request)
+    run.conflicts += len(parts.conflicting)
+    if parts.snapshot is not None:
+        run.snapshot_id = parts.snapshot.id
+        run.after.update({(m.partition, m.bucket): _applied(run, m) for m in parts.committed})
+    return parts.conflicting
 
 
 def _applied(run: _Run, message: CommitMessage) -> list[DataFile]:

@@ -1,4 +1,4 @@
-"""Commands that change: compact, tag, expire, rollback, run."""
+"""Commands that change: compact, rewrite-file-index, tag, expire, rollback, run."""
 
 from __future__ import annotations
 
@@ -47,6 +47,9 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine compact db.t -w /lake --full --dry-run`\n\n"
         + "`paimon-engine compact /lake/db.db/t --where \"day >= DATE '2013-01-01'\"`"
     )(compact)
+    app.command("rewrite-file-index", epilog=example + "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")(
+        rewrite_file_index
+    )
     tag = typer.Typer(help="Create and delete tags.", no_args_is_help=True)
     tag.command("create", epilog=example + "`paimon-engine tag create /lake/db.db/t 2013-01-01`")(tag_create)
     tag.command("delete", epilog=example + "`paimon-engine tag delete /lake/db.db/t 2013-01-01`")(tag_delete)
@@ -89,6 +92,49 @@ def compact(
     say(_compact_line(details))
     if details["failed"]:
         raise typer.Exit(1)
+
+
+def rewrite_file_index(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
+    ] = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Also files that have these indexes.")] = False,
+    dry_run: DryRunOption = False,
+    spark: SparkOption = None,
+    progress: ProgressOption = ProgressStyle.BAR,
+    as_json: JsonOption = False,
+) -> None:
+    """Give data files the indexes that the table's options ask for now."""
+    from paimon_engine.actions.rewrite_file_index import RewriteFileIndex
+
+    job = job_on(table, warehouse, storage, catalog, RewriteFileIndex(where, rebuild, dry_run))
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+    else:
+        for reason in details["failed"]:
+            warn(f"failed: {reason}")
+        say(_index_line(details))
+    if details["failed"]:
+        raise typer.Exit(1)
+
+
+def _index_line(details: Mapping[str, Any]) -> str:
+    current = f"{count(details['files_current'], 'file')} left as they are"
+    changed = f"index {count(details['files_indexed'], 'file')}, clear {details['files_cleared']}"
+    if details["status"] == "dry_run":
+        return f"dry run: would {changed}, and read {size(details['bytes_read'])}; {current}"
+    if details["status"] != "committed":
+        return f"nothing to index: {current}"
+    return (
+        f"committed snapshot {details['snapshot_id']}: indexed {count(details['files_indexed'], 'file')} "
+        f"({size(details['index_bytes'])}), cleared {details['files_cleared']}; {current}, "
+        f"in {details['seconds']:.1f} s"
+    )
 
 
 def _print_buckets(buckets: Sequence[Mapping[str, Any]]) -> None:

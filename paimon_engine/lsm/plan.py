@@ -8,12 +8,13 @@ Source: `MergeTreeCompactManager`, `MergeTreeCompactTask` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 from paimon_engine.lsm.append import pack_small_files
-from paimon_engine.lsm.levels import KeyOrder, key_order, level_count, sorted_runs
+from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
 from paimon_engine.lsm.sections import Section, sections
 from paimon_engine.meta.manifest import DataFile
@@ -23,6 +24,7 @@ from paimon_engine.options import TableOptions
 Changes = Literal["full-compaction", "lookup", "first-row"]
 """What a compaction must find out beside merging: which rows of the highest level, or of levels above 0, it changes."""
 
+_NOTHING_DELETED: Final[Mapping[str, int]] = MappingProxyType({})
 _BATCH_ROWS = 65_536
 _MEMORY_FACTOR = 8
 """Working memory per run is about this many decoded batches: decoded, joined, sorted and encoded copies."""
@@ -97,21 +99,39 @@ class CompactTask:
 
 
 def plan_bucket(
-    partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFile], *, schema: TableSchema, full: bool
+    partition: bytes,
+    bucket: int,
+    total_buckets: int,
+    files: Sequence[DataFile],
+    *,
+    schema: TableSchema,
+    full: bool,
+    deleted_counts: Mapping[str, int] = _NOTHING_DELETED,
 ) -> CompactTask | NothingToDo:
-    """The compaction of one bucket, given its live files."""
+    """The compaction of one bucket, given its live files, and how many rows of each are deleted by vectors.
+
+    A full compaction rewrites every file with deleted rows, any other those of which a large share is deleted.
+    """
+    options = schema.table_options
+    stale = _stale_files(files, deleted_counts, 0.0 if full else options.compaction_delete_ratio_threshold)
     if not schema.primary_keys:
-        return _plan_append(partition, bucket, total_buckets, files, schema.table_options, full=full)
-    options, order = schema.table_options, key_order(schema.key_type)
+        return _plan_append(partition, bucket, total_buckets, files, options=options, stale=stale, full=full)
+    order = key_order(schema.key_type)
     runs = sorted_runs(files, order)
     level_max = level_count(files, options.num_levels) - 1
     pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options)
     if isinstance(pick, NothingToDo):
-        return pick
+        raised = [run for run in runs if run.level > 0 and any(file.name in stale for file in run.files)]
+        if not raised:
+            return pick
+        # Lower levels wait: rows of one key are live in one place only, so each level can be rewritten by itself.
+        kept = tuple(file for file in raised[-1].files if file.name in stale)
+        pick = Pick((SortedRun(raised[-1].level, kept),), raised[-1].level, "deleted rows")
     highest = max(run.level for run in runs)
-    drop_deletes = pick.output_level != 0 and pick.output_level >= highest
-    changes = _changes(pick, options, bottom=pick.output_level == level_max)
-    rewrites, upgrades = _split(pick, order, options, changes, bottom=pick.output_level == level_max)
+    drop_deletes = pick.output_level != 0 and (pick.output_level >= highest or options.deletion_vectors_enabled)
+    bottom = pick.output_level == level_max
+    changes = _changes(pick, options, bottom=bottom)
+    rewrites, upgrades = _split(pick, order, options, changes, stale, bottom=bottom)
     if not rewrites and not upgrades:
         return NothingToDo("every picked file is at its level already")
     return CompactTask(
@@ -138,7 +158,7 @@ def _changes(pick: Pick, options: TableOptions, *, bottom: bool) -> Changes | No
 
 
 def _split(
-    pick: Pick, order: KeyOrder, options: TableOptions, changes: Changes | None, *, bottom: bool
+    pick: Pick, order: KeyOrder, options: TableOptions, changes: Changes | None, stale: Collection[str], *, bottom: bool
 ) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...]]:
     """Groups of sections to rewrite, and files that only change their level."""
     small_bytes = options.target_file_size_bytes * options.compaction_small_file_ratio
@@ -147,11 +167,16 @@ def _split(
     candidates: list[Section] = []
 
     def upgrade(file: DataFile) -> None:
+        if file.name in stale:
+            rewrites.append((((file,),),))
+            return
         if file.level == pick.output_level:
             return
         merges_above = changes is not None and file.level == 0 and not bottom and not _newest_wins(options)
-        if (bottom and file.delete_row_count != 0) or merges_above:
-            rewrites.append((((file,),),))  # delete records must not reach the highest level
+        # Delete records must not reach the highest level, nor any where readers merge nothing.
+        drops = file.delete_row_count != 0 and (bottom or (options.deletion_vectors_enabled and file.level == 0))
+        if drops or merges_above:
+            rewrites.append((((file,),),))
         else:
             upgrades.append(file)
 
@@ -177,25 +202,42 @@ def _split(
     return tuple(rewrites), tuple(upgrades)
 
 
+def _stale_files(files: Sequence[DataFile], deleted_counts: Mapping[str, int], threshold: float) -> frozenset[str]:
+    """Files of which more than that share of their rows is deleted."""
+    return frozenset(
+        file.name for file in files if deleted_counts.get(file.name, 0) > threshold * max(1, file.row_count)
+    )
+
+
 def _newest_wins(options: TableOptions) -> bool:
     """Whether a newer row replaces an older one whatever that holds."""
     return options.merge_engine == "deduplicate" and not options.sequence_fields
 
 
 def _plan_append(
-    partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFile], options: TableOptions, *, full: bool
+    partition: bytes,
+    bucket: int,
+    total_buckets: int,
+    files: Sequence[DataFile],
+    *,
+    options: TableOptions,
+    stale: Collection[str],
+    full: bool,
 ) -> CompactTask | NothingToDo:
-    packs = pack_small_files(files, options, in_order=bucket >= 0, full=full)
-    if isinstance(packs, NothingToDo):
-        return packs
+    found = pack_small_files(files, options, in_order=bucket >= 0, full=full)
+    packs = [] if isinstance(found, NothingToDo) else found
+    packed = {file.name for pack in packs for file in pack}
+    alone = [(file,) for file in files if file.name in stale and file.name not in packed]
+    if isinstance(found, NothingToDo) and not alone:
+        return found
     return CompactTask(
         partition=partition,
         bucket=bucket,
         total_buckets=total_buckets,
         output_level=0,
         drop_deletes=False,
-        rewrites=tuple(((pack,),) for pack in packs),
+        rewrites=tuple(((pack,),) for pack in [*packs, *alone]),
         upgrades=(),
-        reason="small files",
+        reason="small files" if packs else "deleted rows",
         run_count=len(files),
     )

@@ -10,10 +10,10 @@ from paimon_engine.table.handle import TableHandle
 
 
 def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
-    """Deletes the files that writers made for these messages; upgraded files, which are live, stay."""
+    """Deletes the files that writers made for these messages, indexes too; upgraded files, which are live, stay."""
     paths = []
     for message in messages:
         directory = bucket_path(table, message.partition, message.bucket)
-        paths += [f"{directory}/{file.name}" for file in message.written_files()]
+        paths += [f"{directory}/{name}" for name in message.written_names()]
         paths += [table.paths.index(file.name) for file in message.new_index_files]
     table.env.storage.delete(paths)

@@ -13,16 +13,19 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_engine.format.deletion_vector import kept_rows
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
-from paimon_engine.merge.changes import LEVEL, SOURCE, Changed, ChangeRule, changes_of
+from paimon_engine.merge.changes import LEVEL, POSITION, SOURCE, Changed, ChangeRule, changes_of
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import TableHandle
 
@@ -45,9 +48,11 @@ class _Run:
 class ChangedRows:
     """Merges the sections of a task whose changes matter."""
 
-    def __init__(self, table: TableHandle, task: CompactTask) -> None:
-        """Nothing is read before a section is asked for."""
+    def __init__(self, table: TableHandle, task: CompactTask, vectors: BucketVectors) -> None:
+        """Nothing is read before a section is asked for. Rows replaced where they lie are marked in `vectors`."""
         assert task.changes is not None
+        self._vectors = vectors
+        self._marks = table.options.deletion_vectors_enabled
         self._table = table
         self._task = task
         self._directory = bucket_path(table, task.partition, task.bucket)
@@ -73,8 +78,20 @@ class ChangedRows:
         in_order = all(older[1] < newer[0] for older, newer in pairwise(ranges))
         order = replace(sequence_order(self._table.options), by_arrival=in_order)
         batches = [self._rows(run) for run in runs]
+        replaced: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]] = []
         for window in merge_runs(batches, self._table.schema.key_type, order, followers=len(looked_up)):
-            yield changes_of(window, self._merge, self._rule)
+            changed = changes_of(window, self._merge, self._rule)
+            if changed.replaced is not None:
+                replaced.append(changed.replaced)
+            yield changed
+        self._mark(replaced)
+
+    def _mark(self, replaced: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]) -> None:
+        if not replaced:
+            return
+        sources, positions = (np.concatenate(parts) for parts in zip(*replaced, strict=True))
+        for source in np.unique(sources):
+            self._vectors.mark(self._task.lookups[source].name, positions[sources == source])
 
     def _looked_up(self, section: Section) -> list[_Run]:
         """Runs of the files to be looked up that overlap the section, highest level first: the oldest rows."""
@@ -96,11 +113,20 @@ class ChangedRows:
     def _rows(self, run: _Run) -> Iterator[pa.RecordBatch]:
         columns = self._table.schema.row_type.names
         for file, source in zip(run.files, run.sources, strict=True):
+            deleted = self._vectors.deleted_rows(file.name)
+            first_row = 0
             for rows in read_data_file(self._table, self._directory, file, columns, with_system_columns=True):
-                # Records from before the option was set may still hold retracts.
-                kept = drop_retracts(rows) if self._table.options.ignore_delete else rows
+                marked = _marked(rows, {LEVEL: file.level, SOURCE: source})
+                if self._marks:
+                    positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
+                    marked = marked.append_column(POSITION, pa.array(positions))
+                alive = None if deleted is None else kept_rows(deleted, first_row, rows.num_rows)
+                first_row += rows.num_rows
+                kept = marked if alive is None else marked.filter(pa.array(alive))
+                if self._table.options.ignore_delete:
+                    kept = drop_retracts(kept)  # from before the option was set
                 if kept.num_rows:
-                    yield _marked(kept, {LEVEL: file.level, SOURCE: source})
+                    yield kept
 
 
 def _marked(rows: pa.RecordBatch, marks: dict[str, int]) -> pa.RecordBatch:

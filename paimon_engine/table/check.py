@@ -6,8 +6,9 @@
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
 5. Record counts of a snapshot are the sums over its files.
-6. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
-7. Each dynamic bucket has a hash index, and a hash is in one bucket of its partition.
+6. The indexes of data files, in manifests and beside the files, begin as such do.
+7. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
+8. Each dynamic bucket has a hash index, and a hash is in one bucket of its partition.
 
 For tests, and before and after repairs. It reads all metadata, and with `footers` the end of every data file.
 """
@@ -27,10 +28,12 @@ from paimon_engine.format.deletion_vector import Positions, decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
-from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.file_index import present_indexes
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
@@ -91,6 +94,7 @@ class _Check:
         self._manifests: dict[str, list[ManifestEntry]] = {}
         self._directories: dict[str, dict[str, FileInfo]] = {}
         self._checked: set[str] = set()
+        self._indexed: set[FileIdentity] = set()
         self._hash_indexes_checked: set[tuple[str, ...]] = set()
         self._vectors: dict[str, dict[str, Positions]] = {}
 
@@ -113,6 +117,7 @@ class _Check:
             what = f"says {root.snapshot.changelog_record_count} changelog records, its files have {records}"
             problems.append(Problem(root.label, what))
         problems += self._data(root, [*live, *changelog])
+        problems += self._file_indexes(root, live)
         return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
@@ -232,6 +237,24 @@ class _Check:
                 elif self._footers and path.endswith(".parquet"):
                     to_open.append((path, entry.file.row_count))
         return problems + [item for item in in_threads(self._table, _footer, to_open) if item is not None]
+
+    def _file_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        fresh = [entry for entry in live if entry.file.external_path is None and entry.identity not in self._indexed]
+        self._indexed.update(entry.identity for entry in fresh)
+        with_index = [entry for entry in fresh if entry.file.embedded_file_index is not None or entry.file.extra_files]
+        for reason in in_threads(self._table, _index_problem, with_index):
+            if reason is not None:
+                yield Problem(root.label, reason)
+
+
+def _index_problem(table: TableHandle, entry: ManifestEntry) -> str | None:
+    try:
+        present_indexes(table, bucket_path(table, entry.partition, entry.bucket), entry.file)
+    except NotFoundError:
+        return None  # told already, as a file that is missing
+    except PaimonError as error:
+        return str(error)
+    return None
 
 
 def _footer(table: TableHandle, task: tuple[str, int]) -> Problem | None:

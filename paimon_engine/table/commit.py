@@ -24,13 +24,7 @@ from typing import Any
 
 import tenacity
 
-from paimon_engine.errors import (
-    ConflictError,
-    InvalidArgumentError,
-    NotFoundError,
-    OutcomeUnknownError,
-    UnsupportedError,
-)
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_conflicts
 from paimon_engine.meta.index_manifest import IndexFile
@@ -141,16 +135,10 @@ def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
     """Makes the next snapshot out of the request's messages; atomic, and safe to repeat.
 
     Raises: ConflictError after too many lost races; OutcomeUnknownError if the store never said whether the last try
-    succeeded; StorageError; UnsupportedError for a table with deletion vectors.
+    succeeded; StorageError.
     """
     check_metadata_writable(table.options)
     _check_told(request)
-    if table.options.deletion_vectors_enabled and request.messages:
-        # Files that go would leave their vectors behind, and new ones could bring old versions of a key back to light.
-        raise UnsupportedError(
-            f"{table.paths.root}: committing data files to a table with 'deletion-vectors.enabled' = 'true' "
-            "is not supported yet"
-        )
     return _Commit(table, request).run()
 
 
@@ -293,7 +281,7 @@ class _Commit:
             conflicts = self._conflicts(latest, changes)
             if conflicts:
                 return Conflict(tuple(conflicts), latest.id)
-        index = self._next_index(latest, writer)
+        index = self._next_index(latest, changes, writer)
         if index.conflicts:
             return Conflict(index.conflicts, latest.id if latest else 0)
         previous = snapshot_manifests(self._table, latest) if latest else []
@@ -338,7 +326,9 @@ class _Commit:
         # A server may keep the schemas.
         return self._table.schema.id if schema_id is None else schema_id
 
-    def _next_index(self, latest: Snapshot | None, writer: MetadataWriter) -> NextIndex:
+    def _next_index(
+        self, latest: Snapshot | None, changes: Sequence[ManifestEntry], writer: MetadataWriter
+    ) -> NextIndex:
         request, read = self._request, self._request.read or IndexRead(None)
         if read.all_keys and not only_compactions_since(self._table, read.snapshot, latest):
             reason = "others have written keys since those in the table were read"
@@ -346,7 +336,9 @@ class _Commit:
             return NextIndex(conflicts=tuple(BucketConflict(*bucket, reason) for bucket in where))
         scope = request.overwrite
         drops = None if scope is None else (lambda partition: scope.covers(self._table, partition))
-        return next_index(self._table, latest, request.messages, writer, drops=drops, read=read.hash_files)
+        added = {entry.file.name for entry in changes if entry.kind is FileKind.ADD}
+        gone = {entry.file.name for entry in changes if entry.kind is FileKind.DELETE} - added
+        return next_index(self._table, latest, request.messages, writer, drops=drops, read=read.hash_files, gone=gone)
 
     def _extras(self, latest: Snapshot | None) -> dict[str, Any]:
         """What the next snapshot takes over: where a log and row ids have got to. All else was said of one commit."""

@@ -44,11 +44,11 @@ class CommitMessage:
         data = self.new_files or self.compact_before or self.compact_after or self.changelog_files
         return not (data or self.new_index_files or self.deleted_index_files)
 
-    def written_files(self) -> tuple[DataFile, ...]:
-        """Files that the writer made, and that nothing refers to until the commit; no upgraded ones."""
-        before = {file.name for file in self.compact_before}
-        compacted = (file for file in self.compact_after if file.name not in before)
-        return (*self.new_files, *compacted, *self.changelog_files)
+    def written_names(self) -> list[str]:
+        """Names of the files that the writer made, indexes too, to which nothing refers until the commit."""
+        before = {name for file in self.compact_before for name in (file.name, *file.extra_files)}
+        after = (*self.new_files, *self.compact_after, *self.changelog_files)
+        return [name for file in after for name in (file.name, *file.extra_files) if name not in before]
 
     def entries(self) -> list[ManifestEntry]:
         """The data files as manifest entries, removals before additions."""

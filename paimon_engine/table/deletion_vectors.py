@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format.deletion_vector import FRAME_BYTES, Positions, decode_vector
-from paimon_engine.meta.index_manifest import DELETION_VECTORS
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.handle import TableHandle, check_size, open_needed
 from paimon_engine.table.manifests import live_index_files
@@ -34,8 +34,16 @@ def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str,
 
     Raises: NotFoundError, CorruptTableError; UnsupportedError for an index file outside the table.
     """
+    return places_of(table, live_index_files(table, snapshot))
+
+
+def places_of(table: TableHandle, files: Iterable[IndexFile]) -> Mapping[str, VectorPlace]:
+    """Places of the vectors in index files by name of the data file; files of other kinds do not matter.
+
+    Raises: UnsupportedError for an index file outside the table.
+    """
     places = {}
-    for file in live_index_files(table, snapshot):
+    for file in files:
         if file.kind != DELETION_VECTORS:
             continue
         if file.external_path is not None:
@@ -47,6 +55,13 @@ def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str,
                 table.paths.index(file.name), vector.offset, vector.length, file.size_bytes, vector.cardinality
             )
     return places
+
+
+class DeletedRows(Protocol):
+    """Knows which rows of data files are deleted."""
+
+    def deleted_rows(self, data_file: str) -> Positions | None:
+        """Deleted rows of a data file, None if it has no vector. Raises: NotFoundError, CorruptTableError."""
 
 
 class VectorReader:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_engine.errors import UnsupportedError, damaged, naming
@@ -94,10 +96,12 @@ def read_data_file(
     with_system_columns: bool,
     deleted: Positions | None = None,
     where: Sequence[Predicate] = (),
+    selected: Positions | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
-    Rows at the positions `deleted` are left out. Rows of which `where` does not hold may be left out.
+    Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
+    does not hold may be left out.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -128,9 +132,24 @@ def read_data_file(
             rows = orc.fitted(found, stored_types) if file.format == "orc" else found
             batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
             check.add(first_row, rows, batch)
-            kept = None if deleted is None else kept_rows(deleted, first_row, batch.num_rows)
+            kept = _kept(first_row, batch.num_rows, deleted, selected)
             yield batch if kept is None else batch.filter(pa.array(kept))
+            if selected is not None and (not len(selected) or selected[-1] < first_row + batch.num_rows):
+                return
     check.finish(whole=skipping is None)
+
+
+def _kept(
+    first_row: int, count: int, deleted: Positions | None, selected: Positions | None
+) -> npt.NDArray[np.bool_] | None:
+    """Which of some rows of a file are left; None for all."""
+    kept = None if deleted is None else kept_rows(deleted, first_row, count)
+    if selected is None:
+        return kept
+    begin, end = np.searchsorted(selected, [first_row, first_row + count])
+    chosen = np.zeros(count, np.bool_)
+    chosen[selected[begin:end] - first_row] = True
+    return chosen if kept is None else chosen & kept
 
 
 def _positioned(

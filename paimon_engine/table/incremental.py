@@ -22,7 +22,7 @@ from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.difference import differences
 from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
-from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.deletion_vectors import VectorPlace, VectorReader, vector_places
 from paimon_engine.table.file_format import bucket_path
@@ -88,7 +88,7 @@ def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEn
 def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that are new or different in the later state; for readers that keep them also the deleted ones."""
     before, after = (
-        {entry.identity: entry for entry in visible_entries(table, state, rows.file_filter)}
+        {_rows_identity(entry): entry for entry in visible_entries(table, state, rows.file_filter)}
         for state in (change.before, change.after)
     )
     old_vectors, new_vectors = _vectors(table, change.before), _vectors(table, change.after)
@@ -103,6 +103,11 @@ def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Itera
         else:
             splits = splits_of(table, young, rows.file_filter, vectors=new_vectors)
             yield from read_splits(table, splits, rows)
+
+
+def _rows_identity(entry: ManifestEntry) -> FileIdentity:
+    """What the entry's rows are: an index that came later changes none."""
+    return entry.identity._replace(extra_files=(), embedded_file_index=None)
 
 
 def _compared(

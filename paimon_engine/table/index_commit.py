@@ -6,7 +6,7 @@ brought up to what is live (`table.hash_index`); for all others, what a message 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from paimon_engine.errors import InvalidArgumentError
@@ -40,17 +40,20 @@ def next_index(
     *,
     drops: Callable[[bytes], bool] | None,
     read: Sequence[IndexFile] | None,
+    gone: Collection[str] = (),
 ) -> NextIndex:
     """Writes the index manifest that follows that of `latest`, if it differs.
 
     `drops` says of a partition whether an overwrite empties it. `read` holds the hash indexes that the writer of the
-    messages has read; None if it has read none.
+    messages has read; None if it has read none. `gone` names the data files that the snapshot removes for good: their
+    deletion vectors must go with them.
 
     Raises: NotFoundError, CorruptTableError, StorageError; UnsupportedError for kinds of index that we cannot write.
     """
     name = latest.index_manifest if latest else None
     brings = any(message.new_index_files or message.deleted_index_files for message in messages)
-    if not brings and drops is None and read is None:
+    may_orphan = bool(gone) and table.options.deletion_vectors_enabled
+    if not brings and not may_orphan and drops is None and read is None:
         return NextIndex(name)
     before = live_index_files(table, latest)
     live = [file for file in before if drops is None or not drops(file.partition)]
@@ -72,6 +75,10 @@ def next_index(
     except InvalidArgumentError as error:
         where = dict.fromkeys((message.partition, message.bucket) for message in messages)
         return NextIndex(conflicts=tuple(BucketConflict(*bucket, str(error)) for bucket in where))
+    left = [file for file in files if any(vector.data_file in gone for vector in file.vectors)]
+    if left:
+        reason = f"index file {left[0].name} has vectors of data files that go, and stays"
+        return NextIndex(conflicts=tuple(BucketConflict(file.partition, file.bucket, reason) for file in left))
     names = {file.name for file in files}
     merged = tuple(file for m in messages for file in m.new_index_files if file.name not in names)
     if files == before:

@@ -24,8 +24,9 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, root_columns, to_arrow_expression
 from paimon_engine.supported import check_readable
 from paimon_engine.table.default_values import default_scalars, fill_nulls
-from paimon_engine.table.deletion_vectors import VectorReader
+from paimon_engine.table.deletion_vectors import DeletedRows, VectorReader
 from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_index import index_filter, selected_rows
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.projection import narrowed, path_of, projected, projected_schema
 from paimon_engine.table.scan import Split, plan_splits, usable_conjuncts
@@ -166,12 +167,15 @@ class _Files:
     table: TableHandle
     directory: str
     columns: Sequence[str]
-    vectors: VectorReader | None = None
+    vectors: DeletedRows | None = None
     where: Sequence[Predicate] = ()
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
+        selected = selected_rows(self.table, self.directory, file, index_filter(self.table, self.where))
+        if selected is not None and not len(selected):
+            return
         deleted = None if self.vectors is None else self.vectors.deleted_rows(file.name)
-        return read_data_file(
+        yield from read_data_file(
             self.table,
             self.directory,
             file,
@@ -179,6 +183,7 @@ class _Files:
             with_system_columns=with_system_columns,
             deleted=deleted,
             where=self.where,
+            selected=selected,
         )
 
     def run_rows(self, run: Sequence[DataFile], *, alone: bool = False) -> Iterator[pa.RecordBatch]:
@@ -204,7 +209,7 @@ def merge_section(
     directory: str,
     section: Section,
     columns: Sequence[str],
-    vectors: VectorReader | None = None,
+    vectors: DeletedRows | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 

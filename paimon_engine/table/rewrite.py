@@ -17,8 +17,10 @@ from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.functions import check_storable
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.supported import check_writable
+from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.changed_rows import ChangedRows
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
@@ -29,10 +31,14 @@ from paimon_engine.table.roll import RollingWriter
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """A compaction task and the table it belongs to, fit for travelling."""
+    """A compaction task and the table it belongs to, fit for travelling.
+
+    `vectors` are the live index files of the bucket that hold deletion vectors.
+    """
 
     table: PlainTable
     task: CompactTask
+    vectors: tuple[IndexFile, ...] = ()
 
 
 def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
@@ -42,19 +48,20 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     """
     table = work.table.load(env)
     check_writable(table.options)
-    return _Rewrite(table, work.task).run()
+    return _Rewrite(table, work.task, work.vectors).run()
 
 
 class _Rewrite:
     """One task being carried out."""
 
-    def __init__(self, table: TableHandle, task: CompactTask) -> None:
+    def __init__(self, table: TableHandle, task: CompactTask, vectors: tuple[IndexFile, ...]) -> None:
         self._table = table
         self._task = task
         self._writers: list[RollingWriter] = []
         self._after: list[DataFile] = []
         self._changelog: list[DataFile] = []
-        self._changed = ChangedRows(table, task) if task.changes is not None else None
+        self._vectors = BucketVectors(table, task.partition, task.bucket, vectors)
+        self._changed = ChangedRows(table, task, self._vectors) if task.changes is not None else None
 
     def run(self) -> CommitMessage:
         task = self._task
@@ -63,9 +70,13 @@ class _Rewrite:
                 self._rewrite(group)
             for file in task.upgrades:
                 self._upgrade(file)
+            # Files that only change their level keep their rows where they are, and so their vectors.
+            self._vectors.drop(file.name for file in task.rewritten_files)
+            new_index_files, deleted_index_files = self._vectors.finish()
         except BaseException:
             for writer in self._writers:
                 writer.abort()
+            self._vectors.abort()
             raise
         return CommitMessage(
             task.partition,
@@ -74,6 +85,8 @@ class _Rewrite:
             compact_before=task.input_files,
             compact_after=tuple(self._after),
             changelog_files=tuple(self._changelog),
+            new_index_files=new_index_files,
+            deleted_index_files=deleted_index_files,
         )
 
     def _writer(self, first_sequence_number: int = 0, *, changelog: bool = False) -> RollingWriter:
@@ -127,8 +140,11 @@ class _Rewrite:
         if not table.schema.primary_keys:
             for run in section:
                 for file in run:
-                    yield from read_data_file(table, directory, file, columns, with_system_columns=False)
+                    deleted = self._vectors.deleted_rows(file.name)
+                    yield from read_data_file(
+                        table, directory, file, columns, with_system_columns=False, deleted=deleted
+                    )
             return
-        for rows in merge_section(table, directory, section, columns):
+        for rows in merge_section(table, directory, section, columns, vectors=self._vectors):
             check_storable(table.schema, rows)
             yield drop_retracts(rows) if task.drop_deletes else rows

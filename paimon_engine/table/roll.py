@@ -6,6 +6,7 @@ Source: `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter` of th
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
 from paimon_engine.table.file_format import WRITERS, bucket_path
+from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, wanted_indexes
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import (
     STRING_ROOTS,
@@ -120,7 +122,7 @@ class RollingWriter:
     ) -> None:
         """Nothing is written before the first row. `changelog` files differ in names, formats and statistics.
 
-        `prefix` goes into the files' names, behind the table's own.
+        Changelog files have no index. `prefix` goes into the files' names, behind the table's own.
 
         Raises: UnsupportedError for a type that the format lacks.
         """
@@ -139,6 +141,7 @@ class RollingWriter:
         _check_types(table.schema, file_format)
         self._traits = FileTraits(level, file_format, changelog)
         self._encoding = WriteOptions(options.codec_of(file_format, codec), options.zstd_level)
+        self._indexes = [] if changelog else wanted_indexes(table.schema)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
@@ -176,9 +179,10 @@ class RollingWriter:
 
     def _write_slice(self, rows: pa.RecordBatch) -> None:
         if self._open is None:
-            path = f"{self._directory}/{self._prefix}-{len(self._paths)}.{self._traits.format}"
+            path = f"{self._directory}/{self._prefix}-{len(self._files)}.{self._traits.format}"
             self._paths.append(path)
-            self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding)
+            index = FileIndexWriter(self._indexes) if self._indexes else None
+            self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding, index=index)
         if not self._table.schema.primary_keys:
             self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
@@ -187,20 +191,38 @@ class RollingWriter:
             self._roll()
 
     def _roll(self) -> None:
-        if self._open is not None:
-            self._files.append(self._open.finish(source=self._source))
-            self._open = None
+        if self._open is None:
+            return
+        path = self._paths[-1]
+        file, index = self._open.finish(source=self._source)
+        self._open = None
+        if index is not None and len(index) > self._table.options.file_index_in_manifest_threshold_bytes:
+            self._paths.append(path + SUFFIX)
+            with self._table.env.storage.writer(path + SUFFIX) as sink:
+                sink.write(index)
+            file = replace(file, extra_files=(file.name + SUFFIX,))
+        elif index is not None:
+            file = replace(file, embedded_file_index=index)
+        self._files.append(file)
 
 
 class _OpenFile:
     """The data file being written, and what was seen of its rows."""
 
     def __init__(
-        self, table: TableHandle, path: str, schema: pa.Schema, traits: FileTraits, encoding: WriteOptions
+        self,
+        table: TableHandle,
+        path: str,
+        schema: pa.Schema,
+        traits: FileTraits,
+        encoding: WriteOptions,
+        *,
+        index: FileIndexWriter | None,
     ) -> None:
         self._table = table
         self._path = path
         self._schema = schema
+        self._index = index
         self._level = traits.level
         options = table.options
         self._context = table.env.storage.writer(path)
@@ -228,7 +250,10 @@ class _OpenFile:
     def write(self, rows: pa.RecordBatch) -> None:
         if self._table.schema.primary_keys:
             self._note_keys(rows)
-        self._value_stats.add(rows.select(list(self._table.schema.row_type.names)))
+        values = rows.select(list(self._table.schema.row_type.names))
+        self._value_stats.add(values)
+        if self._index is not None:
+            self._index.add(values)
         self._row_count += rows.num_rows
         self._writer.write(self._in_file(rows))
 
@@ -272,7 +297,9 @@ class _OpenFile:
     def discard(self) -> None:
         self._context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
 
-    def finish(self, *, source: FileSource) -> DataFile:
+    def finish(self, *, source: FileSource) -> tuple[DataFile, bytes | None]:
+        """What the manifest says of the file, and its index."""
+        index = None if self._index is None else self._index.finish()
         self._writer.close()
         size_bytes = self._sink.tell()
         self._context.__exit__(None, None, None)
@@ -281,7 +308,7 @@ class _OpenFile:
         key_types = [field.type for field in schema.key_type]
         dense = self._table.options.stats_dense
         value_stats, value_stats_columns = stored_stats(schema.row_type, self._value_stats.finish(), dense=dense)
-        return DataFile(
+        file = DataFile(
             name=self._path.rsplit("/", 1)[-1],
             size_bytes=size_bytes,
             row_count=self._row_count,
@@ -298,6 +325,7 @@ class _OpenFile:
             file_source=int(source),
             value_stats_columns=value_stats_columns,
         )
+        return file, index
 
 
 def local_wall_clock_ms(epoch_ms: int) -> int:

@@ -23,6 +23,7 @@ from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
 from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
 from paimon_engine.table.file_filter import counts_nan
+from paimon_engine.table.file_index import embedded_index_excludes, index_filter
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.internal import internal_predicate
 from paimon_engine.table.manifests import live_entries
@@ -192,6 +193,7 @@ def _key_sections(
     schema = table.schema
     columns = schema.key_type
     parts = [internal_predicate(schema.row_type, part) for part in conjuncts]
+    asked = index_filter(table, conjuncts)
     on_keys = [part for part in parts if columns_of(part) <= set(columns.names)]
     types = [field.type for field in columns]
 
@@ -206,7 +208,7 @@ def _key_sections(
     for section in sections([entry.file for entry in entries if key_matches(entry.file)], key_order(columns)):
         if len(section) > 1:
             found.append(section)
-        elif run := tuple(file for file in section[0] if _may_match(table, file, parts)):
+        elif run := tuple(file for file in section[0] if _may_match(table, file, parts, asked)):
             found.append((run,))
     return found
 
@@ -216,7 +218,8 @@ def _single_sections(
 ) -> list[Section]:
     """Files that can match, in the order of their rows, each a section of its own."""
     parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
-    files = [entry.file for entry in entries if _may_match(table, entry.file, parts)]
+    asked = index_filter(table, conjuncts)
+    files = [entry.file for entry in entries if _may_match(table, entry.file, parts, asked)]
     return [((file,),) for file in sorted(files, key=_age)]
 
 
@@ -224,15 +227,20 @@ def _age(file: DataFile) -> tuple[int, int, str]:
     return file.min_sequence_number, file.creation_time_ms or 0, file.name
 
 
-def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate]) -> bool:
-    """Whether the ranges of the file's columns leave room for a row that matches."""
+def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], asked: Predicate | None) -> bool:
+    """Whether the ranges of the file's columns, and its index in the manifest, leave room for a row that matches.
+
+    `parts` have internal values, `asked` is what the index may answer.
+    """
     ranges = _value_ranges(table, file) if parts else {}
     if not counts_nan(file):
         ranges = {
             name: replace(known, max=math.nan) if isinstance(known.max, float) else known
             for name, known in ranges.items()
         }
-    return all(may_match(part, ranges, file.row_count) for part in parts)
+    if not all(may_match(part, ranges, file.row_count) for part in parts):
+        return False
+    return not embedded_index_excludes(table, file, asked)
 
 
 def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:

@@ -18,6 +18,7 @@ from paimon_engine.actions.tags import CreateTag, DeleteTag, DeleteTagResult, Ta
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
+from paimon_engine.format.file_index.container import encode_container
 from paimon_engine.meta.manifest import DataFile, FileKind
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
@@ -90,7 +91,7 @@ class History:
             f"{name}.orc", 10, row_count=1, min_key=key, max_key=key, level=level, extra_files=(f"{name}.orc.index",)
         )
         self.storage.overwrite(self.path(found.name), b"0123456789")
-        self.storage.overwrite(self.path(found.extra_files[0]), b"01")
+        self.storage.overwrite(self.path(found.extra_files[0]), encode_container({}))
         return found
 
     def path(self, name: str) -> str:

@@ -1,6 +1,6 @@
 """Random histories of writes and compactions, by Java, by this engine, and by both in turns, must be one history.
 
-Each seed chooses a table (merge engine, changelog producer, sequence field, …) and a program of writes and minor and
+Each seed chooses a table (merge engine, changelog producer, sequence field, deletion vectors, …) and a program of writes and minor and
 full compactions. The program runs three times: in Java, here, and with either of them at each step. Rows at every
 snapshot and every changelog must be the same, and Java's `check` finds nothing.
 
@@ -51,6 +51,9 @@ def program(chance: random.Random) -> tuple[dict[str, str], list[Step]]:
     options = {"bucket": "1", "changelog-producer": producer, "file.format": "parquet", **ENGINES[engine]}
     if producer in ("lookup", "full-compaction"):
         options["changelog-producer.row-deduplicate"] = chance.choice(("true", "false"))
+    marks = engine != "first-row" and producer != "full-compaction" and chance.random() < 0.5
+    if marks:
+        options["deletion-vectors.enabled"] = "true"
     kinds = ("+I", "+U") if engine in ("first-row", "sequence group") else ("+I", "+I", "+U", "-U", "-D")
     if engine == "aggregation":
         kinds = ("+I", "+I", "+U", "-D")
@@ -58,7 +61,7 @@ def program(chance: random.Random) -> tuple[dict[str, str], list[Step]]:
     for _ in range(chance.randint(6, 14)):
         if chance.random() < 0.4:
             # Which runs a minor compaction takes depends on file sizes, which differ; level 0 goes up in any case.
-            minor_is_told = producer != "full-compaction" and (producer == "lookup" or engine == "first-row")
+            minor_is_told = marks or producer == "lookup" or engine == "first-row"
             steps.append({"op": "compact", "full": not minor_is_told or chance.random() < 0.3})
         else:
             steps.append(

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
 from airflow_provider_paimon.operators.metadata import PaimonAnalyzeOperator, PaimonCompactManifestsOperator
 from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator
@@ -68,6 +69,16 @@ def test_a_repeated_write_finds_its_own_commit(catalog: Catalog, operator, sourc
     assert [item["status"] for item in (first, again, other)] == ["committed", "already_done", "committed"]
     assert again["snapshot_id"] == first["snapshot_id"] == 4
     assert other["snapshot_id"] == 5
+
+
+def test_rewrite_file_index(catalog: Catalog, operator, context):
+    options = {"file-index.bitmap.columns": "id"}
+    planned = operator(PaimonRewriteFileIndexOperator, dry_run="True", table_options=options).execute(context)
+    result = operator(PaimonRewriteFileIndexOperator, table_options=options).execute(context)
+
+    assert planned["status"] == "dry_run"
+    assert result["details"]["files_indexed"] == planned["details"]["files_indexed"] > 0
+    assert ids(catalog) == [1, 2, 3]
 
 
 def test_compact(catalog: Catalog, operator, context):

@@ -166,6 +166,6 @@ def test_messages_carry_their_changelog(tmp_path: Path):
 
     assert CommitMessage.from_json(message.to_json()) == message
     assert len(message.changelog_files) == 1
-    assert {file.name for file in message.changelog_files} <= {file.name for file in message.written_files()}
+    assert {file.name for file in message.changelog_files} <= set(message.written_names())
     older = {key: value for key, value in json.loads(message.to_json()).items() if key != "changelogFiles"}
     assert CommitMessage.from_json(json.dumps(older)).changelog_files == ()

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, CorruptTableError, PaimonError, Table, UnsupportedError, open_table
+from paimon_engine import Catalog, ConflictError, CorruptTableError, PaimonError, Table, UnsupportedError, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.format.avro import read_records, write_records
 from paimon_engine.format.deletion_vector import decode_index_file, encode_index_file
@@ -21,19 +21,16 @@ from paimon_engine.meta.index_manifest import (
     index_file_to_record,
     index_files,
 )
-from paimon_engine.meta.snapshot import CommitKind, parse_snapshot
+from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.options import TableOptions
 from paimon_engine.predicate import parse_where, to_arrow_expression
 from paimon_engine.supported import check_readable
 from paimon_engine.table.check import Problem, check_table
-from paimon_engine.table.commit import CommitRequest, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.manifests import live_entries, live_index_files
-from paimon_engine.table.rewrite import RewriteTask, rewrite
 from paimon_engine.table.scan import plan_splits
 from paimon_engine.table.snapshots import latest_snapshot, read_snapshot, snapshot_ids, tag_names
-from paimon_engine.table.write import write_batches, write_state
 from tests.support.canonical import Row, assert_same_rows
 from tests.support.corpus import Case, case, corpus_cases
 from tests.support.oracle import JavaPaimon
@@ -163,56 +160,107 @@ def test_positions_count_rows_of_the_file_in_every_format(oracle: JavaPaimon, tm
     assert found["id"].to_pylist() == [number for number in range(64_990, 70_000) if number not in gone]
 
 
-# ── refused ─────────────────────────────────────────────────────────────────────────────────────
+# ── written ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _batch(table: TableHandle) -> pa.RecordBatch:
-    return open_table(table.paths.root).to_arrow().combine_chunks().to_batches()[0]
+def deleted_counts(path: Path) -> dict[str, int | None]:
+    """Rows deleted by vectors, by data file."""
+    table = handle_of(path)
+    files = live_index_files(table, latest_snapshot(table))
+    return {vector.data_file: vector.cardinality for file in files for vector in file.vectors}
 
 
-def _commit_messages(table: TableHandle) -> Any:
-    message = _message(table)
-    return open_table(table.paths.root).commit([message], commit_user="me", kind="COMPACT")
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("one", WITH_VECTORS)
+def test_tables_of_java_are_written_and_compacted_as_java_does(
+    one: Case, tmp_path: Path, oracle: JavaPaimon, *, full: bool
+):
+    ours, theirs = (one.copy_to(tmp_path / name) for name in ("ours", "theirs"))
+    rows = open_table(str(ours)).to_arrow().slice(0, 7)
+    for path in (ours, theirs):
+        open_table(str(path)).write(rows)
+        schema = handle_of(path).schema
+        if rows.num_rows and schema.primary_keys and schema.table_options.merge_engine != "partial-update":
+            open_table(str(path)).write(rows.slice(0, 2), row_kinds=["-D"] * min(2, rows.num_rows))
+
+    open_table(str(ours)).compact(full=full)
+    oracle.run(theirs, [{"op": "compact", "full": full}])
+
+    oracle.assert_sound(ours)
+    assert check_table(handle_of(ours)) == []
+    assert sorted(map(repr, oracle.read(ours))) == sorted(map(repr, oracle.read(theirs)))
+    assert_same_rows(open_table(str(ours)).to_arrow(), oracle.read(ours))
+    if full:
+        assert deleted_counts(ours) == {}
+
+
+def test_a_replaced_row_is_marked_where_it_lies(tmp_path: Path):
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "9"}
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+    table.write(pa.table({"k": range(100), "v": [0] * 100}, schema=schema))
+    table.compact(full=True)
+    (base,) = table.files()["file_path"].to_pylist()
+
+    table.write(pa.table({"k": [3, 5, 200], "v": [1, 1, 1]}, schema=schema), row_kinds=["+U", "-D", "+I"])
+    assert table.to_arrow().num_rows == 100, "level 0 is not seen yet"
+    table.compact()
+
+    assert deleted_counts(Path(table.path)) == {base.rpartition("/")[2]: 2}
+    assert sorted(table.to_arrow(where="v = 1")["k"].to_pylist()) == [3, 200]
+    assert table.to_arrow().num_rows == 100
+
+
+@pytest.mark.parametrize(("threshold", "rewritten"), [("0.5", False), ("0.1", True)])
+def test_files_are_rewritten_when_enough_of_their_rows_are_deleted(tmp_path: Path, threshold: str, *, rewritten: bool):
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "compaction.delete-ratio-threshold": threshold}
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+    table.write(pa.table({"k": range(100)}, schema=schema))
+    table.compact(full=True)
+    table.write(pa.table({"k": range(0, 100, 5)}, schema=schema), row_kinds=["-D"] * 20)
+    table.compact()
+    assert list(deleted_counts(Path(table.path)).values()) == [20]
+
+    table.compact()
+
+    assert (deleted_counts(Path(table.path)) == {}) is rewritten
+    assert table.to_arrow().num_rows == 80
+
+
+def test_wide_vectors_are_written_when_asked(tmp_path: Path):
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"}
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+    table.write(pa.table({"k": range(100)}, schema=schema))
+    table.compact(full=True)
+    table.write(pa.table({"k": [4]}, schema=schema), row_kinds=["-D"])
+    table.compact()
+
+    (file,) = (tmp_path / "db.db" / "t" / "index").iterdir()
+    assert file.read_bytes()[5:9].hex() == "d1d33964"
+    assert table.to_arrow().num_rows == 99
 
 
 def _message(table: TableHandle) -> CommitMessage:
-    entry = live_entries(table, latest_snapshot(table))[0]
+    files = live_index_files(table, latest_snapshot(table))
+    names = {vector.data_file for file in files for vector in file.vectors}
+    entry = next(entry for entry in live_entries(table, latest_snapshot(table)) if entry.file.name in names)
     return CommitMessage(entry.partition, entry.bucket, entry.total_buckets, compact_before=(entry.file,))
 
 
-CHANGES: dict[str, Callable[[TableHandle], Any]] = {
-    "write": lambda table: open_table(table.paths.root).write(_batch(table)),
-    "overwrite": lambda table: open_table(table.paths.root).write(_batch(table), overwrite={}),
-    "write state": write_state,
-    "write batches": lambda table: write_batches(table, None, [_batch(table)]),  # type: ignore[arg-type]
-    "compact": lambda table: open_table(table.paths.root).compact(full=True),
-    "a dry run": lambda table: open_table(table.paths.root).compact(full=True, dry_run=True),
-    "rewrite": lambda table: rewrite(table.env, RewriteTask(table.plain(), None)),  # type: ignore[arg-type]
-    "messages": _commit_messages,
-    "commit": lambda table: commit(table, CommitRequest([_message(table)], CommitKind.OVERWRITE, "me")),
-}
-
-
 @pytest.mark.parametrize("name", ["dv_parquet", "append_dv"])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_changes_of_data_files_are_refused_by_name(
-    copy: Callable[[str], Path], change: Callable[[TableHandle], Any], name: str
-):
+def test_data_files_do_not_go_without_their_vectors(copy: Callable[[str], Path], name: str):
     path = copy(name)
     before = stored(path)
 
-    with pytest.raises(UnsupportedError, match=r"'deletion-vectors\.enabled' = 'true'"):
-        change(handle_of(path))
+    with pytest.raises(ConflictError, match="vectors of data files that go"):
+        open_table(str(path)).commit([_message(handle_of(path))], commit_user="me", kind="COMPACT")
 
     assert stored(path) == before
 
 
-def test_a_new_table_with_vectors_is_refused(tmp_path: Path):
-    schema = pa.schema([pa.field("k", pa.int64(), nullable=False)])
-    with pytest.raises(UnsupportedError, match=r"deletion-vectors\.enabled"):
-        Catalog(str(tmp_path)).create_table(
-            "db.t", schema=schema, primary_keys=["k"], options={"bucket": "1", "deletion-vectors.enabled": "true"}
-        )
+# ── refused ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("key", ["deletion-vectors.merge-on-read", "index-file-in-data-file-dir"])

@@ -1,0 +1,237 @@
+"""Rewrite file index: give data files the indexes that the table's options ask for now; the data stays as it is."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.executor import Done, Executor, Failed
+from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.file_set import by_bucket
+from paimon_engine.meta.manifest import DataFile, ManifestEntry
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.predicate import parse_where
+from paimon_engine.progress import OnProgress, counting
+from paimon_engine.supported import check_writable
+from paimon_engine.table.commit import CommitRequest
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.commit_parts import Parts, commit_parts
+from paimon_engine.table.file_index import wanted_indexes
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.pruning import matching_partitions, partition_predicate_parts
+from paimon_engine.table.reachability import in_threads
+from paimon_engine.table.reindex import Reindexed, ReindexTask, is_current, reindex
+from paimon_engine.table.snapshots import latest_snapshot
+
+logger = logging.getLogger(__name__)
+
+ROUNDS_MAX = 4
+"""Times that conflicting buckets are done anew before they are left to the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteFileIndex:
+    """Index the files of a table, or of the partitions that `where` chooses.
+
+    Files that have just the wanted indexes are left, unless `rebuild` asks for all: after options such as the size of
+    a bloom filter changed.
+    """
+
+    where: str | None = None
+    rebuild: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteFileIndexResult:
+    """What was done; `status` is `committed`, `noop`, `dry_run` or `already_done`.
+
+    Of all `files` that were chosen, `files_indexed` got new indexes, `files_cleared` lost theirs, and `files_current`
+    had what they should have; in a dry run, `files_indexed` and `files_cleared` are those that would. The rest is in
+    `failed`, or in buckets that others kept changing (`conflicts` counts these buckets over all rounds).
+    """
+
+    status: str
+    snapshot_id: int | None
+    files: int = 0
+    files_indexed: int = 0
+    files_cleared: int = 0
+    files_current: int = 0
+    bytes_read: int = 0
+    index_bytes: int = 0
+    conflicts: int = 0
+    failed: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Run:
+    """State over the rounds, by bucket."""
+
+    chosen: dict[Bucket, int] = field(default_factory=dict)
+    stale: dict[Bucket, list[DataFile]] = field(default_factory=dict)
+    done: list[tuple[DataFile, Reindexed]] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    snapshot_id: int | None = None
+    conflicts: int = 0
+
+
+def rewrite_file_index(
+    table: TableHandle,
+    spec: RewriteFileIndex,
+    executor: Executor,
+    *,
+    commit_user: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> RewriteFileIndexResult:
+    """Indexes files; those that fail, and buckets that others change meanwhile, do not stop the others.
+
+    Raises: InvalidArgumentError, UnsupportedError if the options ask for indexes that cannot be, or if the engine
+    cannot write the table; ConflictError if every bucket kept conflicting; the error of the first file if all failed.
+    """
+    begun = time.monotonic()
+    check_writable(table.options)
+    wanted_indexes(table.schema)
+    checked_up_to = None
+    if commit_user is not None and not spec.dry_run:
+        own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
+        if own.snapshot is not None:
+            return RewriteFileIndexResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+        checked_up_to = own.checked_up_to
+    run = _Run()
+    only: frozenset[Bucket] | None = None
+    user = commit_user or str(uuid.uuid4())
+    for number in range(1, ROUNDS_MAX + 1):
+        stale = _plan(table, spec, run, only)
+        if spec.dry_run or not stale:
+            break
+        messages, work = _reindex(table, stale, executor, run, on_progress)
+        parts = commit_parts(
+            table, CommitRequest(messages, CommitKind.COMPACT, user, number, checked_up_to=checked_up_to)
+        )
+        only = _note(run, parts, work)
+        if not only:
+            break
+    else:
+        if run.snapshot_id is None:
+            raise ConflictError(
+                f"{table.paths.root}: others changed the same buckets in {ROUNDS_MAX} rounds; run it later"
+            )
+    return _result(table, spec, run, time.monotonic() - begun)
+
+
+def _plan(table: TableHandle, spec: RewriteFileIndex, run: _Run, only: frozenset[Bucket] | None) -> list[ManifestEntry]:
+    """Files whose indexes are not what they should be."""
+    # Postponed rows get other files before anybody reads them.
+    entries = [entry for entry in live_entries(table, latest_snapshot(table)) if entry.bucket >= 0]
+    if spec.where is not None:
+        chosen, other = partition_predicate_parts(table.schema, parse_where(spec.where))
+        if other:
+            keys = ", ".join(table.schema.partition_keys) or "none"
+            raise InvalidArgumentError(f"{spec.where!r}: files are chosen by partition columns only ({keys})")
+        entries = matching_partitions(table.schema, entries, chosen)
+    entries = [entry for entry in entries if only is None or (entry.partition, entry.bucket) in only]
+    run.chosen |= {bucket: len(members) for bucket, members in by_bucket(entries).items()}
+    current = in_threads(table, _has_what_it_should, entries)
+    stale = [entry for entry, good in zip(entries, current, strict=True) if not good or (spec.rebuild and _any(table))]
+    stale_by_bucket = by_bucket(stale)
+    for bucket in by_bucket(entries):
+        run.stale[bucket] = [entry.file for entry in stale_by_bucket.get(bucket, ())]
+    return stale
+
+
+def _has_what_it_should(table: TableHandle, entry: ManifestEntry) -> bool:
+    return is_current(table, entry.partition, entry.bucket, entry.file)
+
+
+def _any(table: TableHandle) -> bool:
+    return bool(table.options.file_index_types)
+
+
+def _reindex(
+    table: TableHandle,
+    entries: Sequence[ManifestEntry],
+    executor: Executor,
+    run: _Run,
+    on_progress: OnProgress | None,
+) -> tuple[list[CommitMessage], dict[Bucket, list[tuple[DataFile, Reindexed]]]]:
+    """A message for each bucket of which a file succeeded, and what was done in it."""
+    plain = table.plain()
+    work = [ReindexTask(plain, entry.partition, entry.bucket, entry.file) for entry in entries]
+    listener = counting(on_progress, "rewrite_file_index", len(work))
+    outcomes = executor.map(reindex, work, config=table.config, on_done=listener)
+    failures = [
+        (entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True) if isinstance(outcome, Failed)
+    ]
+    if len(failures) == len(entries):
+        raise failures[0][1].error()
+    for entry, outcome in failures:
+        logger.warning("data file %s was not indexed: %s", entry.file.name, outcome.message)
+        run.failed.append(f"data file {entry.file.name}: {outcome.message}")
+    done: dict[Bucket, list[tuple[DataFile, Reindexed]]] = {}
+    totals: dict[Bucket, int] = {}
+    for entry, made in zip(entries, outcomes, strict=True):
+        if isinstance(made, Done):
+            done.setdefault((entry.partition, entry.bucket), []).append((entry.file, made.value))
+            totals[entry.partition, entry.bucket] = entry.total_buckets
+    messages = [
+        CommitMessage(
+            *bucket,
+            totals[bucket],
+            compact_before=tuple(before for before, _ in pairs),
+            compact_after=tuple(after.file for _, after in pairs),
+        )
+        for bucket, pairs in done.items()
+    ]
+    return messages, done
+
+
+def _note(run: _Run, parts: Parts, work: dict[Bucket, list[tuple[DataFile, Reindexed]]]) -> frozenset[Bucket]:
+    """Takes down what was committed; the buckets to be done anew."""
+    run.conflicts += len(parts.conflicting)
+    if parts.snapshot is not None:
+        run.snapshot_id = parts.snapshot.id
+        for message in parts.committed:
+            run.done += work[message.partition, message.bucket]
+    return parts.conflicting
+
+
+def _result(table: TableHandle, spec: RewriteFileIndex, run: _Run, seconds: float) -> RewriteFileIndexResult:
+    files, stale = sum(run.chosen.values()), [file for members in run.stale.values() for file in members]
+    if spec.dry_run:
+        indexed = len(stale) if _any(table) else 0
+        return RewriteFileIndexResult(
+            "dry_run",
+            None,
+            files=files,
+            files_indexed=indexed,
+            files_cleared=len(stale) - indexed,
+            files_current=files - len(stale),
+            bytes_read=sum(file.size_bytes for file in stale) if indexed else 0,
+            seconds=seconds,
+        )
+    indexed = sum(after.index_bytes > 0 for _, after in run.done)
+    return RewriteFileIndexResult(
+        "noop" if run.snapshot_id is None else "committed",
+        run.snapshot_id,
+        files=files,
+        files_indexed=indexed,
+        files_cleared=len(run.done) - indexed,
+        files_current=files - len(stale),
+        bytes_read=sum(file.size_bytes for file, after in run.done if after.index_bytes),
+        index_bytes=sum(after.index_bytes for _, after in run.done),
+        conflicts=run.conflicts,
+        failed=tuple(run.failed),
+        seconds=seconds,
+    )

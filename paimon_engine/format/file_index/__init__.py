@@ -1,0 +1,10 @@
+"""File indexes: what tells, for the rows of one data file, which of them can match a filter on a column.
+
+1. `container` packs the indexes of a file: column → index type → bytes.
+2. `values` gives a column in the form in which all index types hold it: integers, or bytes.
+3. `bloom`, `bitmap`, `bsi` and `range_bitmap` turn such values into bytes, and bytes into answers.
+4. `kinds` names the index types, and says which column types each takes.
+5. `lookup` asks the indexes of a file which rows a predicate leaves.
+
+Source: the package `fileindex` of the Java library.
+"""

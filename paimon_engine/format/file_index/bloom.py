@@ -1,0 +1,100 @@
+"""Bloom filters: the number of hash functions (int32 BE), then the bits, lowest bit of a byte first.
+
+Source: `BloomFilterFileIndex`, `BloomFilter64` of the Java library.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.file_index.cursor import Cursor
+from paimon_engine.format.file_index.hashing import wang_hashes, xx_hashes
+from paimon_engine.format.file_index.values import Value, numbers_of
+
+ITEMS: Final = 1_000_000
+FALSE_POSITIVES: Final = 0.1
+_BITS_MAX: Final = (1 << 31) - 8
+_FUNCTIONS_MAX: Final = 64
+"""Enough for one false answer in 10¹⁹; bounds the work of a damaged filter."""
+
+
+class BloomBuilder:
+    """Collects the values of a column; memory is that of the filter."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """An empty filter for `items` distinct values, of which a share of `fpp` is found though it is not there.
+
+        Raises: InvalidArgumentError.
+        """
+        items, share = _number(options, "items", ITEMS, int), _number(options, "fpp", FALSE_POSITIVES, float)
+        if not (items > 0 and 0 < share < 1):
+            raise InvalidArgumentError(f"a bloom filter for items = {items} with fpp = {share}: 1 or more, 0 to 1")
+        bits = int(min(-items * math.log(share) / (math.log(2) * math.log(2)), _BITS_MAX))
+        if bits >= _BITS_MAX:
+            raise InvalidArgumentError(f"a bloom filter for items = {items} with fpp = {share} is larger than 256 MiB")
+        self._bit_count = bits + 8 - bits % 8
+        self._function_count = max(1, math.floor(self._bit_count / items * math.log(2) + 0.5))
+        self._bits = np.zeros(self._bit_count // 8, np.uint8)
+
+    def add(self, column: pa.Array) -> None:
+        """Takes in stored values; nulls are left out."""
+        hashes = _hashes(pc.unique(column).drop_null())
+        for number in range(1, self._function_count + 1):
+            places = _places(hashes, number, self._bit_count)
+            np.bitwise_or.at(self._bits, places >> 3, np.left_shift(1, places & 7).astype(np.uint8))
+
+    def finish(self) -> bytes:
+        """Bytes of the filter."""
+        return struct.pack(">i", self._function_count) + self._bits.tobytes()
+
+
+class BloomFilter:
+    """A filter that was read."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        """Takes the filter that reaches to the end of the cursor's bytes. Raises: CorruptTableError."""
+        self._function_count = cursor.int32()
+        if not 1 <= self._function_count <= _FUNCTIONS_MAX:
+            raise cursor.corrupt(f"a bloom filter has no {self._function_count} hash functions", at=0)
+        self._bits = np.frombuffer(cursor.take(len(cursor.data) - cursor.place), np.uint8)
+        if not len(self._bits):
+            raise cursor.corrupt("a bloom filter without bits")
+
+    def may_hold(self, values: list[Value]) -> bool:
+        """Whether one of the stored values may be there."""
+        if not values:
+            return False
+        binary = isinstance(values[0], bytes)
+        hashes = _hashes(pa.array(values, pa.binary() if binary else pa.int64()))
+        found = np.ones(len(values), np.bool_)
+        for number in range(1, self._function_count + 1):
+            places = _places(hashes, number, len(self._bits) * 8)
+            found &= (self._bits[places >> 3] >> (places & 7)) & 1 == 1
+        return bool(found.any())
+
+
+def _hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
+    return xx_hashes(values) if pa.types.is_binary(values.type) else wang_hashes(numbers_of(values))
+
+
+def _places(hashes: npt.NDArray[np.uint64], number: int, bit_count: int) -> npt.NDArray[np.int32]:
+    low, high = hashes.astype(np.uint32).view(np.int32), (hashes >> np.uint64(32)).astype(np.uint32).view(np.int32)
+    combined = low + np.int32(number) * high
+    return np.where(combined < 0, ~combined, combined) % np.int32(bit_count)
+
+
+def _number(options: Mapping[str, str], key: str, default: float, kind: type[int | float]) -> Any:
+    text = options.get(key)
+    try:
+        return default if text is None else kind(text.strip())
+    except ValueError as error:
+        raise InvalidArgumentError(f"option '{key}' of a bloom filter is {text!r}, which is no number") from error

@@ -1,0 +1,83 @@
+"""Reading big-endian bytes from front to back; what does not fit is a CorruptTableError naming place and reason."""
+
+from __future__ import annotations
+
+import struct
+
+from pyroaring import BitMap
+
+from paimon_engine.errors import CorruptTableError
+
+
+class Cursor:
+    """A place in bytes. `where` begins every message."""
+
+    def __init__(self, data: bytes, where: str, place: int = 0) -> None:
+        """Begins at `place`."""
+        self.data = data
+        self.place = place
+        self.where = where
+
+    def corrupt(self, what: str, *, at: int | None = None) -> CorruptTableError:
+        """The error to raise."""
+        return CorruptTableError(f"{self.where}, offset {self.place if at is None else at}: {what}")
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        if size < 0 or self.place + size > len(self.data):
+            raise self.corrupt(f"{size} bytes expected, {len(self.data) - self.place} are left")
+        self.place += size
+        return self.data[self.place - size : self.place]
+
+    def skip(self, size: int) -> None:
+        """Leaves out the next bytes."""
+        self.take(size)
+
+    def int8(self) -> int:
+        """One byte with sign."""
+        return int.from_bytes(self.take(1), "big", signed=True)
+
+    def uint16(self) -> int:
+        """Two bytes without sign."""
+        return int.from_bytes(self.take(2), "big")
+
+    def int32(self) -> int:
+        """Four bytes with sign."""
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def int64(self) -> int:
+        """Eight bytes with sign."""
+        return int.from_bytes(self.take(8), "big", signed=True)
+
+    def count(self) -> int:
+        """A number of things of at least a byte each: no more than there are bytes left."""
+        number = self.int32()
+        if not 0 <= number <= len(self.data) - self.place:
+            raise self.corrupt(f"{number} is no count of what follows", at=self.place - 4)
+        return number
+
+    def flag(self) -> bool:
+        """A byte that is 0 or 1."""
+        value = self.int8()
+        if value not in (0, 1):
+            raise self.corrupt(f"0 or 1 expected, found {value}", at=self.place - 1)
+        return value == 1
+
+    def version(self, known: int) -> None:
+        """A version byte; raises for any other than `known`."""
+        found = self.int8()
+        if found != known:
+            raise self.corrupt(f"version {known} expected, found {found}", at=self.place - 1)
+
+    def bitmap(self, row_count: int, size: int | None = None) -> BitMap:
+        """A Roaring bitmap of rows, in `size` bytes where that is known."""
+        begin = self.place
+        data = self.data[begin:] if size is None else self.take(size)
+        try:
+            rows = BitMap.deserialize(data)
+        except (ValueError, IndexError, struct.error) as error:
+            raise self.corrupt(f"no bitmap: {error}", at=begin) from error
+        if rows and rows.max() >= row_count:
+            raise self.corrupt(f"a bitmap names row {rows.max()} of {row_count}", at=begin)
+        self.place = begin + (len(rows.serialize()) if size is None else size)
+        return rows

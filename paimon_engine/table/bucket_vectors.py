@@ -1,0 +1,93 @@
+"""The deletion vectors of one bucket while a task changes them.
+
+A bucket of a table with buckets has one index file with all its vectors; in an append table without buckets a
+partition has any number of them. Whatever changes, an index file is replaced as a whole by one with what is left and
+what is new, so that a commit can tell whether somebody else has changed the same vectors.
+
+Source: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from paimon_engine.format.deletion_vector import Positions, decode_index_file, encode_index_file
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
+from paimon_engine.table.handle import TableHandle
+
+
+class BucketVectors:
+    """Vectors by name of the data file. Nothing is read before the first question, or written before `finish`."""
+
+    def __init__(self, table: TableHandle, partition: bytes, bucket: int, files: Sequence[IndexFile]) -> None:
+        """`files` are the live index files of the bucket that hold vectors."""
+        self._table = table
+        self._partition = partition
+        self._bucket = bucket
+        self._files = tuple(file for file in files if file.kind == DELETION_VECTORS)
+        self._loaded: dict[str, Positions] | None = None
+        self._changed: dict[str, Positions] = {}
+        self._dropped: set[str] = set()
+        self._written: list[str] = []
+
+    def deleted_rows(self, data_file: str) -> Positions | None:
+        """Deleted rows of a data file before the task; None if it has no vector.
+
+        Raises: NotFoundError, CorruptTableError.
+        """
+        return self._vectors().get(data_file)
+
+    def mark(self, data_file: str, positions: Positions) -> None:
+        """Rows of a data file that are deleted from now on; those of before stay so."""
+        if not len(positions):
+            return
+        before = self._changed.get(data_file, self.deleted_rows(data_file))
+        self._changed[data_file] = np.unique(positions if before is None else np.concatenate([before, positions]))
+
+    def drop(self, data_files: Iterable[str]) -> None:
+        """Data files that are no more, and their vectors with them."""
+        self._dropped |= {name for name in data_files if name in self._vectors() or name in self._changed}
+
+    def finish(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+        """Writes what changed: new index files, and those that they replace.
+
+        Raises: InvalidArgumentError, StorageError.
+        """
+        touched = {*self._changed, *self._dropped}
+        replaced = tuple(file for file in self._files if any(item.data_file in touched for item in file.vectors))
+        kept = {
+            item.data_file: self._vectors()[item.data_file]
+            for file in replaced
+            for item in file.vectors
+            if item.data_file not in touched
+        }
+        vectors = {**kept, **{name: found for name, found in self._changed.items() if name not in self._dropped}}
+        return ((self._write(vectors),) if vectors else ()), replaced
+
+    def abort(self) -> None:
+        """Deletes what was written."""
+        self._table.env.storage.delete(self._written)
+
+    def _vectors(self) -> dict[str, Positions]:
+        if self._loaded is None:
+            self._loaded = {}
+            for file in self._files:
+                path = self._table.paths.index(file.name)
+                ranges = {item.data_file: (item.offset, item.length) for item in file.vectors}
+                self._loaded |= decode_index_file(self._table.env.storage.read(path), ranges, path)
+        return self._loaded
+
+    def _write(self, vectors: dict[str, Positions]) -> IndexFile:
+        data, ranges = encode_index_file(vectors, bits=64 if self._table.options.deletion_vectors_bitmap64 else 32)
+        name = f"index-{self._table.env.new_id()}-0"
+        path = self._table.paths.index(name)
+        self._written.append(path)
+        with self._table.env.storage.writer(path) as sink:
+            sink.write(data)
+        found = tuple(
+            VectorRange(data_file, offset, length, len(vectors[data_file]))
+            for data_file, (offset, length) in ranges.items()
+        )
+        return IndexFile(self._partition, self._bucket, DELETION_VECTORS, name, len(data), len(found), found)

@@ -1,0 +1,42 @@
+"""Committing changes of many buckets, of which some may no longer apply: those that do are committed without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.handle import TableHandle
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The snapshot, None where nothing applied; the messages in it; the buckets that others changed meanwhile."""
+
+    snapshot: Snapshot | None
+    committed: Sequence[CommitMessage]
+    conflicting: frozenset[Bucket]
+
+
+def commit_parts(table: TableHandle, request: CommitRequest) -> Parts:
+    """Commits what still applies. Files written for buckets that conflict are deleted.
+
+    Raises: what `commit` raises.
+    """
+    messages = list(request.messages)
+    conflicting: frozenset[Bucket] = frozenset()
+    while messages:
+        outcome = commit(table, replace(request, messages=messages))
+        if isinstance(outcome, Committed):
+            if outcome.by_other_attempt:
+                delete_uncommitted(table, messages)
+            return Parts(outcome.snapshot, messages, conflicting)
+        found = frozenset((conflict.partition, conflict.bucket) for conflict in outcome.conflicts)
+        conflicting |= found
+        delete_uncommitted(table, [m for m in messages if (m.partition, m.bucket) in found])
+        messages = [m for m in messages if (m.partition, m.bucket) not in found]
+    return Parts(None, (), conflicting)
