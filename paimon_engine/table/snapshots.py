@@ -76,9 +76,8 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
 
     Raises: NotFoundError, CorruptTableError.
     """
-    path = table.paths.snapshot(snapshot_id)
     try:
-        snapshot = parse_snapshot(table.env.storage.read(path), path)
+        return _stored_snapshot(table, snapshot_id)
     except NotFoundError as error:
         known = None if table.door is None else table.door.read(table, snapshot_id)
         if known is not None:
@@ -86,9 +85,6 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
         ids = snapshot_ids(table)
         have = f"the table has {ids[0]} to {ids[-1]}" if ids else "the table has none"
         raise NotFoundError(f"no snapshot {snapshot_id} in {table.paths.root}; {have}") from error
-    if snapshot.id != snapshot_id:
-        raise damaged(path, f"the file holds snapshot {snapshot.id}")
-    return snapshot
 
 
 def latest_snapshot(table: TableHandle) -> Snapshot | None:
@@ -103,11 +99,18 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
 
 
 def _snapshot_if_there(table: TableHandle, snapshot_id: int) -> Snapshot | None:
-    path = table.paths.snapshot(snapshot_id)
     try:
-        return parse_snapshot(table.env.storage.read(path), path)
+        return _stored_snapshot(table, snapshot_id)
     except NotFoundError:
         return None
+
+
+def _stored_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
+    path = table.paths.snapshot(snapshot_id)
+    snapshot = parse_snapshot(table.env.storage.read(path), path)
+    if snapshot.id != snapshot_id:
+        raise damaged(path, f"the file holds snapshot {snapshot.id}")
+    return snapshot
 
 
 def snapshots_newest_first(table: TableHandle, newer_than: int = 0) -> Iterator[Snapshot]:
