@@ -267,6 +267,16 @@ class TableOptions(OptionTexts):
         return self._bool("partial-update.remove-record-on-delete", default=False)
 
     @property
+    def partial_update_remove_record_on_sequence_group(self) -> tuple[str, ...]:
+        """Columns that order sequence groups whose −D removes the row of a `partial-update` table."""
+        return self._list("partial-update.remove-record-on-sequence-group")
+
+    @property
+    def aggregation_remove_record_on_delete(self) -> bool:
+        """Whether a −D removes the row of an `aggregation` table."""
+        return self._bool("aggregation.remove-record-on-delete", default=False)
+
+    @property
     def aggregate_functions(self) -> Mapping[str, str]:
         """Name of the aggregate function of each column that has one of its own."""
         return self._by_column("aggregate-function")
@@ -281,7 +291,7 @@ class TableOptions(OptionTexts):
         return self._bool(f"fields.{column}.ignore-retract", default=False)
 
     def distinct(self, column: str) -> bool:
-        """Whether `collect` keeps equal elements of the column once."""
+        """Whether `collect` keeps equal elements of the column once, and `listagg` equal texts."""
         return self._bool(f"fields.{column}.distinct", default=False)
 
     def list_agg_delimiter(self, column: str) -> str:

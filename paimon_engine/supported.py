@@ -38,10 +38,6 @@ def check_readable(options: TableOptions) -> None:
     _refuse("reading", reasons)
 
 
-_LATER_MERGE_OPTIONS: Final = (
-    "partial-update.remove-record-on-sequence-group",
-    "aggregation.remove-record-on-delete",
-)
 _LATER_COLUMN_OPTIONS: Final = ("count-limit", "nested-sequence-field", "nested-key-null-strategy", "ts-field")
 _MISSING_FUNCTIONS: Final = frozenset({"merge_map_with_keytime", "nested_partial_update"})
 
@@ -52,10 +48,7 @@ def _merge_blockers(options: TableOptions) -> list[str]:
         return []
     functions = {f"fields.{column}.aggregate-function": name for column, name in options.aggregate_functions.items()}
     functions["fields.default-aggregate-function"] = options.default_aggregate_function or ""
-    listed = {column for column, name in options.aggregate_functions.items() if name == "listagg"}
-    keys = [key for key in _LATER_MERGE_OPTIONS if options.raw.get(key, "false").lower() != "false"]
-    keys += [key for key in options.raw if key.startswith("fields.") and key.endswith(_LATER_COLUMN_OPTIONS)]
-    keys += [f"fields.{column}.distinct" for column in listed if options.distinct(column)]
+    keys = [key for key in options.raw if key.startswith("fields.") and key.endswith(_LATER_COLUMN_OPTIONS)]
     return [f"'{key}'" for key in keys] + [
         f"'{key}' = '{name}'" for key, name in functions.items() if name in _MISSING_FUNCTIONS
     ]

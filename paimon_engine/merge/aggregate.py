@@ -4,6 +4,9 @@
 2. Columns of the primary key have their value, columns without a function their last one that is not null, and
    `sequence.field` columns the newest one.
 3. The result is an insert with the sequence number of the newest version.
+4. With `aggregation.remove-record-on-delete` a −D ends the row: only versions after it count, and where there are none
+   it stays as it is. Releases 1.4 to 2.0 add up later versions on top of the deleted values, which no other cut of
+   the same history gives; here they begin anew, as in 1.1 to 1.3.
 
 `aggregates` serves `partial-update` as well, where functions work inside sequence groups.
 
@@ -31,7 +34,7 @@ from paimon_engine.merge.choose import (
 )
 from paimon_engine.merge.lists import Collect, MergeMap, NestedUpdate, listagg
 from paimon_engine.merge.sketches import hll_sketch, rbm32, rbm64, theta_sketch
-from paimon_engine.merge.versions import INSERT, Kinds, Merged, Versions, merge_versions
+from paimon_engine.merge.versions import DELETE, INSERT, Kinds, Merged, Versions, merge_versions, put_back
 from paimon_engine.merge.window import Window
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.options import TableOptions
@@ -114,7 +117,10 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "bool_and": _Function(_plain(smallest), _is_boolean, "BOOLEAN", False),
     "bool_or": _Function(_plain(largest), _is_boolean, "BOOLEAN", False),
     "listagg": _Function(
-        lambda field, options: listagg(options.list_agg_delimiter(field.name)), _is_string, "STRING or VARCHAR", False
+        lambda field, options: listagg(options.list_agg_delimiter(field.name), distinct=options.distinct(field.name)),
+        _is_string,
+        "STRING or VARCHAR",
+        False,
     ),
     "collect": _Function(
         lambda field, options: Collect(distinct=options.distinct(field.name)),
@@ -180,6 +186,7 @@ class Aggregation:
         chosen = aggregates(schema, [field.name for field in values if field.name not in ordering])
         others = {field.name: _without_function(field, options, ordering) for field in values}
         self._aggregates = {**others, **chosen}
+        self._removes = options.aggregation_remove_record_on_delete
 
     def __call__(self, window: Window) -> pa.RecordBatch:
         """One row per key: rows[n] → rows[k], in key order.
@@ -191,8 +198,15 @@ class Aggregation:
     def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
         newest = versions.at(versions.ends - 1)
         names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
-        merged = {name: newest if name in self._keys else self._aggregates[name](versions) for name in names}
-        return merged, np.full(len(versions.starts), INSERT, dtype=np.int8)
+        kinds = np.full(len(versions.starts), INSERT, dtype=np.int8)
+        delete = versions.last(versions.kinds == DELETE) if self._removes else np.full(len(newest), -1)
+        alive = versions.since(np.maximum(delete + 1, versions.starts)) if (delete >= 0).any() else versions
+        merged = {name: newest if name in self._keys else self._aggregates[name](alive) for name in names}
+        gone = delete == versions.ends - 1
+        if gone.any():
+            kinds[gone] = DELETE
+            merged = {name: put_back(versions, column, name, gone, newest) for name, column in merged.items()}
+        return merged, kinds
 
 
 def _without_function(field: DataField, options: TableOptions, ordering: Iterable[str]) -> Aggregate:

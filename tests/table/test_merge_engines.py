@@ -235,16 +235,7 @@ def test_a_table_that_cannot_be_merged_is_not_created() -> None:
     [
         ({**AGGREGATION, "fields.v.aggregate-function": "nested_partial_update"}, "'nested_partial_update'"),
         ({**AGGREGATION, "fields.default-aggregate-function": "merge_map_with_keytime"}, "'merge_map_with_keytime'"),
-        ({**AGGREGATION, "aggregation.remove-record-on-delete": "true"}, "'aggregation.remove-record-on-delete'"),
         ({**AGGREGATION, "fields.v.count-limit": "3"}, "'fields.v.count-limit'"),
-        (
-            {**AGGREGATION, "fields.v.aggregate-function": "listagg", "fields.v.distinct": "true"},
-            "'fields.v.distinct'",
-        ),
-        (
-            {**PARTIAL_UPDATE, "partial-update.remove-record-on-sequence-group": "g"},
-            "'partial-update.remove-record-on-sequence-group'",
-        ),
     ],
 )
 def test_what_the_engine_lacks_is_refused_by_name(options: dict[str, str], named: str) -> None:
