@@ -302,6 +302,24 @@ class TableOptions(OptionTexts):
         """Fields that tell the rows of a `nested_update` column apart; empty: none are replaced."""
         return self._list(f"fields.{column}.nested-key")
 
+    def nested_key_null_strategy(self, column: str) -> str | None:
+        """What becomes of rows with a null in their nested key: `merge`, `ignore` or `error`; None: not said."""
+        key = f"fields.{column}.nested-key-null-strategy"
+        return self._choice(key, "", ("merge", "ignore", "error")) if key in self.raw else None
+
+    def nested_sequence_fields(self, column: str) -> tuple[str, ...]:
+        """Fields that say which of two rows of a nested key is newer."""
+        return self._list(f"fields.{column}.nested-sequence-field")
+
+    def count_limit(self, column: str) -> int | None:
+        """Rows that a `nested_update` column takes in per key."""
+        key = f"fields.{column}.count-limit"
+        return self._int(key, 0) if key in self.raw else None
+
+    def merge_map_time_field(self, column: str) -> str | None:
+        """Field that holds the time of the rows in a `merge_map_with_keytime` column; None: the last one."""
+        return self.raw.get(f"fields.{column}.ts-field")
+
     @property
     def rowkind_field(self) -> str | None:
         """Column that holds the row kind as text."""

@@ -18,11 +18,7 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 
 def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if reading would give other rows than the table's options promise."""
-    reasons = []
-    # With deletion vectors each key is valid in one place, so that nothing is merged.
-    if options.has_primary_key and not options.deletion_vectors_enabled:
-        reasons += _merge_blockers(options)
-    reasons += [
+    reasons = [
         f"'{key}'"
         for key in (
             "record-level.expire-time",
@@ -36,22 +32,6 @@ def check_readable(options: TableOptions) -> None:
     if options.deletion_vectors_enabled and options.raw.get("index-file-in-data-file-dir", "false").lower() == "true":
         reasons.append("'index-file-in-data-file-dir' together with 'deletion-vectors.enabled'")
     _refuse("reading", reasons)
-
-
-_LATER_COLUMN_OPTIONS: Final = ("count-limit", "nested-sequence-field", "nested-key-null-strategy", "ts-field")
-_MISSING_FUNCTIONS: Final = frozenset({"merge_map_with_keytime", "nested_partial_update"})
-
-
-def _merge_blockers(options: TableOptions) -> list[str]:
-    """Options of the merge engine that the engine lacks; Paimon 0.9 itself knows none of them."""
-    if options.merge_engine not in ("partial-update", "aggregation"):
-        return []
-    functions = {f"fields.{column}.aggregate-function": name for column, name in options.aggregate_functions.items()}
-    functions["fields.default-aggregate-function"] = options.default_aggregate_function or ""
-    keys = [key for key in options.raw if key.startswith("fields.") and key.endswith(_LATER_COLUMN_OPTIONS)]
-    return [f"'{key}'" for key in keys] + [
-        f"'{key}' = '{name}'" for key, name in functions.items() if name in _MISSING_FUNCTIONS
-    ]
 
 
 FILE_FORMATS: Final = ("parquet", "orc", "avro")
@@ -75,8 +55,7 @@ _WRITE_BLOCKING_SWITCHES: Final = (
 def check_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
     check_readable(options)
-    # Compactions merge where reads of tables with deletion vectors do not.
-    reasons = _merge_blockers(options) if options.has_primary_key else []
+    reasons = []
     if options.bucket == POSTPONED_BUCKET and options.changelog_producer != "none":
         reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
     reasons += _metadata_blockers(options)

@@ -32,7 +32,8 @@ from paimon_engine.merge.choose import (
     last_value,
     smallest,
 )
-from paimon_engine.merge.lists import Collect, MergeMap, NestedUpdate, listagg
+from paimon_engine.merge.lists import Collect, MergeMap, PlainNestedUpdate, listagg
+from paimon_engine.merge.nested import MapWithKeyTime, NestedKey, NestedPartialUpdate, NestedUpdate
 from paimon_engine.merge.sketches import hll_sketch, rbm32, rbm64, theta_sketch
 from paimon_engine.merge.versions import DELETE, INSERT, Kinds, Merged, Versions, merge_versions, put_back
 from paimon_engine.merge.window import Window
@@ -87,21 +88,78 @@ def _is_rows(data_type: DataType) -> bool:
     return isinstance(data_type, ArrayType) and isinstance(data_type.element, RowType)
 
 
+def _is_map_of_rows(data_type: DataType) -> bool:
+    return isinstance(data_type, MapType) and isinstance(data_type.value, RowType)
+
+
 def _any(_: DataType) -> bool:
     return True
 
 
-def _nested_update(field: DataField, options: TableOptions) -> _Fold:
-    key = options.nested_key(field.name)
-    assert isinstance(field.type, ArrayType)
-    assert isinstance(field.type.element, RowType)
-    missing = [name for name in key if name not in field.type.element.names]
+def _rows_of(field: DataField, names: Iterable[str], option: str) -> RowType:
+    """The type of the rows in a column; checks that they have fields of these names."""
+    rows = field.type.element if isinstance(field.type, ArrayType) else field.type
+    rows = rows.value if isinstance(rows, MapType) else rows
+    assert isinstance(rows, RowType)
+    missing = [name for name in names if name not in rows.names]
     if missing:
         raise InvalidArgumentError(
-            f"'fields.{field.name}.nested-key': the rows in column {field.name!r} have no field {missing[0]!r}; "
-            f"they have {', '.join(field.type.element.names)}"
+            f"'fields.{field.name}.{option}': the rows in column {field.name!r} have no field {missing[0]!r}; "
+            f"they have {', '.join(rows.names)}"
         )
-    return NestedUpdate(key)
+    return rows
+
+
+def _nested_key(field: DataField, options: TableOptions) -> NestedKey:
+    key = options.nested_key(field.name)
+    _rows_of(field, key, "nested-key")
+    return NestedKey(key, options.nested_key_null_strategy(field.name) or "merge")
+
+
+def _nested_update(field: DataField, options: TableOptions) -> _Fold:
+    key, limit = _nested_key(field, options), options.count_limit(field.name)
+    sequence, nulls = options.nested_sequence_fields(field.name), options.nested_key_null_strategy(field.name)
+    rows = _rows_of(field, sequence, "nested-sequence-field")
+    for option, given in (("nested-sequence-field", bool(sequence)), ("nested-key-null-strategy", nulls is not None)):
+        if given and not key.fields:
+            raise InvalidArgumentError(
+                f"'fields.{field.name}.{option}' needs a nested key; set 'fields.{field.name}.nested-key' too"
+            )
+    wrong = [name for name in sequence if not isinstance(rows.field(name).type, AtomicType)]
+    if wrong:
+        raise InvalidArgumentError(
+            f"'fields.{field.name}.nested-sequence-field': field {wrong[0]!r} has parts, and so cannot order rows"
+        )
+    if limit is None and nulls is None and not sequence:
+        return PlainNestedUpdate(key.fields)
+    return NestedUpdate(key, limit=limit, sequence=sequence)
+
+
+def _nested_partial_update(field: DataField, options: TableOptions) -> _Fold:
+    key = _nested_key(field, options)
+    if not key.fields:
+        raise InvalidArgumentError(
+            f"'nested_partial_update' of column {field.name!r} needs to know which rows are the same; "
+            f"set 'fields.{field.name}.nested-key'"
+        )
+    return NestedPartialUpdate(key)
+
+
+def _merge_map_with_keytime(field: DataField, options: TableOptions) -> _Fold:
+    named = options.merge_map_time_field(field.name)
+    rows = _rows_of(field, () if named is None else (named,), "ts-field")
+    if len(rows.fields) < 2:
+        raise InvalidArgumentError(
+            f"'merge_map_with_keytime': the rows in column {field.name!r} need two fields at least, one for the time"
+        )
+    time = rows.names[-1] if named is None else named
+    kind = rows.field(time).type
+    if not isinstance(kind, AtomicType) or kind.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
+        raise InvalidArgumentError(
+            f"'merge_map_with_keytime': field {time!r} of the rows in column {field.name!r} is to be their time, and "
+            f"must be a text; name another one by 'fields.{field.name}.ts-field'"
+        )
+    return MapWithKeyTime(time)
 
 
 _FUNCTIONS: Final[Mapping[str, _Function]] = {
@@ -129,7 +187,9 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
         True,
     ),
     "merge_map": _Function(_plain(MergeMap()), lambda kind: isinstance(kind, MapType), "MAP", True),
+    "merge_map_with_keytime": _Function(_merge_map_with_keytime, _is_map_of_rows, "MAP to ROW", False),
     "nested_update": _Function(_nested_update, _is_rows, "ARRAY of ROW", True),
+    "nested_partial_update": _Function(_nested_partial_update, _is_rows, "ARRAY of ROW", False),
     **{
         fold.__name__: _Function(_plain(fold), _is_bytes, "BYTES or VARBINARY", False)
         for fold in (rbm32, rbm64, hll_sketch, theta_sketch)

@@ -118,14 +118,15 @@ class ListFunction:
     def __call__(self, versions: Versions, column: str) -> pa.Array:
         """The list of each key."""
         counted = versions.only(versions.valid(column))
-        if self.reorders and not counted.retracts.any():
+        folds = self.folds(counted)
+        if self.reorders and not folds:
             counted = lowest_first(counted)
         some = counted.ends > counted.starts
         if not some.any():
             return pa.nulls(len(some), versions.rows[column].type)
         values = counted.values(column)
         found = self.elements(values)
-        if counted.retracts.any():
+        if folds:
             chosen = [self._folded(counted, found, key) for key in range(len(some))]
             some = np.array([members is not None for members in chosen])
             lengths = np.array([len(members or ()) for members in chosen])
@@ -133,7 +134,11 @@ class ListFunction:
         else:
             kept = self._kept(counted, found)
             lengths = np.bincount(counted.keys[found.row[kept]], minlength=len(some))
-        return _lists(found.entries, kept, lengths, some, values.type)
+        return lists_of(found.entries, kept, lengths, some, values.type)
+
+    def folds(self, versions: Versions) -> bool:
+        """Whether the elements that stay must be found step by step."""
+        return bool(versions.retracts.any())
 
     def _kept(self, versions: Versions, found: Elements) -> Positions:
         """Which elements stay where nothing is taken back, ascending."""
@@ -218,8 +223,8 @@ class MergeMap(ListFunction):
         return Elements((keys, items), codes(keys), np.repeat(np.arange(len(values)), np.diff(offsets)))
 
 
-class NestedUpdate(ListFunction):
-    """`nested_update`: rows are added, or replace those of the same nested key."""
+class PlainNestedUpdate(ListFunction):
+    """`nested_update` of Paimon 0.9: rows are added, or replace those of the same nested key."""
 
     def __init__(self, nested_key: Sequence[str]) -> None:
         """Without a key no row is replaced."""
@@ -247,7 +252,7 @@ def _offsets(lengths: Any) -> pa.Array:
     return pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
 
 
-def _lists(
+def lists_of(
     entries: pa.Array | tuple[pa.Array, pa.Array],
     kept: Positions,
     lengths: Positions,

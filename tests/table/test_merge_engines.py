@@ -12,9 +12,7 @@ import pytest
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.options import TableOptions
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.supported import check_readable
 from paimon_engine.table.catalog import create_table
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.open_read import open_read
@@ -228,19 +226,6 @@ def test_a_table_that_cannot_be_merged_is_not_created() -> None:
         create({**AGGREGATION, "fields.v.aggregate-function": "count"})
     with pytest.raises(InvalidArgumentError, match="no column 'zz'"):
         create({"bucket": "1", "fields.zz.sequence-group": "v"})
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({**AGGREGATION, "fields.v.aggregate-function": "nested_partial_update"}, "'nested_partial_update'"),
-        ({**AGGREGATION, "fields.default-aggregate-function": "merge_map_with_keytime"}, "'merge_map_with_keytime'"),
-        ({**AGGREGATION, "fields.v.count-limit": "3"}, "'fields.v.count-limit'"),
-    ],
-)
-def test_what_the_engine_lacks_is_refused_by_name(options: dict[str, str], named: str) -> None:
-    with pytest.raises(UnsupportedError, match=named):
-        check_readable(TableOptions(options))
 
 
 def test_above_level_0_one_record_of_a_lookup_table_holds_the_older_ones(oracle: JavaPaimon, tmp_path: Path) -> None:
