@@ -55,7 +55,7 @@ _Make = Callable[[DataField, TableOptions], _Fold]
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class Function:
     """An aggregate function: what makes it for a column, the types it takes, and whether it can take back."""
 
     make: _Make
@@ -70,6 +70,10 @@ def _plain(fold: _Fold) -> _Make:
 
 def _is_string(data_type: DataType) -> bool:
     return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.VARCHAR
+
+
+def _is_countable(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.INT, TypeRoot.BIGINT)
 
 
 def _is_comparable(data_type: DataType) -> bool:
@@ -162,36 +166,37 @@ def _merge_map_with_keytime(field: DataField, options: TableOptions) -> _Fold:
     return MapWithKeyTime(time)
 
 
-_FUNCTIONS: Final[Mapping[str, _Function]] = {
-    "sum": _Function(_plain(sum_of), is_numeric, "numbers", True),
-    "product": _Function(_plain(product_of), is_numeric, "numbers", True),
-    "max": _Function(_plain(largest), _is_comparable, "numbers, texts, bytes or points in time", False),
-    "min": _Function(_plain(smallest), _is_comparable, "numbers, texts, bytes or points in time", False),
-    "last_value": _Function(_plain(last_value), _any, "anything", True),
-    "last_non_null_value": _Function(_plain(last_non_null_value), _any, "anything", True),
-    "first_value": _Function(_plain(first_value), _any, "anything", False),
-    "first_non_null_value": _Function(_plain(first_non_null_value), _any, "anything", False),
-    "first_not_null_value": _Function(_plain(first_non_null_value), _any, "anything", False),
-    "bool_and": _Function(_plain(smallest), _is_boolean, "BOOLEAN", False),
-    "bool_or": _Function(_plain(largest), _is_boolean, "BOOLEAN", False),
-    "listagg": _Function(
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    "sum": Function(_plain(sum_of), is_numeric, "numbers", True),
+    "count": Function(_plain(sum_of), _is_countable, "INT or BIGINT", True),
+    "product": Function(_plain(product_of), is_numeric, "numbers", True),
+    "max": Function(_plain(largest), _is_comparable, "numbers, texts, bytes or points in time", False),
+    "min": Function(_plain(smallest), _is_comparable, "numbers, texts, bytes or points in time", False),
+    "last_value": Function(_plain(last_value), _any, "anything", True),
+    "last_non_null_value": Function(_plain(last_non_null_value), _any, "anything", True),
+    "first_value": Function(_plain(first_value), _any, "anything", False),
+    "first_non_null_value": Function(_plain(first_non_null_value), _any, "anything", False),
+    "first_not_null_value": Function(_plain(first_non_null_value), _any, "anything", False),
+    "bool_and": Function(_plain(smallest), _is_boolean, "BOOLEAN", False),
+    "bool_or": Function(_plain(largest), _is_boolean, "BOOLEAN", False),
+    "listagg": Function(
         lambda field, options: listagg(options.list_agg_delimiter(field.name), distinct=options.distinct(field.name)),
         _is_string,
         "STRING or VARCHAR",
         False,
     ),
-    "collect": _Function(
+    "collect": Function(
         lambda field, options: Collect(distinct=options.distinct(field.name)),
         lambda kind: isinstance(kind, ArrayType),
         "ARRAY",
         True,
     ),
-    "merge_map": _Function(_plain(MergeMap()), lambda kind: isinstance(kind, MapType), "MAP", True),
-    "merge_map_with_keytime": _Function(_merge_map_with_keytime, _is_map_of_rows, "MAP to ROW", False),
-    "nested_update": _Function(_nested_update, _is_rows, "ARRAY of ROW", True),
-    "nested_partial_update": _Function(_nested_partial_update, _is_rows, "ARRAY of ROW", False),
+    "merge_map": Function(_plain(MergeMap()), lambda kind: isinstance(kind, MapType), "MAP", True),
+    "merge_map_with_keytime": Function(_merge_map_with_keytime, _is_map_of_rows, "MAP to ROW", False),
+    "nested_update": Function(_nested_update, _is_rows, "ARRAY of ROW", True),
+    "nested_partial_update": Function(_nested_partial_update, _is_rows, "ARRAY of ROW", False),
     **{
-        fold.__name__: _Function(_plain(fold), _is_bytes, "BYTES or VARBINARY", False)
+        fold.__name__: Function(_plain(fold), _is_bytes, "BYTES or VARBINARY", False)
         for fold in (rbm32, rbm64, hll_sketch, theta_sketch)
     },
 }
@@ -215,7 +220,7 @@ class Aggregate:
         if retracts.any():
             if self.ignores_retracts:
                 versions = versions.only(~retracts)
-            elif not _FUNCTIONS[self.name].retracts:
+            elif not FUNCTIONS[self.name].retracts:
                 raise InvalidArgumentError(
                     f"aggregate function '{self.name}' of column {self.column!r} cannot take back a -U or -D; "
                     f"set 'fields.{self.column}.ignore-retract' = 'true' to leave the value as it is"
@@ -293,9 +298,9 @@ def aggregates(schema: TableSchema, columns: Iterable[str]) -> dict[str, Aggrega
 def _aggregate(field: DataField, name: str, options: TableOptions) -> Aggregate:
     own = f"fields.{field.name}.aggregate-function"
     key = own if field.name in options.aggregate_functions else "fields.default-aggregate-function"
-    function = _FUNCTIONS.get(name)
+    function = FUNCTIONS.get(name)
     if function is None:
-        raise InvalidArgumentError(f"'{key}' = '{name}' is no aggregate function; there are {', '.join(_FUNCTIONS)}")
+        raise InvalidArgumentError(f"'{key}' = '{name}' is no aggregate function; there are {', '.join(FUNCTIONS)}")
     if not function.takes(field.type):
         hint = "" if key == own else f"; set '{own}' to one that fits"
         raise InvalidArgumentError(
