@@ -321,6 +321,23 @@ class TableOptions(OptionTexts):
         return self.raw.get(f"fields.{column}.ts-field")
 
     @property
+    def record_level_expire_time_ms(self) -> int | None:
+        """How long compactions keep a record; None: for ever."""
+        key = "record-level.expire-time"
+        return self._duration(key, 0) if key in self.raw else None
+
+    @property
+    def record_level_time_field(self) -> str | None:
+        """Column with the time of a record."""
+        return self.raw.get("record-level.time-field")
+
+    @property
+    def record_level_time_field_type(self) -> str:
+        """`seconds-int`, `seconds-long`, `millis-long` or `timestamp`; empty: as the column's type and values say."""
+        kinds = ("", "seconds-int", "seconds-long", "millis-long", "timestamp")
+        return self._choice("record-level.time-field-type", "", kinds)
+
+    @property
     def rowkind_field(self) -> str | None:
         """Column that holds the row kind as text."""
         return self.raw.get("rowkind.field")

@@ -21,7 +21,6 @@ def check_readable(options: TableOptions) -> None:
     reasons = [
         f"'{key}'"
         for key in (
-            "record-level.expire-time",
             "sequence.snapshot-ordering",
             "data-evolution.enabled",
             "deletion-vectors.merge-on-read",
@@ -40,7 +39,6 @@ FILE_INDEXES: Final = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 _WRITE_BLOCKERS: Final = (
     "data-file.external-paths",
     "data-file.path-directory",
-    "record-level.expire-time",
     "primary-key.nullable",
     "postpone.target-row-num-per-bucket",
     "postpone.target-size-per-bucket",
@@ -58,6 +56,11 @@ def check_writable(options: TableOptions) -> None:
     reasons = []
     if options.bucket == POSTPONED_BUCKET and options.changelog_producer != "none":
         reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
+    if "record-level.expire-time" in options.raw:
+        # Where a looked-up record counts as gone, nobody would mark it as replaced.
+        others = [] if options.has_primary_key else ["a table without primary key"]
+        others += ["'deletion-vectors.enabled'"] if options.deletion_vectors_enabled else []
+        reasons += [f"'record-level.expire-time' together with {other}" for other in others]
     reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]

@@ -9,6 +9,7 @@ import pyarrow as pa
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.aggregate import Aggregation, check_columns
 from paimon_engine.merge.deduplicate import deduplicate
+from paimon_engine.merge.expiry import record_expiry
 from paimon_engine.merge.first_row import first_row
 from paimon_engine.merge.partial_update import PartialUpdate, removing_groups, sequence_groups
 from paimon_engine.merge.window import SequenceOrder, Window
@@ -49,6 +50,7 @@ def check_merge_options(schema: TableSchema) -> None:
     if schema.primary_keys:
         merge_function(schema)
         sequence_groups(schema)
+        record_expiry(schema)
         for column in schema.table_options.aggregate_functions:
             check_columns(schema, (column,), f"'fields.{column}.aggregate-function'")
 
