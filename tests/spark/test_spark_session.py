@@ -87,7 +87,7 @@ def test_a_program_may_start_one_session_after_another_and_nothing_stays(java, t
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "SPARK_REMOTE": "sc://nowhere"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
     )
 
@@ -136,4 +136,4 @@ def _python(
     for name in [name for name, value in environment.items() if value is None]:
         values.pop(name, None)
     command = [sys.executable, "-c", "import sys\n" + code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=values, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=True, env=values, cwd=cwd)
