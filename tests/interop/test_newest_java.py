@@ -209,6 +209,21 @@ def test_we_read_what_the_newest_java_wrote(wanted: Use, tmp_path: Path, newest:
     assert_read_alike(table, newest, "after our compaction")
 
 
+@pytest.mark.parametrize("width", ["false", "true"], ids=["32 bits", "64 bits"])
+def test_the_newest_java_reads_tables_that_we_deleted_from(width: str, tmp_path: Path, newest: NewestPaimon):
+    vectors = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": width}
+    table = ours(tmp_path, "t", Use({"bucket": "-1", **vectors}, keys=()))
+    table.write(rows_at(0))
+    table.write(rows_at(1))
+
+    table.delete("n < 3 OR k = 'key-74'")
+    table.delete("n = 5")
+
+    assert_read_alike(table, newest, "after two deletions")
+    table.compact(full=True)
+    assert_read_alike(table, newest, "after compaction")
+
+
 @pytest.mark.parametrize("seed", seeds(12))
 def test_the_newest_java_reads_random_tables(seed: int, tmp_path: Path, newest: NewestPaimon):
     wanted, table, tags = build(tmp_path, seed)
