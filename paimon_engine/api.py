@@ -19,6 +19,13 @@ from paimon_engine.actions.compact_manifests import (
     compact_manifests,
 )
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.remove_orphan_files import (
+    RemoveOrphanFiles,
+    RemoveOrphanFilesResult,
+    RestoreOrphanFiles,
+    remove_orphan_files,
+    restore_orphan_files,
+)
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.tags import (
@@ -324,6 +331,31 @@ class Table:
         """
         limit = None if older_than is None else _epoch_ms(older_than)
         return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
+
+    def remove_orphan_files(
+        self,
+        older_than: int | datetime | None = None,
+        *,
+        dry_run: bool = False,
+        quarantine: bool = False,
+    ) -> RemoveOrphanFilesResult:
+        """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
+
+        `older_than` is epoch milliseconds or a datetime, a day ago by default: it must be older than the longest
+        running job. With `quarantine` files are moved aside, and `restore_orphan_files` brings them back. Nothing goes
+        where anything cannot be read; `stopped` says so.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        limit = None if older_than is None else _epoch_ms(older_than)
+        return remove_orphan_files(self._handle, RemoveOrphanFiles(limit, dry_run, quarantine), self._executor)
+
+    def restore_orphan_files(self, quarantine: str) -> RemoveOrphanFilesResult:
+        """Brings back what `remove_orphan_files(quarantine=True)` moved aside; `quarantine` is the name it gave.
+
+        Raises: InvalidArgumentError, StorageError.
+        """
+        return restore_orphan_files(self._handle, RestoreOrphanFiles(quarantine))
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 

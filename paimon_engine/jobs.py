@@ -21,6 +21,12 @@ from paimon_engine.actions.analyze import Analyze, analyze
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.remove_orphan_files import (
+    RemoveOrphanFiles,
+    RestoreOrphanFiles,
+    remove_orphan_files,
+    restore_orphan_files,
+)
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
@@ -48,6 +54,8 @@ Action = (
     | ExpireSnapshots
     | Rollback
     | AlterTable
+    | RemoveOrphanFiles
+    | RestoreOrphanFiles
 )
 
 
@@ -242,6 +250,14 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     ),
     "alter_table": ActionInfo(
         AlterTable, lambda c, s: alter_table(c.table, s, may_repeat=True), "change columns, options or comments"
+    ),
+    "remove_orphan_files": ActionInfo(
+        RemoveOrphanFiles,
+        lambda c, s: remove_orphan_files(c.table, s, c.executor),
+        "delete old files that nothing names",
+    ),
+    "restore_orphan_files": ActionInfo(
+        RestoreOrphanFiles, lambda c, s: restore_orphan_files(c.table, s), "bring back what was moved aside"
     ),
 }
 """Everything that a job can do, by name."""

@@ -334,6 +334,37 @@ def test_columns_are_analyzed(paimon: Run, table: Table):
     assert set(json.loads(paimon("analyze", table.path, "--json").out)["columns"]) >= {"k", "name"}
 
 
+def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, table: Table):
+    orphan = Path(table.path, "bucket-0", "data-dead.parquet")
+    orphan.write_bytes(b"dead")
+    os.utime(orphan, (1, 1))
+
+    planned = paimon("remove-orphans", table.path, "--dry-run")
+    aside = json.loads(paimon("remove-orphans", table.path, "--quarantine", "--json").out)
+    nothing = paimon("remove-orphans", table.path)
+    back = paimon("restore-orphans", table.path, aside["quarantine"])
+    there = orphan.exists()
+    os.utime(orphan, (1, 1))
+    done = paimon("remove-orphans", table.path)
+
+    assert planned.lines[-1] == "dry run: would remove 1 file, 4 B, of 1 old file"
+    assert aside["status"] == "quarantined"
+    assert nothing.lines == ["nothing to remove: 0 old files, all in use"]
+    assert back.lines == [f"restored: 1 file of quarantine {aside['quarantine']}"]
+    assert there
+    assert done.lines[-1] == "deleted 1 file, 4 B, of 1 old file"
+    assert not orphan.exists()
+
+
+def test_orphans_stay_and_the_command_fails_where_metadata_is_damaged(paimon: Run, table: Table):
+    Path(table.path, "snapshot", "snapshot-2").write_text("{")
+
+    ended = paimon("remove-orphans", table.path)
+
+    assert ended.code == 1
+    assert "nothing is deleted" in ended.err
+
+
 def test_tags_are_created_and_deleted(paimon: Run, table: Table):
     assert paimon("tag", "create", table.path, "now").lines == ["created: tag now on snapshot 3"]
     assert paimon("tag", "create", table.path, "now").lines == ["already done: tag now on snapshot 3"]
@@ -459,7 +490,7 @@ def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze", "compact",
-        "compact-manifests", "expire", "files", "read", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "compact-manifests", "expire", "files", "read", "remove-orphans", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag delete", "tags", "warm-up",
     ]  # fmt: skip
 

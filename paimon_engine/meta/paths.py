@@ -47,6 +47,11 @@ class TablePaths:
         return f"{self.branch_root}/snapshot"
 
     @property
+    def changelog_dir(self) -> str:
+        """Directory of changelogs that outlive their snapshots."""
+        return f"{self.branch_root}/changelog"
+
+    @property
     def tag_dir(self) -> str:
         """Directory of tag files."""
         return f"{self.branch_root}/tag"

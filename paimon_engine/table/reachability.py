@@ -42,7 +42,8 @@ MANIFESTS_PER_TASK: Final = 32
 
 T = TypeVar("T")
 R = TypeVar("R")
-RootIdentity = tuple[str, str | None, int, str]
+RootIdentity = tuple[str, str | None, int, str, bool]
+CHANGELOG_PREFIX: Final = "changelog-"
 
 
 # ── roots ───────────────────────────────────────────────────────────────────────────────────────
@@ -50,21 +51,23 @@ RootIdentity = tuple[str, str | None, int, str]
 
 @dataclass(frozen=True)
 class Root:
-    """A snapshot file (`tag` is None) or a tag file, of one branch."""
+    """A snapshot file (`tag` is None), a tag file, or a changelog that outlives its snapshot, of one branch."""
 
     branch: str
     snapshot: Snapshot
     tag: str | None = None
+    is_changelog: bool = False
 
     @property
     def identity(self) -> RootIdentity:
         """What tells two roots apart; the delta list's name is unique to a commit."""
-        return self.branch, self.tag, self.snapshot.id, self.snapshot.delta_manifest_list
+        return self.branch, self.tag, self.snapshot.id, self.snapshot.delta_manifest_list, self.is_changelog
 
     @property
     def label(self) -> str:
         """The root as messages name it."""
-        what = f"snapshot {self.snapshot.id}" if self.tag is None else f"tag {self.tag!r}"
+        kind = "changelog" if self.is_changelog else "snapshot"
+        what = f"{kind} {self.snapshot.id}" if self.tag is None else f"tag {self.tag!r}"
         return what if self.branch == MAIN_BRANCH else f"{what} of branch {self.branch!r}"
 
 
@@ -94,8 +97,8 @@ def _roots_of(table: TableHandle, branch: str) -> list[Root]:
 def refuse_long_lived_changelogs(table: TableHandle) -> None:
     """Raises UnsupportedError if a branch has changelogs that outlive their snapshots: they reach files too."""
     for branch in (MAIN_BRANCH, *branches(table)):
-        directory = f"{on_line(table, branch).paths.branch_root}/changelog"
-        kept = numbered(table.env, directory, "changelog-")
+        directory = on_line(table, branch).paths.changelog_dir
+        kept = numbered(table.env, directory, CHANGELOG_PREFIX)
         if kept:
             raise UnsupportedError(
                 f"{directory} holds long-lived changelogs {kept[0]} to {kept[-1]}; "

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,7 @@ from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.operators.clean_up import PaimonRemoveOrphanFilesOperator, PaimonRestoreOrphanFilesOperator
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
@@ -146,6 +149,24 @@ def test_manifests_are_rewritten(catalog: Catalog, operator, context):
     assert (planned["status"], result["status"]) == ("dry_run", "committed")
     assert result["details"]["manifests_before"] > result["details"]["manifests_after"] == 1
     assert ids(catalog) == [1, 2, 3]
+
+
+def test_orphan_files_are_removed(catalog: Catalog, operator, context):
+    orphan = Path(catalog.table(TABLE).path, "manifest", "manifest-dead-0")
+    orphan.write_bytes(b"dead")
+    os.utime(orphan, (1, 1))
+
+    planned = operator(PaimonRemoveOrphanFilesOperator, older_than="3 d", dry_run="true").execute(context)
+    aside = operator(PaimonRemoveOrphanFilesOperator, quarantine=True).execute(context)
+    name = aside["details"]["quarantine"]
+    operator(PaimonRestoreOrphanFilesOperator, quarantine=name).execute(context)
+    assert orphan.read_bytes() == b"dead"
+    os.utime(orphan, (1, 1))
+    result = operator(PaimonRemoveOrphanFilesOperator).execute(context)
+
+    assert (planned["status"], result["status"]) == ("dry_run", "deleted")
+    assert planned["details"]["deleted"] == result["details"]["deleted"]
+    assert not orphan.exists()
 
 
 def test_a_table_is_analyzed(catalog: Catalog, operator, context):
