@@ -37,6 +37,7 @@ from paimon_engine.actions.tags import (
     create_tag,
     delete_tag,
 )
+from paimon_engine.actions.verify import Verify, VerifyResult, verify
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Executor
@@ -356,6 +357,16 @@ class Table:
         Raises: InvalidArgumentError, StorageError.
         """
         return restore_orphan_files(self._handle, RestoreOrphanFiles(quarantine))
+
+    def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
+        """Checks that the table is whole; `problems` of the result is empty for a sound one. Nothing is written.
+
+        `depth` is `metadata`, `files` (also that data files are there, with their size, indexes and deletion vectors)
+        or `rows` (also the order, key ranges and statistics of all rows).
+
+        Raises: InvalidArgumentError for another depth; StorageError.
+        """
+        return verify(self._handle, Verify(depth), self._executor, on_progress=on_progress)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 

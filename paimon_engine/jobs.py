@@ -30,6 +30,7 @@ from paimon_engine.actions.remove_orphan_files import (
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
+from paimon_engine.actions.verify import Verify, verify
 from paimon_engine.actions.write import CommitName, Write, source_schema, write
 from paimon_engine.catalogs import CatalogConfig, open_metastore
 from paimon_engine.catalogs.base import TableName
@@ -56,6 +57,7 @@ Action = (
     | AlterTable
     | RemoveOrphanFiles
     | RestoreOrphanFiles
+    | Verify
 )
 
 
@@ -258,6 +260,12 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     ),
     "restore_orphan_files": ActionInfo(
         RestoreOrphanFiles, lambda c, s: restore_orphan_files(c.table, s), "bring back what was moved aside"
+    ),
+    "verify": ActionInfo(
+        Verify,
+        lambda c, s: verify(c.table, s, c.executor, on_progress=c.on_progress),
+        "check that a table is whole",
+        on_tasks=True,
     ),
 }
 """Everything that a job can do, by name."""

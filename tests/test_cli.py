@@ -334,6 +334,23 @@ def test_columns_are_analyzed(paimon: Run, table: Table):
     assert set(json.loads(paimon("analyze", table.path, "--json").out)["columns"]) >= {"k", "name"}
 
 
+def test_verify_says_sound_or_what_is_wrong_and_fails_then(paimon: Run, table: Table):
+    assert paimon("verify", table.path, "--depth", "metadata").lines == ["sound: 4 versions, 3 manifests"]
+    assert paimon("verify", table.path).lines == ["sound: 4 versions, 3 manifests, 3 data files"]
+    assert paimon("verify", table.path, "--depth", "rows").lines[0].endswith("3 data files, 4 rows")
+    gone = next(Path(table.path, "bucket-0").iterdir())
+    gone.unlink()
+
+    ended = paimon("verify", table.path)
+    result = json.loads(paimon("verify", table.path, "--json").out)
+
+    assert ended.code == 1
+    assert f"{gone.name} is missing" in ended.out
+    assert ended.lines[-1] == "1 problem: 4 versions, 3 manifests, 3 data files"
+    assert result["status"] == "damaged"
+    assert gone.name in result["problems"][0]["what"]
+
+
 def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, table: Table):
     orphan = Path(table.path, "bucket-0", "data-dead.parquet")
     orphan.write_bytes(b"dead")
@@ -491,7 +508,7 @@ def test_the_commands_are_those_that_are_promised():
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze", "compact",
         "compact-manifests", "expire", "files", "read", "remove-orphans", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
-        "tag create", "tag delete", "tags", "warm-up",
+        "tag create", "tag delete", "tags", "verify", "warm-up",
     ]  # fmt: skip
 
 

@@ -1,8 +1,9 @@
-"""Commands that look after a table's files: remove-orphans, restore-orphans."""
+"""Commands that look after a table's files: verify, remove-orphans, restore-orphans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
@@ -11,21 +12,35 @@ from paimon_engine.cli.arguments import (
     CatalogOption,
     DryRunOption,
     JsonOption,
+    SparkOption,
     StorageOption,
     TableArgument,
     WarehouseOption,
     epoch_ms,
     job_on,
 )
-from paimon_engine.cli.running import run_quick
-from paimon_engine.cli.terminal import count, hint, print_grid, print_json, say, size, warn
+from paimon_engine.cli.running import run_job, run_quick
+from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn
 
 ROWS_SHOWN: Final = 20
+
+
+class DepthOfLook(StrEnum):
+    """How much of a table is checked."""
+
+    METADATA = "metadata"
+    FILES = "files"
+    ROWS = "rows"
 
 
 def add_commands(app: typer.Typer) -> None:
     """Adds the commands of this module, with examples below their help."""
     example = "Examples:\n\n"
+    app.command(
+        epilog=example
+        + "`paimon-engine verify /lake/db.db/t`\n\n"
+        + "`paimon-engine verify db.t -w /lake --depth rows --json`"
+    )(verify)
     app.command(
         "remove-orphans",
         epilog=example
@@ -116,3 +131,42 @@ def _line(details: Mapping[str, Any]) -> str:
             return f"stopped after {files}, {checked}{where}"
         case _:
             return f"nothing to remove: {count(details['files_checked'], 'old file')}, all in use"
+
+
+def verify(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    depth: Annotated[DepthOfLook, typer.Option(help="Metadata only, also files, or also all rows.")] = (
+        DepthOfLook.FILES
+    ),
+    spark: SparkOption = None,
+    progress: Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")] = (
+        ProgressStyle.BAR
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Check that a table is whole. Nothing is written; the exit code is 1 where something is wrong."""
+    from paimon_engine.actions.verify import Verify
+
+    job = job_on(table, warehouse, storage, catalog, Verify(depth.value))
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+    else:
+        for problem in details["problems"]:
+            say(f"{problem['where']}: {problem['what']}")
+        say(_looked_at(details))
+    if details["problems"]:
+        raise typer.Exit(1)
+
+
+def _looked_at(details: Mapping[str, Any]) -> str:
+    verdict = count(len(details["problems"]), "problem") if details["problems"] else "sound"
+    looked = [count(details["roots"], "version"), count(details["manifests"], "manifest")]
+    if details["depth"] != "metadata":
+        looked.append(count(details["data_files"], "data file"))
+    if details["depth"] == "rows":
+        looked.append(count(details["rows"], "row"))
+    return f"{verdict}: {', '.join(looked)}"

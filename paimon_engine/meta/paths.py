@@ -74,6 +74,10 @@ class TablePaths:
         """Snapshot file."""
         return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
 
+    def changelog(self, snapshot_id: int) -> str:
+        """Changelog that outlives its snapshot."""
+        return f"{self.changelog_dir}/changelog-{snapshot_id}"
+
     def tag(self, name: str) -> str:
         """Tag file."""
         return f"{self.tag_dir}/tag-{name}"

@@ -17,9 +17,8 @@ every root, so that a snapshot lost in the middle keeps its data files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final
 
 from paimon_engine.env import Env
@@ -27,9 +26,8 @@ from paimon_engine.errors import NotFoundError, PaimonError
 from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
-from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.table.handle import PlainTable, TableHandle, numbered
+from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.reachability import (
     CHANGELOG_PREFIX,
@@ -38,17 +36,12 @@ from paimon_engine.table.reachability import (
     READER_THREADS,
     Root,
     RootIdentity,
+    every_root,
+    gaps,
     in_threads,
     on_line,
 )
-from paimon_engine.table.snapshots import (
-    SNAPSHOT_PREFIX,
-    branches,
-    read_snapshot,
-    read_tag,
-    snapshot_ids,
-    tag_names,
-)
+from paimon_engine.table.snapshots import SNAPSHOT_PREFIX, branches
 
 _HINTS: Final = ("EARLIEST", "LATEST")
 _BUCKET_PREFIX: Final = "bucket-"
@@ -118,7 +111,10 @@ class Look:
 
     def take(self, table: TableHandle, executor: Executor) -> None:
         """Reads the names of all roots that no earlier look has read."""
-        fresh = [root for root in self._list(table) if root.identity not in self._roots]
+        roots, unreadable = every_root(table)
+        self.doubts += (f"{where}: {what}" for where, what in unreadable)
+        self._gaps(roots)
+        fresh = [root for root in roots if root.identity not in self._roots]
         self._roots.update(root.identity for root in fresh)
         strict: dict[str, ManifestFile] = {}
         lenient: dict[str, ManifestFile] = {}
@@ -135,6 +131,10 @@ class Look:
             self._manifests.update(manifests)
             self._read(table, wanted, executor, may_miss=may_miss)
 
+    def _gaps(self, roots: Sequence[Root]) -> None:
+        for one, following in gaps(roots):
+            self.doubts.append(f"{following.label} follows {one.label}: those between are missing")
+
     def _read(
         self, table: TableHandle, manifests: Sequence[ManifestFile], executor: Executor, *, may_miss: bool
     ) -> None:
@@ -150,49 +150,6 @@ class Look:
                 self.doubts.append(f"manifest {which} cannot be read: {outcome.message}")
             else:
                 self.names |= outcome.value
-
-    def _list(self, table: TableHandle) -> Iterator[Root]:
-        for branch in (MAIN_BRANCH, *branches(table)):
-            line = on_line(table, branch)
-            roots = [*self._snapshots(line), *self._tags(line), *self._changelogs(line)]
-            ids = [root.snapshot.id for root in roots if root.tag is None and not root.is_changelog]
-            for one, following in pairwise(ids):
-                if following != one + 1:
-                    where = "" if branch == MAIN_BRANCH else f" in branch {branch!r}"
-                    self.doubts.append(f"snapshots between {one} and {following} are missing{where}")
-            yield from roots
-
-    def _snapshots(self, line: TableHandle) -> Iterator[Root]:
-        ids = snapshot_ids(line)
-        for snapshot_id, found in zip(ids, in_threads(line, _try_snapshot, ids), strict=True):
-            if isinstance(found, Snapshot):
-                yield Root(line.paths.branch, found)
-            else:
-                self.doubts.append(f"{line.paths.snapshot(snapshot_id)}: {found}")
-
-    def _tags(self, line: TableHandle) -> Iterator[Root]:
-        for name in tag_names(line):
-            try:
-                yield Root(line.paths.branch, read_tag(line, name).snapshot, name)
-            except PaimonError as error:
-                self.doubts.append(f"{line.paths.tag(name)}: {error}")
-
-    def _changelogs(self, line: TableHandle) -> Iterator[Root]:
-        for number in numbered(line.env, line.paths.changelog_dir, CHANGELOG_PREFIX):
-            path = f"{line.paths.changelog_dir}/{CHANGELOG_PREFIX}{number}"
-            try:
-                yield Root(line.paths.branch, parse_snapshot(line.env.storage.read(path), path), is_changelog=True)
-            except PaimonError as error:
-                self.doubts.append(f"{path}: {error}")
-
-
-def _try_snapshot(line: TableHandle, snapshot_id: int) -> Snapshot | str:
-    try:
-        return read_snapshot(line, snapshot_id)
-    except NotFoundError:
-        return "it vanished while it was looked at; run again when nothing expires or rolls back"
-    except PaimonError as error:
-        return str(error)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, TypeVar
 
 from paimon_engine.env import Env
@@ -28,11 +29,11 @@ from paimon_engine.executor import Done, Executor, Failed, LocalExecutor, values
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
-from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import PlainTable, TableHandle, numbered
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list, snapshot_manifests
-from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, snapshot_ids
+from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, read_tag, snapshot_ids, tag_names
 
 READER_THREADS: Final = 8
 """Requests in flight when this process reads many small files: enough to hide a store's latency."""
@@ -92,6 +93,53 @@ def _roots_of(table: TableHandle, branch: str) -> list[Root]:
     snapshots = in_threads(line, _snapshot_or_none, snapshot_ids(line))
     found = [Root(branch, snapshot) for snapshot in snapshots if snapshot is not None]
     return found + [Root(branch, tag.snapshot, tag.name) for tag in list_tags(line)]
+
+
+def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
+    """Every root, long-lived changelogs included, main's first; and (path, reason) of each that cannot be read.
+
+    A root that vanishes between listing and reading counts as one that cannot be read.
+    """
+    found: list[Root] = []
+    unreadable: list[tuple[str, str]] = []
+    for branch in (MAIN_BRANCH, *branches(table)):
+        line = on_line(table, branch)
+        paths, ids = line.paths, snapshot_ids(line)
+        for snapshot_id, snapshot in zip(ids, in_threads(line, _try_snapshot, ids), strict=True):
+            if isinstance(snapshot, Snapshot):
+                found.append(Root(branch, snapshot))
+            else:
+                unreadable.append((paths.snapshot(snapshot_id), snapshot))
+        for name in tag_names(line):
+            try:
+                found.append(Root(branch, read_tag(line, name).snapshot, name))
+            except PaimonError as error:
+                unreadable.append((paths.tag(name), str(error)))
+        for number in numbered(line.env, paths.changelog_dir, CHANGELOG_PREFIX):
+            path = paths.changelog(number)
+            try:
+                found.append(Root(branch, parse_snapshot(line.env.storage.read(path), path), is_changelog=True))
+            except PaimonError as error:
+                unreadable.append((path, str(error)))
+    return found, unreadable
+
+
+def _try_snapshot(line: TableHandle, snapshot_id: int) -> Snapshot | str:
+    try:
+        return read_snapshot(line, snapshot_id)
+    except NotFoundError:
+        return "it vanished while it was looked at; run again when nothing expires or rolls back"
+    except PaimonError as error:
+        return str(error)
+
+
+def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
+    """Snapshots of a branch between which others are missing."""
+    for branch in dict.fromkeys(root.branch for root in roots):
+        line = [root for root in roots if root.branch == branch and root.tag is None and not root.is_changelog]
+        for one, following in pairwise(sorted(line, key=lambda root: root.snapshot.id)):
+            if following.snapshot.id != one.snapshot.id + 1:
+                yield one, following
 
 
 def refuse_long_lived_changelogs(table: TableHandle) -> None:

@@ -218,7 +218,7 @@ def _broken_changelog(history: History) -> None:
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
-        (_gap, "snapshots between 1 and 3 are missing"),
+        (_gap, "snapshot 3 follows snapshot 1"),
         (_broken_tag, "tag-keep"),
         (_broken_manifest, "manifest-"),
         (_missing_list, "snapshot 1 cannot be read"),

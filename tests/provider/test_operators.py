@@ -11,7 +11,11 @@ from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.operators.clean_up import PaimonRemoveOrphanFilesOperator, PaimonRestoreOrphanFilesOperator
+from airflow_provider_paimon.operators.clean_up import (
+    PaimonRemoveOrphanFilesOperator,
+    PaimonRestoreOrphanFilesOperator,
+    PaimonVerifyOperator,
+)
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
@@ -167,6 +171,17 @@ def test_orphan_files_are_removed(catalog: Catalog, operator, context):
     assert (planned["status"], result["status"]) == ("dry_run", "deleted")
     assert planned["details"]["deleted"] == result["details"]["deleted"]
     assert not orphan.exists()
+
+
+def test_a_sound_table_is_verified_and_a_damaged_one_fails_the_task(catalog: Catalog, operator, context):
+    assert operator(PaimonVerifyOperator, depth="rows").execute(context)["status"] == "sound"
+    gone = next(Path(catalog.table(TABLE).path, "bucket-0").iterdir())
+    gone.unlink()
+
+    with pytest.raises(AirflowFailException, match=f"{gone.name} is missing"):
+        operator(PaimonVerifyOperator).execute(context)
+    told = operator(PaimonVerifyOperator, fail_on_problems="false").execute(context)
+    assert told["status"] == "damaged"
 
 
 def test_a_table_is_analyzed(catalog: Catalog, operator, context):
