@@ -22,7 +22,8 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "operators": _modules(
             "operators",
-            *("alter", "clean_up", "compact", "expire", "file_index", "job", "metadata", "rollback", "tags", "write"),
+            *("alter", "clean_up", "compact", "expire", "file_index", "job", "metadata"),
+            *("partitions", "rollback", "tags", "write"),
         ),
         "sensors": _modules("sensors", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),

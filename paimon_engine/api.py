@@ -18,7 +18,19 @@ from paimon_engine.actions.compact_manifests import (
     CompactManifestsResult,
     compact_manifests,
 )
+from paimon_engine.actions.drop_partition import (
+    DropPartition,
+    DropPartitionResult,
+    ExpirePartitions,
+    drop_partition,
+    expire_partitions,
+)
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.mark_partition_done import (
+    MarkPartitionDone,
+    MarkPartitionDoneResult,
+    mark_partition_done,
+)
 from paimon_engine.actions.remove_orphan_files import (
     RemoveOrphanFiles,
     RemoveOrphanFilesResult,
@@ -332,6 +344,45 @@ class Table:
         """
         limit = None if older_than is None else _epoch_ms(older_than)
         return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
+
+    def drop_partition(
+        self, *partitions: Mapping[str, Any], dry_run: bool = False, commit_user: str | None = None
+    ) -> DropPartitionResult:
+        """Drops the partitions that equal one of those: values by column, all of the columns or some of them.
+
+        Raises: InvalidArgumentError, ConflictError, StorageError.
+        """
+        return drop_partition(self._handle, DropPartition(partitions, dry_run), commit_user=commit_user)
+
+    def expire_partitions(
+        self,
+        expiration_time: str | timedelta | None = None,
+        *,
+        strategy: str | None = None,
+        timestamp_pattern: str | None = None,
+        timestamp_formatter: str | None = None,
+        max_num: int | None = None,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+    ) -> DropPartitionResult:
+        """Drops the partitions older than `expiration_time`; what is not given comes from the options `partition.*`.
+
+        Partitions whose values stand for no time are kept; `stopped` of the result names them.
+
+        Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
+        """
+        age = expiration_time
+        if isinstance(age, timedelta):
+            age = f"{age // timedelta(milliseconds=1)} ms"
+        spec = ExpirePartitions(age, strategy, timestamp_pattern, timestamp_formatter, max_num, dry_run)
+        return expire_partitions(self._handle, spec, commit_user=commit_user)
+
+    def mark_partition_done(self, *partitions: Mapping[str, Any]) -> MarkPartitionDoneResult:
+        """Writes a `_SUCCESS` file into the directory of each partition; each with a value for every column.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        return mark_partition_done(self._handle, MarkPartitionDone(partitions))
 
     def remove_orphan_files(
         self,

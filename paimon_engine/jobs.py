@@ -20,7 +20,14 @@ from paimon_engine.actions.alter_table import AlterTable, alter_table
 from paimon_engine.actions.analyze import Analyze, analyze
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
+from paimon_engine.actions.drop_partition import (
+    DropPartition,
+    ExpirePartitions,
+    drop_partition,
+    expire_partitions,
+)
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
 from paimon_engine.actions.remove_orphan_files import (
     RemoveOrphanFiles,
     RestoreOrphanFiles,
@@ -58,6 +65,9 @@ Action = (
     | RemoveOrphanFiles
     | RestoreOrphanFiles
     | Verify
+    | DropPartition
+    | ExpirePartitions
+    | MarkPartitionDone
 )
 
 
@@ -266,6 +276,17 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
         lambda c, s: verify(c.table, s, c.executor, on_progress=c.on_progress),
         "check that a table is whole",
         on_tasks=True,
+    ),
+    "drop_partition": ActionInfo(
+        DropPartition, lambda c, s: drop_partition(c.table, s, commit_user=c.commit_user), "drop named partitions"
+    ),
+    "expire_partitions": ActionInfo(
+        ExpirePartitions,
+        lambda c, s: expire_partitions(c.table, s, commit_user=c.commit_user),
+        "drop partitions that are too old",
+    ),
+    "mark_partition_done": ActionInfo(
+        MarkPartitionDone, lambda c, s: mark_partition_done(c.table, s), "tell that partitions are complete"
     ),
 }
 """Everything that a job can do, by name."""

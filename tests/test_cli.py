@@ -351,6 +351,27 @@ def test_verify_says_sound_or_what_is_wrong_and_fails_then(paimon: Run, table: T
     assert gone.name in result["problems"][0]["what"]
 
 
+def test_partitions_are_marked_dropped_and_expired(paimon: Run, tmp_path: Path):
+    schema = pa.schema([("k", pa.int64()), ("day", pa.string())])
+    table = Catalog(str(tmp_path / "lake")).create_table("db.p", schema=schema, partition_keys=["day"])
+    table.write(pa.table({"k": [1, 2, 3], "day": ["2024-01-01", "2024-01-02", "never"]}, schema))
+
+    marked = paimon("mark-partition-done", table.path, "day=2024-01-01")
+    planned = paimon("drop-partition", table.path, "day=2024-01-01", "--dry-run")
+    dropped = paimon("drop-partition", table.path, "day=2024-01-01")
+    expired = paimon("expire-partitions", table.path, "--older-than", "30 d")
+    again = json.loads(paimon("expire-partitions", table.path, "--older-than", "30 d", "--json").out)
+
+    assert marked.lines == [f"wrote {table.path}/day=2024-01-01/_SUCCESS"]
+    assert planned.lines[:1] == dropped.lines[:1] == ["day=2024-01-01"]
+    assert planned.lines[1].startswith("dry run: would drop 1 partition with 1 file, 1 record, ")
+    assert dropped.lines[1].startswith("committed snapshot 2: dropped 1 partition")
+    assert expired.lines[0] == "day=2024-01-02"
+    assert "stand for no time" in expired.err
+    assert (again["status"], len(again["stopped"])) == ("noop", 1)
+    assert table.to_arrow()["k"].to_pylist() == [3]
+
+
 def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, table: Table):
     orphan = Path(table.path, "bucket-0", "data-dead.parquet")
     orphan.write_bytes(b"dead")
@@ -507,7 +528,7 @@ def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze", "compact",
-        "compact-manifests", "expire", "files", "read", "remove-orphans", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "compact-manifests", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag delete", "tags", "verify", "warm-up",
     ]  # fmt: skip
 

@@ -121,6 +121,7 @@ def test_every_action_has_a_name_a_spec_and_a_summary():
         *("write", "compact", "rewrite_file_index", "compact_manifests", "analyze"),
         *("create_tag", "delete_tag", "expire_snapshots", "rollback", "alter_table"),
         *("remove_orphan_files", "restore_orphan_files", "verify"),
+        *("drop_partition", "expire_partitions", "mark_partition_done"),
     ]
     for info in ACTIONS.values():
         assert info.spec.__doc__

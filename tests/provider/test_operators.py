@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -21,6 +22,11 @@ from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperat
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
 from airflow_provider_paimon.operators.metadata import PaimonAnalyzeOperator, PaimonCompactManifestsOperator
+from airflow_provider_paimon.operators.partitions import (
+    PaimonDropPartitionOperator,
+    PaimonExpirePartitionsOperator,
+    PaimonMarkPartitionDoneOperator,
+)
 from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator
 from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator, PaimonDeleteTagOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
@@ -182,6 +188,30 @@ def test_a_sound_table_is_verified_and_a_damaged_one_fails_the_task(catalog: Cat
         operator(PaimonVerifyOperator).execute(context)
     told = operator(PaimonVerifyOperator, fail_on_problems="false").execute(context)
     assert told["status"] == "damaged"
+
+
+def test_partitions_are_marked_dropped_and_expired(warehouse: str, operator, context):
+    schema = pa.schema([("k", pa.int64()), ("day", pa.string())])
+    table = Catalog(warehouse).create_table("db.days", schema=schema, partition_keys=["day"])
+    table.write(pa.table({"k": [1, 2, 3], "day": ["2024-01-01", "20240102", "never"]}, schema))
+    first = {"table": "db.days", "partitions": [{"day": "2024-01-01"}]}
+
+    marked = operator(PaimonMarkPartitionDoneOperator, **first).execute(context)
+    dropped = operator(PaimonDropPartitionOperator, **first).execute(context)
+    again = operator(PaimonDropPartitionOperator, **first).execute(context)
+    expired = operator(
+        PaimonExpirePartitionsOperator,
+        table="db.days",
+        expiration_time="30 d",
+        timestamp_formatter="yyyyMMdd",
+        idempotency_key="expiry",
+    ).execute(context)
+
+    assert Path(marked["details"]["files"][0]).name == "_SUCCESS"
+    assert (dropped["status"], again["status"], expired["status"]) == ("committed", "already_done", "committed")
+    assert expired["details"]["partitions"] == [{"day": "20240102"}]
+    assert "never" in expired["details"]["stopped"][0]
+    assert table.to_arrow()["k"].to_pylist() == [3]
 
 
 def test_a_table_is_analyzed(catalog: Catalog, operator, context):
