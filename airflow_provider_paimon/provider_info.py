@@ -22,7 +22,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "operators": _modules(
             "operators",
-            *("alter", "clean_up", "compact", "expire", "file_index", "job", "metadata"),
+            *("alter", "clean_up", "compact", "delete", "expire", "file_index", "job", "metadata"),
             *("partitions", "rollback", "tags", "write"),
         ),
         "sensors": _modules("sensors", "tag"),

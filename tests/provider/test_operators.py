@@ -18,6 +18,7 @@ from airflow_provider_paimon.operators.clean_up import (
     PaimonVerifyOperator,
 )
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
@@ -212,6 +213,18 @@ def test_partitions_are_marked_dropped_and_expired(warehouse: str, operator, con
     assert expired["details"]["partitions"] == [{"day": "20240102"}]
     assert "never" in expired["details"]["stopped"][0]
     assert table.to_arrow()["k"].to_pylist() == [3]
+
+
+def test_rows_are_deleted(warehouse: str, operator, context):
+    table = Catalog(warehouse).create_table(
+        "db.log", schema=pa.schema([("k", pa.int64())]), options={"deletion-vectors.enabled": "true"}
+    )
+    table.write(pa.table({"k": [1, 2, 3]}))
+
+    result = operator(PaimonDeleteRowsOperator, table="db.log", where="k > 1").execute(context)
+
+    assert result["status"] == "committed"
+    assert table.to_arrow()["k"].to_pylist() == [1]
 
 
 def test_a_table_is_analyzed(catalog: Catalog, operator, context):
