@@ -492,11 +492,6 @@ class TableOptions(OptionTexts):
         return self._int("snapshot.expire.limit", 50)
 
     @property
-    def partition_expiration_max_num(self) -> int:
-        """Partitions that one expiry of partitions drops at most, in the releases that have a limit."""
-        return self._int("partition.expiration-max-num", 100)
-
-    @property
     def clean_empty_directories(self) -> bool:
         """Whether expiry removes bucket and partition directories that became empty."""
         return self._bool("snapshot.clean-empty-directories", default=False)

@@ -37,6 +37,7 @@ from paimon_engine.units import parse_duration_ms
 
 logger = logging.getLogger(__name__)
 
+_MAX_NUM: Final = "partition.expiration-max-num"
 _STRATEGIES: Final = ("values-time", "update-time")
 
 
@@ -143,8 +144,10 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
             f"'partition.expiration-strategy' = '{strategy}' is not supported; use one of {', '.join(_STRATEGIES)}"
         )
     max_num = spec.max_num
-    if max_num is None and "partition.expiration-max-num" in raw:
-        max_num = table.options.partition_expiration_max_num
+    if max_num is None and _MAX_NUM in raw:
+        if not raw[_MAX_NUM].strip().isdecimal():
+            raise InvalidArgumentError(f"option '{_MAX_NUM}' = '{raw[_MAX_NUM]}' is no whole number")
+        max_num = int(raw[_MAX_NUM])
     if max_num is not None and max_num < 1:
         raise InvalidArgumentError(f"max_num={max_num}: let at least one partition expire")
     return _Settings(

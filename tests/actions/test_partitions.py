@@ -148,6 +148,16 @@ def test_partitions_expire_by_their_newest_file(table: Table) -> None:
     assert left(table) == []
 
 
+def test_the_limit_of_a_run_may_be_an_option(tmp_path: Path) -> None:
+    table = make(tmp_path, partition__expiration_time="2 d", partition__expiration_max_num="1")
+    table.write(rows((1, "2024-01-02", 1), (2, "2024-01-01", 1)))
+
+    assert [item["day"] for item in table.expire_partitions().partitions] == ["2024-01-01"]
+    other = make(tmp_path / "other", partition__expiration_time="2 d", partition__expiration_max_num="few")
+    with pytest.raises(InvalidArgumentError, match="'few' is no whole number"):
+        other.expire_partitions()
+
+
 def test_expiry_without_an_age_partitions_or_a_known_strategy_is_refused(table: Table, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"partition\.expiration-time"):
         table.expire_partitions()
