@@ -21,7 +21,9 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "operators": _modules(
-            "operators", "alter", "compact", "expire", "file_index", "job", "metadata", "rollback", "tags", "write"
+            "operators",
+            *("alter", "clean_up", "compact", "delete", "expire", "file_index", "job", "metadata"),
+            *("partitions", "rollback", "tags", "write"),
         ),
         "sensors": _modules("sensors", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),

@@ -19,7 +19,26 @@ from paimon_engine.actions.compact_manifests import (
     compact_manifests,
 )
 from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult, delete_rows
+from paimon_engine.actions.drop_partition import (
+    DropPartition,
+    DropPartitionResult,
+    ExpirePartitions,
+    drop_partition,
+    expire_partitions,
+)
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.mark_partition_done import (
+    MarkPartitionDone,
+    MarkPartitionDoneResult,
+    mark_partition_done,
+)
+from paimon_engine.actions.remove_orphan_files import (
+    RemoveOrphanFiles,
+    RemoveOrphanFilesResult,
+    RestoreOrphanFiles,
+    remove_orphan_files,
+    restore_orphan_files,
+)
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.tags import (
@@ -31,6 +50,7 @@ from paimon_engine.actions.tags import (
     create_tag,
     delete_tag,
 )
+from paimon_engine.actions.verify import Verify, VerifyResult, verify
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Executor
@@ -338,6 +358,80 @@ class Table:
         """
         limit = None if older_than is None else _epoch_ms(older_than)
         return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
+
+    def drop_partition(
+        self, *partitions: Mapping[str, Any], dry_run: bool = False, commit_user: str | None = None
+    ) -> DropPartitionResult:
+        """Drops the partitions that equal one of those: values by column, all of the columns or some of them.
+
+        Raises: InvalidArgumentError, ConflictError, StorageError.
+        """
+        return drop_partition(self._handle, DropPartition(partitions, dry_run), commit_user=commit_user)
+
+    def expire_partitions(
+        self,
+        expiration_time: str | timedelta | None = None,
+        *,
+        strategy: str | None = None,
+        timestamp_pattern: str | None = None,
+        timestamp_formatter: str | None = None,
+        max_num: int | None = None,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+    ) -> DropPartitionResult:
+        """Drops the partitions older than `expiration_time`; what is not given comes from the options `partition.*`.
+
+        Partitions whose values stand for no time are kept; `stopped` of the result names them.
+
+        Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
+        """
+        age = expiration_time
+        if isinstance(age, timedelta):
+            age = f"{age // timedelta(milliseconds=1)} ms"
+        spec = ExpirePartitions(age, strategy, timestamp_pattern, timestamp_formatter, max_num, dry_run)
+        return expire_partitions(self._handle, spec, commit_user=commit_user)
+
+    def mark_partition_done(self, *partitions: Mapping[str, Any]) -> MarkPartitionDoneResult:
+        """Writes a `_SUCCESS` file into the directory of each partition; each with a value for every column.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        return mark_partition_done(self._handle, MarkPartitionDone(partitions))
+
+    def remove_orphan_files(
+        self,
+        older_than: int | datetime | None = None,
+        *,
+        dry_run: bool = False,
+        quarantine: bool = False,
+    ) -> RemoveOrphanFilesResult:
+        """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
+
+        `older_than` is epoch milliseconds or a datetime, a day ago by default: it must be older than the longest
+        running job. With `quarantine` files are moved aside, and `restore_orphan_files` brings them back. Nothing goes
+        where anything cannot be read; `stopped` says so.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        limit = None if older_than is None else _epoch_ms(older_than)
+        return remove_orphan_files(self._handle, RemoveOrphanFiles(limit, dry_run, quarantine), self._executor)
+
+    def restore_orphan_files(self, quarantine: str) -> RemoveOrphanFilesResult:
+        """Brings back what `remove_orphan_files(quarantine=True)` moved aside; `quarantine` is the name it gave.
+
+        Raises: InvalidArgumentError, StorageError.
+        """
+        return restore_orphan_files(self._handle, RestoreOrphanFiles(quarantine))
+
+    def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
+        """Checks that the table is whole; `problems` of the result is empty for a sound one. Nothing is written.
+
+        `depth` is `metadata`, `files` (also that data files are there, with their size, indexes and deletion vectors)
+        or `rows` (also the order, key ranges and statistics of all rows).
+
+        Raises: InvalidArgumentError for another depth; StorageError.
+        """
+        return verify(self._handle, Verify(depth), self._executor, on_progress=on_progress)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 

@@ -21,10 +21,24 @@ from paimon_engine.actions.analyze import Analyze, analyze
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.delete_rows import DeleteRows, delete_rows
+from paimon_engine.actions.drop_partition import (
+    DropPartition,
+    ExpirePartitions,
+    drop_partition,
+    expire_partitions,
+)
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
+from paimon_engine.actions.remove_orphan_files import (
+    RemoveOrphanFiles,
+    RestoreOrphanFiles,
+    remove_orphan_files,
+    restore_orphan_files,
+)
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
+from paimon_engine.actions.verify import Verify, verify
 from paimon_engine.actions.write import CommitName, Write, source_schema, write
 from paimon_engine.catalogs import CatalogConfig, open_metastore
 from paimon_engine.catalogs.base import TableName
@@ -49,6 +63,12 @@ Action = (
     | ExpireSnapshots
     | Rollback
     | AlterTable
+    | RemoveOrphanFiles
+    | RestoreOrphanFiles
+    | Verify
+    | DropPartition
+    | ExpirePartitions
+    | MarkPartitionDone
 )
 
 
@@ -249,6 +269,31 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     ),
     "alter_table": ActionInfo(
         AlterTable, lambda c, s: alter_table(c.table, s, may_repeat=True), "change columns, options or comments"
+    ),
+    "remove_orphan_files": ActionInfo(
+        RemoveOrphanFiles,
+        lambda c, s: remove_orphan_files(c.table, s, c.executor),
+        "delete old files that nothing names",
+    ),
+    "restore_orphan_files": ActionInfo(
+        RestoreOrphanFiles, lambda c, s: restore_orphan_files(c.table, s), "bring back what was moved aside"
+    ),
+    "verify": ActionInfo(
+        Verify,
+        lambda c, s: verify(c.table, s, c.executor, on_progress=c.on_progress),
+        "check that a table is whole",
+        on_tasks=True,
+    ),
+    "drop_partition": ActionInfo(
+        DropPartition, lambda c, s: drop_partition(c.table, s, commit_user=c.commit_user), "drop named partitions"
+    ),
+    "expire_partitions": ActionInfo(
+        ExpirePartitions,
+        lambda c, s: expire_partitions(c.table, s, commit_user=c.commit_user),
+        "drop partitions that are too old",
+    ),
+    "mark_partition_done": ActionInfo(
+        MarkPartitionDone, lambda c, s: mark_partition_done(c.table, s), "tell that partitions are complete"
     ),
 }
 """Everything that a job can do, by name."""

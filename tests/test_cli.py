@@ -334,6 +334,75 @@ def test_columns_are_analyzed(paimon: Run, table: Table):
     assert set(json.loads(paimon("analyze", table.path, "--json").out)["columns"]) >= {"k", "name"}
 
 
+def test_verify_says_sound_or_what_is_wrong_and_fails_then(paimon: Run, table: Table):
+    assert paimon("verify", table.path, "--depth", "metadata").lines == ["sound: 4 versions, 3 manifests"]
+    assert paimon("verify", table.path).lines == ["sound: 4 versions, 3 manifests, 3 data files"]
+    assert paimon("verify", table.path, "--depth", "rows").lines[0].endswith("3 data files, 4 rows")
+    gone = next(Path(table.path, "bucket-0").iterdir())
+    gone.unlink()
+
+    ended = paimon("verify", table.path)
+    result = json.loads(paimon("verify", table.path, "--json").out)
+
+    assert ended.code == 1
+    assert f"{gone.name} is missing" in ended.out
+    assert ended.lines[-1] == "1 problem: 4 versions, 3 manifests, 3 data files"
+    assert result["status"] == "damaged"
+    assert gone.name in result["problems"][0]["what"]
+
+
+def test_partitions_are_marked_dropped_and_expired(paimon: Run, tmp_path: Path):
+    schema = pa.schema([("k", pa.int64()), ("day", pa.string())])
+    table = Catalog(str(tmp_path / "lake")).create_table("db.p", schema=schema, partition_keys=["day"])
+    table.write(pa.table({"k": [1, 2, 3], "day": ["2024-01-01", "2024-01-02", "never"]}, schema))
+
+    marked = paimon("mark-partition-done", table.path, "day=2024-01-01")
+    planned = paimon("drop-partition", table.path, "day=2024-01-01", "--dry-run")
+    dropped = paimon("drop-partition", table.path, "day=2024-01-01")
+    expired = paimon("expire-partitions", table.path, "--older-than", "30 d")
+    again = json.loads(paimon("expire-partitions", table.path, "--older-than", "30 d", "--json").out)
+
+    assert marked.lines == [f"wrote {table.path}/day=2024-01-01/_SUCCESS"]
+    assert planned.lines[:1] == dropped.lines[:1] == ["day=2024-01-01"]
+    assert planned.lines[1].startswith("dry run: would drop 1 partition with 1 file, 1 record, ")
+    assert dropped.lines[1].startswith("committed snapshot 2: dropped 1 partition")
+    assert expired.lines[0] == "day=2024-01-02"
+    assert "stand for no time" in expired.err
+    assert (again["status"], len(again["stopped"])) == ("noop", 1)
+    assert table.to_arrow()["k"].to_pylist() == [3]
+
+
+def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, table: Table):
+    orphan = Path(table.path, "bucket-0", "data-dead.parquet")
+    orphan.write_bytes(b"dead")
+    os.utime(orphan, (1, 1))
+
+    planned = paimon("remove-orphans", table.path, "--dry-run")
+    aside = json.loads(paimon("remove-orphans", table.path, "--quarantine", "--json").out)
+    nothing = paimon("remove-orphans", table.path)
+    back = paimon("restore-orphans", table.path, aside["quarantine"])
+    there = orphan.exists()
+    os.utime(orphan, (1, 1))
+    done = paimon("remove-orphans", table.path)
+
+    assert planned.lines[-1] == "dry run: would remove 1 file, 4 B, of 1 old file"
+    assert aside["status"] == "quarantined"
+    assert nothing.lines == ["nothing to remove: 0 old files, all in use"]
+    assert back.lines == [f"restored: 1 file of quarantine {aside['quarantine']}"]
+    assert there
+    assert done.lines[-1] == "deleted 1 file, 4 B, of 1 old file"
+    assert not orphan.exists()
+
+
+def test_orphans_stay_and_the_command_fails_where_metadata_is_damaged(paimon: Run, table: Table):
+    Path(table.path, "snapshot", "snapshot-2").write_text("{")
+
+    ended = paimon("remove-orphans", table.path)
+
+    assert ended.code == 1
+    assert "nothing is deleted" in ended.err
+
+
 def test_tags_are_created_and_deleted(paimon: Run, table: Table):
     assert paimon("tag", "create", table.path, "now").lines == ["created: tag now on snapshot 3"]
     assert paimon("tag", "create", table.path, "now").lines == ["already done: tag now on snapshot 3"]
@@ -459,8 +528,8 @@ def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze", "compact",
-        "compact-manifests", "expire", "files", "read", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
-        "tag create", "tag delete", "tags", "warm-up",
+        "compact-manifests", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "tag create", "tag delete", "tags", "verify", "warm-up",
     ]  # fmt: skip
 
 

@@ -120,6 +120,8 @@ def test_every_action_has_a_name_a_spec_and_a_summary():
     assert list(ACTIONS) == [
         *("write", "compact", "delete_rows", "rewrite_file_index", "compact_manifests", "analyze"),
         *("create_tag", "delete_tag", "expire_snapshots", "rollback", "alter_table"),
+        *("remove_orphan_files", "restore_orphan_files", "verify"),
+        *("drop_partition", "expire_partitions", "mark_partition_done"),
     ]
     for info in ACTIONS.values():
         assert info.spec.__doc__

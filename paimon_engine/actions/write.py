@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Done, Executor, Failed, TaskRows, values
-from paimon_engine.format.binary_row import internal_values
 from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
@@ -32,9 +31,10 @@ from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.grouping import KEYS_CHOOSE, KeyGroups, groups_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.partitions import partition_value
 from paimon_engine.table.row_input import RowInput
 from paimon_engine.table.write import WriteState, rewrite_uncommitted, write_batches, write_state
-from paimon_engine.types import to_arrow, to_arrow_schema
+from paimon_engine.types import to_arrow_schema
 
 _TASK_BYTES = 64 << 20
 """Source bytes of one task: enough to outweigh its start, little enough to spread over cores."""
@@ -333,7 +333,7 @@ def _overwrite_spec(schema: TableSchema, overwrite: Mapping[str, Any]) -> dict[s
     if unknown:
         keys = ", ".join(schema.partition_keys) or "none"
         raise InvalidArgumentError(f"cannot overwrite by {', '.join(unknown)}: the partition columns are {keys}")
-    return {column: _internal(schema, column, value) for column, value in overwrite.items()}
+    return {column: partition_value(schema, column, value) for column, value in overwrite.items()}
 
 
 def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[CommitMessage]) -> OverwriteScope:
@@ -344,14 +344,6 @@ def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[Commi
         delete_uncommitted(table, messages)
         raise InvalidArgumentError(f"some rows lie outside the partition to be overwritten, {dict(spec)}")
     return scope
-
-
-def _internal(schema: TableSchema, column: str, value: Any) -> Any:
-    data_type = schema.row_type.field(column).type
-    try:
-        return internal_values(pa.array([value]).cast(to_arrow(data_type)), data_type)[0]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidArgumentError(f"{value!r} is no value of partition column {column!r}: {error}") from error
 
 
 # ── DataFrames ──────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from paimon_engine.cli import alter, change, look, metadata
+from paimon_engine.cli import alter, change, clean_up, look, metadata, partitions
 from paimon_engine.cli.terminal import complain
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -28,6 +28,8 @@ look.add_commands(app)
 change.add_commands(app)
 alter.add_commands(app)
 metadata.add_commands(app)
+clean_up.add_commands(app)
+partitions.add_commands(app)
 
 _engine_logger = logging.getLogger("paimon_engine")
 

@@ -47,6 +47,11 @@ class TablePaths:
         return f"{self.branch_root}/snapshot"
 
     @property
+    def changelog_dir(self) -> str:
+        """Directory of changelogs that outlive their snapshots."""
+        return f"{self.branch_root}/changelog"
+
+    @property
     def tag_dir(self) -> str:
         """Directory of tag files."""
         return f"{self.branch_root}/tag"
@@ -68,6 +73,10 @@ class TablePaths:
     def snapshot(self, snapshot_id: int) -> str:
         """Snapshot file."""
         return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    def changelog(self, snapshot_id: int) -> str:
+        """Changelog that outlives its snapshot."""
+        return f"{self.changelog_dir}/changelog-{snapshot_id}"
 
     def tag(self, name: str) -> str:
         """Tag file."""

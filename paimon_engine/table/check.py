@@ -9,21 +9,24 @@
 6. The indexes of data files, in manifests and beside the files, begin as such do.
 7. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
 8. Each dynamic bucket has a hash index, and a hash is in one bucket of its partition.
+9. Rows of data files (`table.check_rows`): number, order and range of keys, sequence numbers, statistics.
 
-For tests, and before and after repairs. It reads all metadata, and with `footers` the end of every data file.
+How much of it is a matter of `Depth`. Nothing is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from enum import StrEnum
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import NotFoundError, PaimonError, naming
+from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.format.deletion_vector import Positions, decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
 from paimon_engine.meta.file_set import live_files
@@ -31,13 +34,18 @@ from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import BucketMode
+from paimon_engine.progress import OnProgress
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.table.check_rows import read_rows
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.file_index import present_indexes
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
-from paimon_engine.table.reachability import DataPaths, Root, all_roots, in_threads, on_line, root_files
+from paimon_engine.table.reachability import DataPaths, Root, every_root, gaps, in_threads, on_line, root_files
+
+_LOOKS_MAX: Final = 3
+"""Times that a table is looked at before what an expiry takes away meanwhile is told as missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +56,77 @@ class Problem:
     what: str
 
 
-def check_table(table: TableHandle, *, footers: bool = True) -> list[Problem]:
-    """All problems found, [] for a sound table. `footers` opens every Parquet file to compare its row count.
+class Depth(StrEnum):
+    """How much is looked at: metadata; also that files are there, whole, with their indexes; also all rows."""
 
-    Raises: CorruptTableError if a snapshot or tag file itself cannot be understood.
+    METADATA = "metadata"
+    FILES = "files"
+    ROWS = "rows"
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was looked at, and what is wrong; data files are counted once, however many snapshots share them."""
+
+    problems: tuple[Problem, ...]
+    roots: int
+    manifests: int
+    data_files: int
+    rows: int
+
+
+def check_table(table: TableHandle, *, depth: Depth = Depth.FILES, footers: bool = True) -> list[Problem]:
+    """All problems found, [] for a sound table. `footers` opens every Parquet file to compare its row count."""
+    return list(examine_table(table, LocalExecutor(env=table.env), depth=depth, footers=footers).problems)
+
+
+def examine_table(
+    table: TableHandle,
+    executor: Executor,
+    *,
+    depth: Depth = Depth.FILES,
+    footers: bool = True,
+    on_progress: OnProgress | None = None,
+) -> Examination:
+    """Looks at every snapshot and tag of every branch; rows are read as tasks.
+
+    Where snapshots vanish meanwhile, as an expiry has it, the look is taken again.
     """
-    roots = all_roots(table)
-    check = _Check(table, footers=footers)
-    problems = [*_schemas(table, roots), *_gaps(roots)]
+    for _ in range(_LOOKS_MAX - 1):
+        found, roots = _examine(table, executor, depth, on_progress, footers=footers)
+        if not found.problems or all(_is_there(table, root) for root in roots):
+            return found
+    return _examine(table, executor, depth, on_progress, footers=footers)[0]
+
+
+def _is_there(table: TableHandle, root: Root) -> bool:
+    paths = on_line(table, root.branch).paths
+    if root.is_changelog:
+        return table.env.storage.exists(paths.changelog(root.snapshot.id))
+    return table.env.storage.exists(paths.snapshot(root.snapshot.id) if root.tag is None else paths.tag(root.tag))
+
+
+def _examine(
+    table: TableHandle, executor: Executor, depth: Depth, on_progress: OnProgress | None, *, footers: bool
+) -> tuple[Examination, list[Root]]:
+    roots, unreadable = every_root(table)
+    check = _Check(table, depth, footers=footers)
+    problems = [Problem(where, what) for where, what in unreadable]
+    problems += [*_schemas(table, roots), *_gaps(roots)]
     for root in roots:
+        if root.is_changelog:
+            continue  # expiry has taken a part of what it names
         try:
             problems += check.problems_of(root)
         except PaimonError as error:
             problems.append(Problem(root.label, str(error)))
-    return list(dict.fromkeys(problems))
+    rows = 0
+    if depth is Depth.ROWS:
+        outcomes = read_rows(table, check.to_read, executor, on_progress=on_progress)
+        problems += [Problem(path, what) for path, found in outcomes for what in found]
+        rows = sum(entry.file.row_count for _, entry in check.to_read)
+    found = tuple(dict.fromkeys(problems))
+    return Examination(found, len(roots), check.manifest_count, check.data_file_count, rows), roots
 
 
 def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
@@ -77,26 +142,32 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
 
 
 def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
-    for branch in dict.fromkeys(root.branch for root in roots):
-        line = [root for root in roots if root.branch == branch and root.tag is None]
-        for one, following in pairwise(sorted(line, key=lambda root: root.snapshot.id)):
-            if following.snapshot.id != one.snapshot.id + 1:
-                yield Problem(following.label, f"follows snapshot {one.snapshot.id}: those between are missing")
+    for one, following in gaps(roots):
+        yield Problem(following.label, f"follows snapshot {one.snapshot.id}: those between are missing")
 
 
 class _Check:
     """Looks at each manifest, directory and data file once, whatever the number of roots."""
 
-    def __init__(self, table: TableHandle, *, footers: bool) -> None:
+    def __init__(self, table: TableHandle, depth: Depth, *, footers: bool) -> None:
+        self.to_read: list[tuple[str, ManifestEntry]] = []
+        self.data_file_count = 0
         self._table = table
+        self._depth = depth
         self._footers = footers
         self._paths = DataPaths(table)
         self._manifests: dict[str, list[ManifestEntry]] = {}
         self._directories: dict[str, dict[str, FileInfo]] = {}
         self._checked: set[str] = set()
+        self._noted: set[str] = set()
         self._indexed: set[FileIdentity] = set()
         self._hash_indexes_checked: set[tuple[str, ...]] = set()
         self._vectors: dict[str, dict[str, Positions]] = {}
+
+    @property
+    def manifest_count(self) -> int:
+        """Manifests that were read."""
+        return len(self._manifests)
 
     def problems_of(self, root: Root) -> list[Problem]:
         """Problems of what a root reaches, as far as no earlier root reached it.
@@ -116,9 +187,21 @@ class _Check:
         if files.changelog_manifests and root.snapshot.changelog_record_count not in (None, records):
             what = f"says {root.snapshot.changelog_record_count} changelog records, its files have {records}"
             problems.append(Problem(root.label, what))
+        self._note(root, live)
+        if self._depth is Depth.METADATA:
+            return problems
         problems += self._data(root, [*live, *changelog])
         problems += self._file_indexes(root, live)
         return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
+
+    def _note(self, root: Root, live: Sequence[ManifestEntry]) -> None:
+        for entry in live:
+            if entry.file.name in self._noted or entry.file.external_path is not None or "$" in entry.file.name:
+                continue
+            self._noted.add(entry.file.name)
+            self.data_file_count += 1
+            if self._depth is Depth.ROWS:
+                self.to_read.append((root.branch, entry))
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         if manifest.name not in self._manifests:

@@ -66,6 +66,13 @@ class DataCandidate:
     directory: str
 
 
+def check_places(table: TableHandle) -> None:
+    """Raises UnsupportedError if the table's options put files where we would not find them."""
+    for key in _UNKNOWN_PLACES:
+        if table.options.raw.get(key, "false").lower() != "false":
+            raise UnsupportedError(f"deleting files of a table with '{key}' is not supported yet")
+
+
 class Candidates:
     """Files that roots to be removed reach, by path.
 
@@ -74,9 +81,7 @@ class Candidates:
     """
 
     def __init__(self, table: TableHandle) -> None:
-        for key in _UNKNOWN_PLACES:
-            if table.options.raw.get(key, "false").lower() != "false":
-                raise UnsupportedError(f"deleting files of a table with '{key}' is not supported yet")
+        check_places(table)
         refuse_long_lived_changelogs(table)
         self._table = table
         self._paths = DataPaths(table)
@@ -236,12 +241,12 @@ def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor) -> Del
             break
         deleted += chunk
     if table.options.clean_empty_directories:
-        _clean_directories(table, {item.directory for item in plan.data.values()})
+        clean_directories(table, {item.directory for item in plan.data.values()})
     logger.info("deleted %d of %d files of %s", len(deleted), len(files), table.paths.root)
     return Deletion(tuple(deleted), tuple(stopped))
 
 
-def _clean_directories(table: TableHandle, directories: Iterable[str]) -> None:
+def clean_directories(table: TableHandle, directories: Iterable[str]) -> None:
     """Remove bucket directories that became empty, and then partition directories above them."""
     for directory in sorted(directories):
         path = directory

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, TypeVar
 
 from paimon_engine.env import Env
@@ -28,11 +29,11 @@ from paimon_engine.executor import Done, Executor, Failed, LocalExecutor, values
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
-from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import PlainTable, TableHandle, numbered
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list, snapshot_manifests
-from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, snapshot_ids
+from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, read_tag, snapshot_ids, tag_names
 
 READER_THREADS: Final = 8
 """Requests in flight when this process reads many small files: enough to hide a store's latency."""
@@ -42,7 +43,8 @@ MANIFESTS_PER_TASK: Final = 32
 
 T = TypeVar("T")
 R = TypeVar("R")
-RootIdentity = tuple[str, str | None, int, str]
+RootIdentity = tuple[str, str | None, int, str, bool]
+CHANGELOG_PREFIX: Final = "changelog-"
 
 
 # ── roots ───────────────────────────────────────────────────────────────────────────────────────
@@ -50,21 +52,23 @@ RootIdentity = tuple[str, str | None, int, str]
 
 @dataclass(frozen=True)
 class Root:
-    """A snapshot file (`tag` is None) or a tag file, of one branch."""
+    """A snapshot file (`tag` is None), a tag file, or a changelog that outlives its snapshot, of one branch."""
 
     branch: str
     snapshot: Snapshot
     tag: str | None = None
+    is_changelog: bool = False
 
     @property
     def identity(self) -> RootIdentity:
         """What tells two roots apart; the delta list's name is unique to a commit."""
-        return self.branch, self.tag, self.snapshot.id, self.snapshot.delta_manifest_list
+        return self.branch, self.tag, self.snapshot.id, self.snapshot.delta_manifest_list, self.is_changelog
 
     @property
     def label(self) -> str:
         """The root as messages name it."""
-        what = f"snapshot {self.snapshot.id}" if self.tag is None else f"tag {self.tag!r}"
+        kind = "changelog" if self.is_changelog else "snapshot"
+        what = f"{kind} {self.snapshot.id}" if self.tag is None else f"tag {self.tag!r}"
         return what if self.branch == MAIN_BRANCH else f"{what} of branch {self.branch!r}"
 
 
@@ -91,11 +95,58 @@ def _roots_of(table: TableHandle, branch: str) -> list[Root]:
     return found + [Root(branch, tag.snapshot, tag.name) for tag in list_tags(line)]
 
 
+def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
+    """Every root, long-lived changelogs included, main's first; and (path, reason) of each that cannot be read.
+
+    A root that vanishes between listing and reading counts as one that cannot be read.
+    """
+    found: list[Root] = []
+    unreadable: list[tuple[str, str]] = []
+    for branch in (MAIN_BRANCH, *branches(table)):
+        line = on_line(table, branch)
+        paths, ids = line.paths, snapshot_ids(line)
+        for snapshot_id, snapshot in zip(ids, in_threads(line, _try_snapshot, ids), strict=True):
+            if isinstance(snapshot, Snapshot):
+                found.append(Root(branch, snapshot))
+            else:
+                unreadable.append((paths.snapshot(snapshot_id), snapshot))
+        for name in tag_names(line):
+            try:
+                found.append(Root(branch, read_tag(line, name).snapshot, name))
+            except PaimonError as error:
+                unreadable.append((paths.tag(name), str(error)))
+        for number in numbered(line.env, paths.changelog_dir, CHANGELOG_PREFIX):
+            path = paths.changelog(number)
+            try:
+                found.append(Root(branch, parse_snapshot(line.env.storage.read(path), path), is_changelog=True))
+            except PaimonError as error:
+                unreadable.append((path, str(error)))
+    return found, unreadable
+
+
+def _try_snapshot(line: TableHandle, snapshot_id: int) -> Snapshot | str:
+    try:
+        return read_snapshot(line, snapshot_id)
+    except NotFoundError:
+        return "it vanished while it was looked at; run again when nothing expires or rolls back"
+    except PaimonError as error:
+        return str(error)
+
+
+def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
+    """Snapshots of a branch between which others are missing."""
+    for branch in dict.fromkeys(root.branch for root in roots):
+        line = [root for root in roots if root.branch == branch and root.tag is None and not root.is_changelog]
+        for one, following in pairwise(sorted(line, key=lambda root: root.snapshot.id)):
+            if following.snapshot.id != one.snapshot.id + 1:
+                yield one, following
+
+
 def refuse_long_lived_changelogs(table: TableHandle) -> None:
     """Raises UnsupportedError if a branch has changelogs that outlive their snapshots: they reach files too."""
     for branch in (MAIN_BRANCH, *branches(table)):
-        directory = f"{on_line(table, branch).paths.branch_root}/changelog"
-        kept = numbered(table.env, directory, "changelog-")
+        directory = on_line(table, branch).paths.changelog_dir
+        kept = numbered(table.env, directory, CHANGELOG_PREFIX)
         if kept:
             raise UnsupportedError(
                 f"{directory} holds long-lived changelogs {kept[0]} to {kept[-1]}; "

@@ -48,6 +48,9 @@ class RandomLife:
         except InvalidArgumentError as error:
             # A tag that a branch was made from must stay.
             assert "delete the branch first" in str(error)
+        self.check()
+
+    def check(self) -> None:
         self.history.assert_exact()
 
     def branches(self) -> list[str]:

@@ -1,19 +1,33 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.operators.clean_up import (
+    PaimonRemoveOrphanFilesOperator,
+    PaimonRestoreOrphanFilesOperator,
+    PaimonVerifyOperator,
+)
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
 from airflow_provider_paimon.operators.metadata import PaimonAnalyzeOperator, PaimonCompactManifestsOperator
+from airflow_provider_paimon.operators.partitions import (
+    PaimonDropPartitionOperator,
+    PaimonExpirePartitionsOperator,
+    PaimonMarkPartitionDoneOperator,
+)
 from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator
 from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator, PaimonDeleteTagOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
@@ -146,6 +160,71 @@ def test_manifests_are_rewritten(catalog: Catalog, operator, context):
     assert (planned["status"], result["status"]) == ("dry_run", "committed")
     assert result["details"]["manifests_before"] > result["details"]["manifests_after"] == 1
     assert ids(catalog) == [1, 2, 3]
+
+
+def test_orphan_files_are_removed(catalog: Catalog, operator, context):
+    orphan = Path(catalog.table(TABLE).path, "manifest", "manifest-dead-0")
+    orphan.write_bytes(b"dead")
+    os.utime(orphan, (1, 1))
+
+    planned = operator(PaimonRemoveOrphanFilesOperator, older_than="3 d", dry_run="true").execute(context)
+    aside = operator(PaimonRemoveOrphanFilesOperator, quarantine=True).execute(context)
+    name = aside["details"]["quarantine"]
+    operator(PaimonRestoreOrphanFilesOperator, quarantine=name).execute(context)
+    assert orphan.read_bytes() == b"dead"
+    os.utime(orphan, (1, 1))
+    result = operator(PaimonRemoveOrphanFilesOperator).execute(context)
+
+    assert (planned["status"], result["status"]) == ("dry_run", "deleted")
+    assert planned["details"]["deleted"] == result["details"]["deleted"]
+    assert not orphan.exists()
+
+
+def test_a_sound_table_is_verified_and_a_damaged_one_fails_the_task(catalog: Catalog, operator, context):
+    assert operator(PaimonVerifyOperator, depth="rows").execute(context)["status"] == "sound"
+    gone = next(Path(catalog.table(TABLE).path, "bucket-0").iterdir())
+    gone.unlink()
+
+    with pytest.raises(AirflowFailException, match=f"{gone.name} is missing"):
+        operator(PaimonVerifyOperator).execute(context)
+    told = operator(PaimonVerifyOperator, fail_on_problems="false").execute(context)
+    assert told["status"] == "damaged"
+
+
+def test_partitions_are_marked_dropped_and_expired(warehouse: str, operator, context):
+    schema = pa.schema([("k", pa.int64()), ("day", pa.string())])
+    table = Catalog(warehouse).create_table("db.days", schema=schema, partition_keys=["day"])
+    table.write(pa.table({"k": [1, 2, 3], "day": ["2024-01-01", "20240102", "never"]}, schema))
+    first = {"table": "db.days", "partitions": [{"day": "2024-01-01"}]}
+
+    marked = operator(PaimonMarkPartitionDoneOperator, **first).execute(context)
+    dropped = operator(PaimonDropPartitionOperator, **first).execute(context)
+    again = operator(PaimonDropPartitionOperator, **first).execute(context)
+    expired = operator(
+        PaimonExpirePartitionsOperator,
+        table="db.days",
+        expiration_time="30 d",
+        timestamp_formatter="yyyyMMdd",
+        idempotency_key="expiry",
+    ).execute(context)
+
+    assert Path(marked["details"]["files"][0]).name == "_SUCCESS"
+    assert (dropped["status"], again["status"], expired["status"]) == ("committed", "already_done", "committed")
+    assert expired["details"]["partitions"] == [{"day": "20240102"}]
+    assert "never" in expired["details"]["stopped"][0]
+    assert table.to_arrow()["k"].to_pylist() == [3]
+
+
+def test_rows_are_deleted(warehouse: str, operator, context):
+    table = Catalog(warehouse).create_table(
+        "db.log", schema=pa.schema([("k", pa.int64())]), options={"deletion-vectors.enabled": "true"}
+    )
+    table.write(pa.table({"k": [1, 2, 3]}))
+
+    result = operator(PaimonDeleteRowsOperator, table="db.log", where="k > 1").execute(context)
+
+    assert result["status"] == "committed"
+    assert table.to_arrow()["k"].to_pylist() == [1]
 
 
 def test_a_table_is_analyzed(catalog: Catalog, operator, context):

@@ -99,3 +99,14 @@ def test_a_wrong_row_count_in_a_footer_is_found() -> None:
 
     assert problems == [Problem(history.path("x.parquet"), "has 2 rows, its manifest says 3")]
     assert check_table(history.handle, footers=False) == []
+
+
+def test_a_snapshot_that_cannot_be_read_is_a_finding_and_the_others_are_looked_at() -> None:
+    history = History().write("a").write("b").compact("c")
+    history.storage.overwrite(history.handle.paths.snapshot(2), b"{")
+    history.storage.delete([history.path("c.orc")])
+
+    problems = check_table(history.handle)
+
+    assert any(problem.where == history.handle.paths.snapshot(2) for problem in problems)
+    assert any("c.orc is missing" in problem.what for problem in problems)

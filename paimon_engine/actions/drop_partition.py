@@ -1,0 +1,222 @@
+"""Drop partitions: those that are named, or those that are too old by the table's options.
+
+1. The latest snapshot says which partitions there are; by name or by age some of them go. A dry run ends here.
+2. One commit of the kind OVERWRITE removes all of their files. Older snapshots still have them, until these expire.
+
+Source: `FileStoreCommitImpl.dropPartitions`, `PartitionExpire` and its strategies in the Java library. Differences:
+what stands for no time is in the result; the limit per run, `partition.expiration-max-num`, holds only where it is set,
+as in 0.9, and then takes the oldest partitions by the text of their values.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table.commit import CommitRequest, Conflict, OverwriteScope, commit
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.partition_time import local_moment, partition_time
+from paimon_engine.table.partitions import (
+    Partition,
+    live_partitions,
+    matching,
+    partition_spec,
+    partition_texts,
+)
+from paimon_engine.table.roll import local_wall_clock_ms
+from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.units import parse_duration_ms
+
+logger = logging.getLogger(__name__)
+
+_MAX_NUM: Final = "partition.expiration-max-num"
+_STRATEGIES: Final = ("values-time", "update-time")
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartition:
+    """Drop the partitions that equal one of `partitions`: values by column, all of the columns or some of them."""
+
+    partitions: Sequence[Mapping[str, Any]]
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpirePartitions:
+    """Drop the partitions that are too old; what is None comes from the table's options `partition.*`.
+
+    `expiration_time` is a duration such as `7 d`. `strategy` is `values-time` (the time that the values stand for) or
+    `update-time` (that of the newest file). At most `max_num` partitions go at once.
+    """
+
+    expiration_time: str | None = None
+    strategy: str | None = None
+    timestamp_pattern: str | None = None
+    timestamp_formatter: str | None = None
+    max_num: int | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitionResult:
+    """What went; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would go).
+
+    `partitions` are values by column, as text. `stopped` names the partitions that were kept since their values stand
+    for no time, and says where a limit was reached.
+    """
+
+    status: str
+    snapshot_id: int | None = None
+    partitions: tuple[Mapping[str, str | None], ...] = ()
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    stopped: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str | None = None) -> DropPartitionResult:
+    """Drops the named partitions; once for a `commit_user`. Those that are not there are fine.
+
+    Raises: InvalidArgumentError for a column that is no partition column, or a value that is none of it;
+    ConflictError; StorageError.
+    """
+    begun = time.monotonic()
+    if isinstance(spec.partitions, str | Mapping) or not spec.partitions:
+        raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
+    specs = [partition_spec(table, given) for given in spec.partitions]
+    found = matching(table, live_partitions(table, latest_snapshot(table)), specs)
+    return _drop(table, found, (), begun, dry_run=spec.dry_run, commit_user=commit_user)
+
+
+def expire_partitions(
+    table: TableHandle, spec: ExpirePartitions, *, commit_user: str | None = None
+) -> DropPartitionResult:
+    """Drops the partitions that are too old; once for a `commit_user`.
+
+    Raises: InvalidArgumentError if nobody says how old, or for a table without partitions; UnsupportedError for
+    another strategy, or letters of the formatter that we do not know; ConflictError; StorageError.
+    """
+    begun = time.monotonic()
+    settings = _settings(table, spec)
+    expired, stopped = _expired(table, settings)
+    expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item).values()])
+    if settings.max_num is not None and len(expired) > settings.max_num:
+        stopped.append(f"the limit of {settings.max_num} partitions is reached; run again for the rest")
+        expired = expired[: settings.max_num]
+    return _drop(table, expired, stopped, begun, dry_run=spec.dry_run, commit_user=commit_user)
+
+
+# ── which partitions are too old ────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    age_ms: int
+    strategy: str
+    pattern: str | None
+    formatter: str | None
+    max_num: int | None
+
+
+def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
+    raw = table.options.raw
+    if not table.schema.partition_keys:
+        raise InvalidArgumentError(f"{table.paths.root} has no partition columns; its partitions cannot expire")
+    age = spec.expiration_time or raw.get("partition.expiration-time")
+    if age is None:
+        raise InvalidArgumentError("give an expiration time such as '7 d', or set 'partition.expiration-time'")
+    strategy = (spec.strategy or raw.get("partition.expiration-strategy") or "values-time").lower()
+    if strategy not in _STRATEGIES:
+        raise UnsupportedError(
+            f"'partition.expiration-strategy' = '{strategy}' is not supported; use one of {', '.join(_STRATEGIES)}"
+        )
+    max_num = spec.max_num
+    if max_num is None and _MAX_NUM in raw:
+        if not raw[_MAX_NUM].strip().isdecimal():
+            raise InvalidArgumentError(f"option '{_MAX_NUM}' = '{raw[_MAX_NUM]}' is no whole number")
+        max_num = int(raw[_MAX_NUM])
+    if max_num is not None and max_num < 1:
+        raise InvalidArgumentError(f"max_num={max_num}: let at least one partition expire")
+    return _Settings(
+        parse_duration_ms(age),
+        strategy,
+        spec.timestamp_pattern or raw.get("partition.timestamp-pattern"),
+        spec.timestamp_formatter or raw.get("partition.timestamp-formatter"),
+        max_num,
+    )
+
+
+def _expired(table: TableHandle, settings: _Settings) -> tuple[list[Partition], list[str]]:
+    """Partitions that are too old, and reasons for those of which it cannot be said."""
+    partitions = live_partitions(table, latest_snapshot(table))
+    now_ms = table.env.clock()
+    if settings.strategy == "update-time":
+        limit_ms = local_wall_clock_ms(now_ms) - settings.age_ms
+        return [item for item in partitions if item.newest_ms is not None and item.newest_ms < limit_ms], []
+    limit = local_moment(now_ms) - timedelta(milliseconds=settings.age_ms)
+    expired: list[Partition] = []
+    stopped: list[str] = []
+    columns = table.schema.partition_type
+    for item in partitions:
+        moment = partition_time(columns, item.values, pattern=settings.pattern, formatter=settings.formatter)
+        if moment is None:
+            stopped.append(f"partition {partition_texts(table, item)} is kept: its values stand for no time")
+        elif moment < limit:
+            expired.append(item)
+    return expired, stopped
+
+
+# ── dropping them ───────────────────────────────────────────────────────────────────────────────
+
+
+def _drop(
+    table: TableHandle,
+    partitions: Sequence[Partition],
+    stopped: Sequence[str],
+    begun: float,
+    *,
+    dry_run: bool,
+    commit_user: str | None,
+) -> DropPartitionResult:
+    def result(status: str, snapshot_id: int | None) -> DropPartitionResult:
+        done = status in ("committed", "dry_run")
+        gone = partitions if done else ()
+        return DropPartitionResult(
+            status,
+            snapshot_id,
+            tuple(partition_texts(table, item) for item in gone),
+            sum(item.files for item in gone),
+            sum(item.rows for item in gone),
+            sum(item.size_bytes for item in gone),
+            tuple(stopped),
+            time.monotonic() - begun,
+        )
+
+    checked_up_to = None
+    if commit_user is not None and not dry_run:
+        own = find_own_commit(table, commit_user, (CommitKind.OVERWRITE,))
+        if own.snapshot is not None:
+            return result("already_done", own.snapshot.id)
+        checked_up_to = own.checked_up_to
+    if not partitions or dry_run:
+        return result("dry_run" if partitions else "noop", None)
+    scope = OverwriteScope(partitions=frozenset(item.key for item in partitions))
+    user = commit_user or str(uuid.uuid4())
+    outcome = commit(table, CommitRequest((), CommitKind.OVERWRITE, user, overwrite=scope, checked_up_to=checked_up_to))
+    if isinstance(outcome, Conflict):
+        raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; others wrote meanwhile, run it again")
+    logger.info("dropped %d partitions of %s", len(partitions), table.paths.root)
+    return result("already_done" if outcome.by_other_attempt else "committed", outcome.snapshot.id)

@@ -1,0 +1,188 @@
+"""Remove orphan files: delete what nothing names, left behind by writers that died or commits that failed.
+
+1. Old files are listed, then the names that all snapshots, tags, branches and long-lived changelogs use are read, then
+   those that are new since (`table.orphans`). Old files that nothing names are orphans. A dry run ends here.
+2. They are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore_orphan_files` brings them
+   back.
+
+If a look is not complete nothing is deleted, and `stopped` says why. A file that a running job has written and not yet
+committed is protected by its age alone: `older_than_ms` must be older than the longest job.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from paimon_engine.env import Env
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.executor import Executor, Failed, LocalExecutor
+from paimon_engine.table.deletion import DeletedFile, check_places, clean_directories
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.orphans import Look, list_old_files
+from paimon_engine.table.quarantine import LIST_NAME, carry_out_moves, new_quarantine, restore_moves
+from paimon_engine.table.reachability import READER_THREADS
+from paimon_engine.units import DAY_MS
+
+logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 500
+"""Files per request: below the 1000 that object stores take."""
+_LOCAL_CHUNKS_MAX: Final = 64
+"""Up to so many requests are made by this process: handing them to a cluster would take longer."""
+_WHY: Final = "no snapshot, tag, branch or changelog names it"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOrphanFiles:
+    """Delete orphans last changed before `older_than_ms` (epoch milliseconds; a day ago by default).
+
+    With `quarantine` they are moved aside and not deleted.
+    """
+
+    older_than_ms: int | None = None
+    dry_run: bool = False
+    quarantine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOrphanFiles:
+    """Move the files of a quarantine back to their places."""
+
+    quarantine: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOrphanFilesResult:
+    """What it did; `status` is `deleted`, `quarantined`, `restored`, `noop`, `dry_run` or `stopped`.
+
+    `stopped`: it is not certain what is an orphan, or a file could not be deleted; the texts say why. `deleted` names
+    every file that went (in a dry run: would go). `files_checked` counts the old files that were looked at.
+    `quarantine` is the name of the directory with the files.
+    """
+
+    status: str
+    files_checked: int = 0
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
+    stopped: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: Executor) -> RemoveOrphanFilesResult:
+    """Removes orphans of all branches. Safe to repeat, and to run beside writers, readers, taggers and expiry.
+
+    Raises: InvalidArgumentError for a time to come; UnsupportedError if options put files where we would not find
+    them; StorageError.
+    """
+    begun = time.monotonic()
+    check_places(table)
+    now_ms = table.env.clock()
+    older_than_ms = now_ms - DAY_MS if spec.older_than_ms is None else spec.older_than_ms
+    if older_than_ms > now_ms:
+        raise InvalidArgumentError(
+            f"older_than_ms={older_than_ms} is yet to come; files being written would be deleted"
+        )
+    found = list_old_files(table, older_than_ms)
+    look = Look()
+    look.take(table, executor)
+    look.take(table, executor)
+    if look.doubts:
+        stopped = tuple(f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(look.doubts))
+        return RemoveOrphanFilesResult("stopped", len(found), stopped=stopped, seconds=time.monotonic() - begun)
+    orphans = [
+        DeletedFile(info.path, info.size_bytes, _WHY)
+        for info in found
+        if info.path.rpartition("/")[2] not in look.names
+    ]
+    done, quarantine, status = orphans, None, "dry_run"
+    problems: list[str] = []
+    if orphans and not spec.dry_run:
+        if spec.quarantine:
+            status = "quarantined"
+            done, quarantine, problems = _move_aside(table, orphans)
+        else:
+            status = "deleted"
+            done, problems = _delete(table, orphans, executor)
+        if table.options.clean_empty_directories:
+            clean_directories(table, {path for file in done if "/bucket-" in (path := _directory(file.path))})
+    result = RemoveOrphanFilesResult(
+        status="noop" if not orphans else "stopped" if problems else status,
+        files_checked=len(found),
+        files_deleted=len(done),
+        bytes_deleted=sum(file.size_bytes for file in done),
+        deleted=tuple(done),
+        quarantine=quarantine,
+        stopped=tuple(problems),
+        seconds=time.monotonic() - begun,
+    )
+    logger.info("%s %d of %d old files of %s", result.status, len(done), len(found), table.paths.root)
+    return result
+
+
+def restore_orphan_files(table: TableHandle, spec: RestoreOrphanFiles) -> RemoveOrphanFilesResult:
+    """Brings the files of a quarantine back; safe to repeat until its status is `restored`.
+
+    Raises: InvalidArgumentError if there is no such quarantine; StorageError.
+    """
+    begun = time.monotonic()
+    directory, moves = restore_moves(table, spec.quarantine)
+    outcomes = carry_out_moves(table, moves)
+    problems = tuple(outcome.message for outcome in outcomes if isinstance(outcome, Failed))
+    if not problems:
+        table.env.storage.delete([f"{directory}/{LIST_NAME}"])
+        table.env.storage.delete_tree(directory)
+    return RemoveOrphanFilesResult(
+        "stopped" if problems else "restored",
+        files_checked=len(moves),
+        quarantine=spec.quarantine,
+        stopped=problems,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _delete(
+    table: TableHandle, files: Sequence[DeletedFile], executor: Executor
+) -> tuple[list[DeletedFile], list[str]]:
+    """The files that went, and what was left and why."""
+    chunks = [files[start : start + _CHUNK] for start in range(0, len(files), _CHUNK)]
+    if len(chunks) <= _LOCAL_CHUNKS_MAX:
+        executor = LocalExecutor(READER_THREADS, env=table.env)
+    tasks = [tuple(file.path for file in chunk) for chunk in chunks]
+    done: list[DeletedFile] = []
+    problems: list[str] = []
+    for chunk, outcome in zip(chunks, executor.map(_delete_chunk, tasks, config=table.config), strict=True):
+        if isinstance(outcome, Failed):
+            problems.append(f"some of {len(chunk)} files are left: {outcome.message}")
+        else:
+            done += chunk
+    return done, problems
+
+
+def _delete_chunk(env: Env, paths: tuple[str, ...]) -> None:
+    env.storage.delete(paths)
+
+
+def _move_aside(table: TableHandle, files: Sequence[DeletedFile]) -> tuple[list[DeletedFile], str, list[str]]:
+    directory, moves = new_quarantine(table, {file.path: file.size_bytes for file in files})
+    done: list[DeletedFile] = []
+    problems: list[str] = []
+    for file, outcome in zip(files, carry_out_moves(table, moves), strict=True):
+        if isinstance(outcome, Failed):
+            problems.append(f"{file.path} is left: {outcome.message}")
+        elif outcome.value:
+            done.append(file)
+    return done, directory.rpartition("/")[2], problems

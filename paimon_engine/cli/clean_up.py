@@ -1,0 +1,172 @@
+"""Commands that look after a table's files: verify, remove-orphans, restore-orphans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+from paimon_engine.cli.arguments import (
+    CatalogOption,
+    DryRunOption,
+    JsonOption,
+    SparkOption,
+    StorageOption,
+    TableArgument,
+    WarehouseOption,
+    epoch_ms,
+    job_on,
+)
+from paimon_engine.cli.running import run_job, run_quick
+from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn
+
+ROWS_SHOWN: Final = 20
+
+
+class DepthOfLook(StrEnum):
+    """How much of a table is checked."""
+
+    METADATA = "metadata"
+    FILES = "files"
+    ROWS = "rows"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Adds the commands of this module, with examples below their help."""
+    example = "Examples:\n\n"
+    app.command(
+        epilog=example
+        + "`paimon-engine verify /lake/db.db/t`\n\n"
+        + "`paimon-engine verify db.t -w /lake --depth rows --json`"
+    )(verify)
+    app.command(
+        "remove-orphans",
+        epilog=example
+        + "`paimon-engine remove-orphans db.t -w /lake --dry-run`\n\n"
+        + "`paimon-engine remove-orphans /lake/db.db/t --older-than 2013-01-31`",
+    )(remove_orphans)
+    app.command("restore-orphans", epilog=example + "`paimon-engine restore-orphans /lake/db.db/t 6f1d…`")(
+        restore_orphans
+    )
+
+
+def remove_orphans(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only older files: epoch milliseconds or 2013-01-01T12:00.")
+    ] = None,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="Move the files aside, do not delete them.")] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old files that nothing names: what jobs that died have left.
+
+    Files that changed within the last day stay, unless --older-than says otherwise.
+    """
+    from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
+
+    limit = None if older_than is None else epoch_ms(older_than)
+    job = job_on(table, warehouse, storage, catalog, RemoveOrphanFiles(limit, dry_run, quarantine))
+    details = run_quick(job, "looking for orphan files")
+    if as_json:
+        print_json(details)
+    else:
+        _print_files(details["deleted"])
+        say(_line(details))
+        for reason in details["stopped"]:
+            warn(f"left alone: {reason}")
+    if details["status"] == "stopped":
+        raise typer.Exit(1)
+
+
+def restore_orphans(
+    table: TableArgument,
+    quarantine: Annotated[str, typer.Argument(metavar="NAME", help="Name that remove-orphans gave.")],
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring back what remove-orphans --quarantine moved aside."""
+    from paimon_engine.actions.remove_orphan_files import RestoreOrphanFiles
+
+    job = job_on(table, warehouse, storage, catalog, RestoreOrphanFiles(quarantine))
+    details = run_quick(job, "restoring files")
+    if as_json:
+        print_json(details)
+    else:
+        say(f"{details['status']}: {count(details['files_checked'], 'file')} of quarantine {quarantine}")
+        for reason in details["stopped"]:
+            warn(f"left alone: {reason}")
+    if details["status"] == "stopped":
+        raise typer.Exit(1)
+
+
+def _print_files(files: Sequence[Mapping[str, Any]]) -> None:
+    if not files:
+        return
+    rows = [{"file": item["path"], "size": size(item["size_bytes"])} for item in files[:ROWS_SHOWN]]
+    print_grid(rows, empty="", flexible=("file",))
+    if len(files) > ROWS_SHOWN:
+        hint(f"and {count(len(files) - ROWS_SHOWN, 'more file')} (--json lists all)")
+
+
+def _line(details: Mapping[str, Any]) -> str:
+    files = f"{count(details['files_deleted'], 'file')}, {size(details['bytes_deleted'])}"
+    checked = f"of {count(details['files_checked'], 'old file')}"
+    match details["status"]:
+        case "dry_run":
+            return f"dry run: would remove {files}, {checked}"
+        case "deleted":
+            return f"deleted {files}, {checked}"
+        case "quarantined":
+            return f"moved {files}, {checked}, to quarantine {details['quarantine']}"
+        case "stopped":
+            where = f", in quarantine {details['quarantine']}" if details["quarantine"] else ""
+            return f"stopped after {files}, {checked}{where}"
+        case _:
+            return f"nothing to remove: {count(details['files_checked'], 'old file')}, all in use"
+
+
+def verify(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    depth: Annotated[DepthOfLook, typer.Option(help="Metadata only, also files, or also all rows.")] = (
+        DepthOfLook.FILES
+    ),
+    spark: SparkOption = None,
+    progress: Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")] = (
+        ProgressStyle.BAR
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Check that a table is whole. Nothing is written; the exit code is 1 where something is wrong."""
+    from paimon_engine.actions.verify import Verify
+
+    job = job_on(table, warehouse, storage, catalog, Verify(depth.value))
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+    else:
+        for problem in details["problems"]:
+            say(f"{problem['where']}: {problem['what']}")
+        say(_looked_at(details))
+    if details["problems"]:
+        raise typer.Exit(1)
+
+
+def _looked_at(details: Mapping[str, Any]) -> str:
+    verdict = count(len(details["problems"]), "problem") if details["problems"] else "sound"
+    looked = [count(details["roots"], "version"), count(details["manifests"], "manifest")]
+    if details["depth"] != "metadata":
+        looked.append(count(details["data_files"], "data file"))
+    if details["depth"] == "rows":
+        looked.append(count(details["rows"], "row"))
+    return f"{verdict}: {', '.join(looked)}"

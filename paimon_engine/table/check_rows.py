@@ -1,0 +1,172 @@
+"""Do the rows of data files keep what the manifests say of them?
+
+Each live file is read whole, as a task, in the columns it was written with:
+
+1. number of rows, range of sequence numbers, row kinds, first and last key (`table.row_check`, as in every read);
+2. keys ascend within the file, and a key comes once; postponed files have no order;
+3. no value lies outside the bounds of its column's statistics, and nulls and delete records are as many as counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.env import Env
+from paimon_engine.errors import NotFoundError, PaimonError, naming
+from paimon_engine.executor import Executor, Failed
+from paimon_engine.merge.keys import normalise_keys
+from paimon_engine.meta.manifest import DataFile, ManifestEntry
+from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.stats import (
+    FORMAT_STATS,
+    ColumnStats,
+    SimpleStats,
+    StatsCollector,
+    from_simple_stats,
+    parse_stats_mode,
+)
+from paimon_engine.progress import OnProgress, counting
+from paimon_engine.table.file_filter import counts_nan, is_float
+from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.reachability import on_line
+from paimon_engine.types import AtomicType, RowType
+
+_RETRACTING = pa.array([1, 3], pa.int8())
+"""Row kinds −U and −D."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    table: PlainTable
+    entry: ManifestEntry
+    path: str
+
+
+def read_rows(
+    table: TableHandle,
+    entries: Sequence[tuple[str, ManifestEntry]],
+    executor: Executor,
+    *,
+    on_progress: OnProgress | None = None,
+) -> Iterator[tuple[str, list[str]]]:
+    """Path of each file and what is wrong with its rows. `entries` come with the branch that reaches them."""
+    tasks = []
+    for branch, entry in entries:
+        # A file is read with the very schema that it was written with.
+        plain = replace(on_line(table, branch).plain(), schema_id=entry.file.schema_id)
+        path = f"{bucket_path(table, entry.partition, entry.bucket)}/{entry.file.name}"
+        tasks.append(_Task(plain, entry, path))
+    listener = counting(on_progress, "verify", len(tasks))
+    outcomes = executor.map(_problems, tasks, config=table.config, on_done=listener)
+    for task, outcome in zip(tasks, outcomes, strict=True):
+        yield task.path, [f"cannot be read: {outcome.message}"] if isinstance(outcome, Failed) else outcome.value
+
+
+def _problems(env: Env, task: _Task) -> list[str]:
+    try:
+        return _check_file(task.table.load(env), task)
+    except NotFoundError:
+        return []  # told already, as a file that is missing
+    except PaimonError as error:
+        return [str(error)]
+
+
+def _check_file(table: TableHandle, task: _Task) -> list[str]:
+    file, schema = task.entry.file, table.schema
+    has_keys = bool(schema.primary_keys)
+    columns = schema.row_type
+    check = _FileCheck(file, schema, is_sorted=has_keys and task.entry.bucket >= 0)
+    directory = task.path.rpartition("/")[0]
+    for batch in read_data_file(table, directory, file, columns.names, with_system_columns=has_keys):
+        check.add(batch)
+    with naming(f"{task.path}: statistics in its manifest"):
+        return check.finish()
+
+
+class _FileCheck:
+    """Sees the batches of one file, in order."""
+
+    def __init__(self, file: DataFile, schema: TableSchema, *, is_sorted: bool) -> None:
+        self._file = file
+        self._schema = schema
+        self._is_sorted = is_sorted
+        self._last: pa.RecordBatch | None = None
+        self._problems: list[str] = []
+        self._rows = 0
+        self._retracting = 0
+        columns = schema.row_type
+        modes = [parse_stats_mode("full")] * len(columns.fields)
+        # Of the three, ORC's way gathers most and widens nothing.
+        self._stats = StatsCollector([field.type for field in columns], modes, FORMAT_STATS["orc"])
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Takes in a batch; system columns first, where the table has keys."""
+        if batch.num_rows == 0:
+            return
+        self._stats.add(batch.select(self._schema.row_type.names))
+        if self._schema.primary_keys:
+            kinds = pc.is_in(batch[VALUE_KIND], value_set=_RETRACTING)
+            self._retracting += pc.sum(kinds).as_py() or 0
+        if self._is_sorted and not self._problems:
+            self._order(batch.select(self._schema.key_type.names))
+        self._rows += batch.num_rows
+
+    def _order(self, keys: pa.RecordBatch) -> None:
+        key_type = self._schema.key_type
+        if any(column.null_count for column in keys.columns):
+            self._problems.append("a key is null")
+            return
+        with_last = keys if self._last is None else pa.concat_batches([self._last, keys])
+        normal: npt.NDArray[Any] = normalise_keys(with_last.columns, [field.type for field in key_type])
+        # 0.0 and −0.0 are two keys to Java, and one here.
+        ascends = normal[1:] >= normal[:-1] if any(map(is_float, key_type)) else normal[1:] > normal[:-1]
+        wrong = np.flatnonzero(~ascends)
+        if len(wrong):
+            row = int(wrong[0]) + 1 + self._rows - (0 if self._last is None else 1)
+            self._problems.append(f"its keys do not ascend at row {row}")
+        self._last = keys.slice(keys.num_rows - 1)
+
+    def finish(self) -> list[str]:
+        """What is wrong with the file.
+
+        Raises: CorruptTableError if its statistics cannot be decoded.
+        """
+        file, columns = self._file, self._schema.row_type
+        found = dict(zip(columns.names, self._stats.finish(), strict=True))
+        if self._schema.primary_keys and file.delete_row_count not in (None, self._retracting):
+            what = f"has {self._retracting} delete records, its manifest says {file.delete_row_count}"
+            self._problems.append(what)
+        known = columns if file.value_stats_columns is None else columns.project(file.value_stats_columns)
+        self._compare(known, file.value_stats, found)
+        if self._schema.primary_keys:
+            self._compare(self._schema.key_type, file.key_stats, found)
+        return list(dict.fromkeys(self._problems))
+
+    def _compare(self, columns: RowType, stats: SimpleStats, found: dict[str, ColumnStats]) -> None:
+        if not stats.null_counts:
+            return
+        listed = from_simple_stats([field.type for field in columns], stats)
+        for field, said in zip(columns, listed, strict=True):
+            if not isinstance(field.type, AtomicType):
+                continue
+            actual = found[field.name]
+            if said.null_count not in (None, actual.null_count):
+                what = f"has {actual.null_count} nulls, its statistics say {said.null_count}"
+                self._problems.append(f"column {field.name} {what}")
+            # Where there is a NaN no bounds were gathered; those of ORC files leave it out.
+            if actual.min is None or (is_float(field) and not counts_nan(self._file)):
+                continue
+            for outside, bound in (
+                (said.min is not None and actual.min < said.min, f"{actual.min!r}, below {said.min!r}"),
+                (said.max is not None and actual.max > said.max, f"{actual.max!r}, above {said.max!r}"),
+            ):
+                if outside:
+                    self._problems.append(f"column {field.name} has {bound}, the bound in its statistics")

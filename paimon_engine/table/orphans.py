@@ -1,0 +1,220 @@
+"""Which files of a table does nothing name?
+
+1. `list_old_files` lists what lies in the directories that the engine writes to, and is old enough. Files of commits
+   that are being prepared are named by nothing yet: their age alone protects them.
+2. `Look.take` lists all snapshots, tags and long-lived changelogs of all branches, and reads every file name in their
+   metadata: lists, manifests, index files, statistics, and the files of all manifest entries, added or removed.
+3. A second look reads what is new since the first.
+
+The order matters: a file that was there before the first look, and is old, is named by what the looks see, or by
+nothing. A look that is not complete proves nothing. `Look.doubts` says why it is not: a snapshot or tag vanished before
+it was read, metadata cannot be read, ids of snapshots have a gap. Then no file at all may go.
+
+Names are compared without their directories, since they are unique. Source: `OrphanFilesClean` of the Java library.
+Differences: a gap in the snapshots and a snapshot that vanished stop the clean-up; removals count as names for
+every root, so that a snapshot lost in the middle keeps its data files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_engine.env import Env
+from paimon_engine.errors import NotFoundError, PaimonError
+from paimon_engine.executor import Executor, Failed, LocalExecutor
+from paimon_engine.meta.manifest import ManifestFile
+from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.storage.base import FileInfo
+from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.reachability import (
+    CHANGELOG_PREFIX,
+    LOCAL_MANIFESTS_MAX,
+    MANIFESTS_PER_TASK,
+    READER_THREADS,
+    Root,
+    RootIdentity,
+    every_root,
+    gaps,
+    in_threads,
+    on_line,
+)
+from paimon_engine.table.snapshots import SNAPSHOT_PREFIX, branches
+
+_HINTS: Final = ("EARLIEST", "LATEST")
+_BUCKET_PREFIX: Final = "bucket-"
+_SHARED_DIRECTORIES: Final = ("manifest", "index", "statistics")
+
+
+# ── what is there ───────────────────────────────────────────────────────────────────────────────
+
+
+def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
+    """Files last changed before `older_than_ms`, sorted by path.
+
+    Schemas, tags, consumers, snapshots, changelogs and hints are not among them, nor is what lies in directories that
+    do not belong to a table. A file whose time the store does not tell is not old.
+    """
+    root = table.paths.root
+    directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + _bucket_directories(table)
+    lists = in_threads(table, _files_in, directories)
+    for branch in (MAIN_BRANCH, *branches(table)):
+        paths = on_line(table, branch).paths
+        for directory, prefix in ((paths.snapshot_dir, SNAPSHOT_PREFIX), (paths.changelog_dir, CHANGELOG_PREFIX)):
+            lists.append([info for info in _files_in(table, directory) if not _is_numbered(info, prefix)])
+    return sorted(
+        (info for found in lists for info in found if 0 < info.modified_ms < older_than_ms),
+        key=lambda info: info.path,
+    )
+
+
+def _bucket_directories(table: TableHandle) -> list[str]:
+    """Directories of buckets, as deep as the table has partition columns."""
+    directories = [table.paths.root]
+    for _ in table.schema.partition_type:
+        lists = in_threads(table, _directories_in, directories)
+        directories = [path for found in lists for path in found if "=" in _name(path)]
+    lists = in_threads(table, _directories_in, directories)
+    return [path for found in lists for path in found if _name(path).startswith(_BUCKET_PREFIX)]
+
+
+def _directories_in(table: TableHandle, directory: str) -> list[str]:
+    return [info.path for info in table.env.storage.list(directory) if info.is_dir]
+
+
+def _files_in(table: TableHandle, directory: str) -> list[FileInfo]:
+    return [info for info in table.env.storage.list(directory) if not info.is_dir]
+
+
+def _is_numbered(info: FileInfo, prefix: str) -> bool:
+    name = _name(info.path)
+    return name in _HINTS or name.startswith(prefix)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+# ── what is named ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Look:
+    """File names that roots name, as far as looks have come; `doubts` is empty if they saw everything."""
+
+    names: set[str] = field(default_factory=set)
+    doubts: list[str] = field(default_factory=list)
+    _roots: set[RootIdentity] = field(default_factory=set)
+    _manifests: set[str] = field(default_factory=set)
+
+    def take(self, table: TableHandle, executor: Executor) -> None:
+        """Reads the names of all roots that no earlier look has read."""
+        roots, unreadable = every_root(table)
+        self.doubts += (f"{where}: {what}" for where, what in unreadable)
+        self._gaps(roots)
+        fresh = [root for root in roots if root.identity not in self._roots]
+        self._roots.update(root.identity for root in fresh)
+        strict: dict[str, ManifestFile] = {}
+        lenient: dict[str, ManifestFile] = {}
+        for root, found in zip(fresh, in_threads(table, _try_names, fresh), strict=True):
+            if isinstance(found, str):
+                self.doubts.append(f"{root.label} cannot be read: {found}")
+                continue
+            self.names |= found.names
+            # Expiry has taken some of what a long-lived changelog names.
+            (lenient if root.is_changelog else strict).update({item.name: item for item in found.manifests})
+        lenient = {name: item for name, item in lenient.items() if name not in strict}
+        for manifests, may_miss in ((strict, False), (lenient, True)):
+            wanted = [item for name, item in sorted(manifests.items()) if name not in self._manifests]
+            self._manifests.update(manifests)
+            self._read(table, wanted, executor, may_miss=may_miss)
+
+    def _gaps(self, roots: Sequence[Root]) -> None:
+        for one, following in gaps(roots):
+            self.doubts.append(f"{following.label} follows {one.label}: those between are missing")
+
+    def _read(
+        self, table: TableHandle, manifests: Sequence[ManifestFile], executor: Executor, *, may_miss: bool
+    ) -> None:
+        step = MANIFESTS_PER_TASK
+        if len(manifests) <= LOCAL_MANIFESTS_MAX:
+            step, executor = 1, LocalExecutor(READER_THREADS, env=table.env)
+        plain = table.plain()
+        chunks = [tuple(manifests[start : start + step]) for start in range(0, len(manifests), step)]
+        tasks = [_NamesTask(plain, chunk, may_miss) for chunk in chunks]
+        for task, outcome in zip(tasks, executor.map(_entry_names, tasks, config=table.config), strict=True):
+            if isinstance(outcome, Failed):
+                which = ", ".join(manifest.name for manifest in task.manifests)
+                self.doubts.append(f"manifest {which} cannot be read: {outcome.message}")
+            else:
+                self.names |= outcome.value
+
+
+@dataclass(frozen=True)
+class _RootNames:
+    names: frozenset[str]
+    manifests: tuple[ManifestFile, ...]
+
+
+def _try_names(table: TableHandle, root: Root) -> _RootNames | str:
+    """What the metadata of a root names, without the entries of its manifests; or why that is not known."""
+    try:
+        return _root_names(table, root)
+    except PaimonError as error:
+        return str(error)
+
+
+def _root_names(table: TableHandle, root: Root) -> _RootNames:
+    snapshot = root.snapshot
+    # What a release that we do not know keeps beside the table may be named by a key that we do not know.
+    names = {value for value in snapshot.extras.values() if isinstance(value, str)}
+    names.update(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
+    manifests: list[ManifestFile] = []
+    lists = [
+        (snapshot.base_manifest_list, snapshot.base_manifest_list_size, root.is_changelog),
+        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, root.is_changelog),
+        # Java's expiry takes the changelog from snapshots that are tagged.
+        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, True),
+    ]
+    for name, size_bytes, may_miss in lists:
+        if name is None:
+            continue
+        names.add(name)
+        try:
+            manifests += read_manifest_list(table, name, size_bytes)
+        except NotFoundError:
+            if not may_miss:
+                raise
+    names.update(manifest.name for manifest in manifests)
+    try:
+        names.update(file.name for file in live_index_files(table, snapshot))
+    except NotFoundError:
+        if not root.is_changelog:
+            raise
+    return _RootNames(frozenset(names), tuple(manifests))
+
+
+@dataclass(frozen=True)
+class _NamesTask:
+    table: PlainTable
+    manifests: tuple[ManifestFile, ...]
+    may_miss: bool
+
+
+def _entry_names(env: Env, task: _NamesTask) -> set[str]:
+    table = task.table.load(env)
+    return {name for manifest in task.manifests for name in _named_in(table, manifest, may_miss=task.may_miss)}
+
+
+def _named_in(table: TableHandle, manifest: ManifestFile, *, may_miss: bool) -> Iterable[str]:
+    try:
+        entries = read_manifest(table, manifest.name, manifest)
+    except NotFoundError:
+        if not may_miss:
+            raise
+        return
+    for entry in entries:
+        yield entry.file.name
+        yield from entry.file.extra_files
