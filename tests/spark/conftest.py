@@ -41,6 +41,13 @@ def spark(java: None) -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.fixture(autouse=True)
+def classic_mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Connect session makes PySpark's own functions remote for the whole process; not for tests of the other kind."""
+    if "spark" in request.fixturenames:
+        monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+
+
 @pytest.fixture(scope="session")
 def connect_url(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Spark Connect server in a process of its own, whose workers do not know our code."""
