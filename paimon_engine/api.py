@@ -208,17 +208,43 @@ class Table:
         where: str | Condition | None = None,
         *,
         dry_run: bool = False,
+        buckets: Sequence[int] | None = None,
+        partition_idle_time: str | None = None,
+        max_bytes: int | None = None,
+        max_buckets: int | None = None,
+        max_seconds: float | None = None,
+        round_bytes: int | None = None,
+        task_bytes: int | None = None,
+        task_memory_bytes: int | None = None,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> CompactResult:
         """Merges sorted runs (small files on append tables); `full` takes everything to the highest level.
 
-        `where` chooses partitions. The result tells files, bytes and rows before and after, per bucket, and why
-        buckets were skipped; a dry run plans the same and writes nothing.
+        `where` chooses partitions, `partition_idle_time`, such as `1 d`, those to which nobody has written for so long,
+        `buckets` numbers of buckets. With `max_bytes` of files to rewrite, `max_buckets` or `max_seconds` the buckets
+        that cost readers most are done, in commits of about `round_bytes`, and `buckets_left` in the result says
+        whether another run finds work. A bucket is split into tasks of about `task_bytes`, each of which merges in
+        about `task_memory_bytes`; `Compact` tells more.
 
-        Raises: UnsupportedError, ConflictError, StorageError.
+        The result tells files, bytes, rows and read amplification before and after, per bucket, and why buckets were
+        skipped; a dry run plans the same and writes nothing.
+
+        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        spec = Compact(full, None if where is None else str(where), dry_run)
+        spec = Compact(
+            full,
+            None if where is None else str(where),
+            dry_run,
+            buckets=buckets,
+            partition_idle_time=partition_idle_time,
+            max_bytes=max_bytes,
+            max_buckets=max_buckets,
+            max_seconds=max_seconds,
+            round_bytes=round_bytes,
+            task_bytes=task_bytes,
+            task_memory_bytes=task_memory_bytes,
+        )
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def rewrite_file_index(
