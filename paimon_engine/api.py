@@ -18,6 +18,7 @@ from paimon_engine.actions.compact_manifests import (
     CompactManifestsResult,
     compact_manifests,
 )
+from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult, delete_rows
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
@@ -246,6 +247,22 @@ class Table:
             task_memory_bytes=task_memory_bytes,
         )
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def delete(
+        self,
+        where: str | Condition,
+        *,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> DeleteRowsResult:
+        """Deletes the rows of an append table with deletion vectors that match; no data file is rewritten.
+
+        Rows of primary-key tables are deleted by writing them with the kind -D.
+
+        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
+        """
+        spec = DeleteRows(str(where))
+        return delete_rows(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def rewrite_file_index(
         self,
