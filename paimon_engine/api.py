@@ -20,6 +20,7 @@ from paimon_engine.actions.compact_manifests import (
 )
 from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult, delete_rows
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.tags import (
@@ -263,6 +264,23 @@ class Table:
         """
         spec = DeleteRows(str(where))
         return delete_rows(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def rescale(
+        self,
+        where: str | Condition | None = None,
+        *,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> RescaleResult:
+        """Gives all partitions, or those that `where` chooses, as many buckets as the option `bucket` says by now.
+
+        Their files are written anew in one OVERWRITE commit, which conflicts with what others write meanwhile.
+
+        Raises: UnsupportedError, ConflictError, StorageError.
+        """
+        spec = Rescale(None if where is None else str(where), dry_run)
+        return rescale(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def rewrite_file_index(
         self,

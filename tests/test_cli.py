@@ -285,6 +285,19 @@ def test_compact_tells_what_a_budget_left(paimon: Run, table: Table):
     assert table.latest_snapshot_id() == 3
 
 
+def test_rescale_brings_partitions_to_the_number_of_buckets(paimon: Run, table: Table):
+    before = paimon("rescale", table.path)
+    paimon("alter", "set", table.path, "bucket=2")
+    planned = paimon("rescale", table.path, "--dry-run")
+    done = paimon("rescale", table.path)
+    again = json.loads(paimon("rescale", table.path, "--json").out)
+
+    assert before.lines[-1] == "nothing to rescale: every partition has 1 bucket"
+    assert planned.lines[-1].startswith("dry run: would bring 1 partition to 2 buckets, and rewrite ")
+    assert done.lines[-1].startswith("committed snapshot 4: brought 1 partition to 2 buckets, 3 → 2 files in ")
+    assert (again["status"], again["buckets"]) == ("noop", 2)
+
+
 def test_compact_tells_of_postponed_records_that_get_a_bucket(paimon: Run, tmp_path: Path):
     catalog = Catalog(str(tmp_path / "postponed"))
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": -2})
@@ -472,7 +485,7 @@ def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze", "compact",
-        "compact-manifests", "expire", "files", "read", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "compact-manifests", "expire", "files", "read", "rescale", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag delete", "tags", "warm-up",
     ]  # fmt: skip
 

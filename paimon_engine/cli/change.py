@@ -1,4 +1,4 @@
-"""Commands that change: compact, rewrite-file-index, tag, expire, rollback, run."""
+"""Commands that change: compact, rescale, rewrite-file-index, tag, expire, rollback, run."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine compact /lake/db.db/t --where \"day >= DATE '2013-01-01'\"`\n\n"
         + "`paimon-engine compact db.t -w /lake --max-bytes 50gb --max-seconds 3600`"
     )(compact)
+    app.command(
+        epilog=example + "`paimon-engine alter set db.t bucket=8 -w /lake && paimon-engine rescale db.t -w /lake`"
+    )(rescale)
     app.command("rewrite-file-index", epilog=example + "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")(
         rewrite_file_index
     )
@@ -128,6 +131,37 @@ def compact(
 
 def _bytes(text: str | None) -> int | None:
     return None if text is None else parse_size_bytes(text)
+
+
+def rescale(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    spark: SparkOption = None,
+    progress: ProgressOption = ProgressStyle.BAR,
+    as_json: JsonOption = False,
+) -> None:
+    """Give partitions as many buckets as the option `bucket` says by now."""
+    from paimon_engine.actions.rescale import Rescale
+
+    job = job_on(table, warehouse, storage, catalog, Rescale(where, dry_run))
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+        return
+    what = f"{count(details['partitions'], 'partition')} to {count(details['buckets'], 'bucket')}"
+    if details["status"] == "dry_run":
+        say(f"dry run: would bring {what}, and rewrite {size(details['bytes_before'])}")
+    elif details["status"] != "committed":
+        say(f"nothing to rescale: every partition has {count(details['buckets'], 'bucket')}")
+    else:
+        files = f"{details['files_before']:,} → {count(details['files_after'], 'file')}"
+        say(f"committed snapshot {details['snapshot_id']}: brought {what}, {files} in {details['seconds']:.1f} s")
 
 
 def rewrite_file_index(
