@@ -43,7 +43,7 @@ from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import read_schema
 from paimon_engine.table.read_request import ReadRequest
@@ -308,10 +308,7 @@ class Table:
         Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
         """
         result = alter_table(self._handle, AlterTable(changes))
-        at = self._handle
-        self._source = load_table(
-            at.paths.root, at.config, env=at.env, branch=at.paths.branch, options=at.dynamic_options
-        )
+        self._source = self._handle.newest()
         return result
 
     def compact_manifests(
