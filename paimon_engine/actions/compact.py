@@ -159,6 +159,7 @@ class _Run:
     spec: Compact
     budget: Budget
     begun: float = field(default_factory=time.monotonic)
+    idle: frozenset[bytes] | None = None
     files: dict[Bucket, list[DataFile]] = field(default_factory=dict)
     after: dict[Bucket, list[DataFile]] = field(default_factory=dict)
     tasks: dict[Bucket, CompactTask] = field(default_factory=dict)
@@ -208,6 +209,8 @@ def compact(
         if own.snapshot is not None and own.snapshot.commit_identifier >= _LAST_ROUNDS:
             return CompactResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
         checked_up_to = own.checked_up_to
+    if spec.partition_idle_time is not None:
+        run.idle = frozenset(entry.partition for entry in _chosen(table, spec, latest_snapshot(table)))
     if table.schema.bucket_mode is BucketMode.POSTPONED and not spec.dry_run:
         distributed = distribute_postponed(table, _chosen(table, spec, latest_snapshot(table)), executor)
         run.snapshot_id, run.rows_distributed = distributed.snapshot_id, distributed.rows
@@ -293,9 +296,9 @@ def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> list
     run.vectors = bucket_vectors(table, snapshot)
     tasks = []
     # A partition to which this run has written is no longer idle.
-    asked = run.spec if only is None else replace(run.spec, partition_idle_time=None)
+    asked = replace(run.spec, partition_idle_time=None)
     for bucket, members in by_bucket(_chosen(table, asked, snapshot)).items():
-        if only is not None and bucket not in only:
+        if (only is not None and bucket not in only) or (run.idle is not None and bucket[0] not in run.idle):
             continue
         files = [entry.file for entry in members]
         run.files[bucket] = files

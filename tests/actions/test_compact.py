@@ -274,6 +274,22 @@ def test_one_new_file_keeps_a_partition_from_being_idle(catalog: Catalog):
     assert days_done(result) == ["old"]
 
 
+def test_an_idle_partition_of_postponed_rows_is_compacted_although_that_gives_it_new_files(catalog: Catalog):
+    table = catalog.create_table(
+        "db.t", schema=DAYS, primary_keys=["day", "k"], partition_keys=["day"], options={"bucket": "-2"}
+    )
+    for _ in range(2):
+        table.write(batch(0, 50, day=["a"] * 50).cast(DAYS))
+    handle = load_table(table.path, EnvConfig(table.path))
+    hour_later = handle.env.clock() + 3_600_000
+    later = replace(handle, env=replace(handle.env, clock=lambda: hour_later))
+
+    spec = Compact(full=True, partition_idle_time="30 min")
+    result = compact(later, spec, LocalExecutor(env=later.env))
+
+    assert (result.rows_distributed, days_done(result)) == (100, ["a"])
+
+
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────
 
 
