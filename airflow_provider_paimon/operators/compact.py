@@ -25,7 +25,7 @@ class PaimonCompactOperator(PaimonJobOperator):
         max_seconds: begin no round after that time.
         round_bytes: commit each time that about so much was rewritten.
         task_bytes: split larger buckets into tasks of about that size, where their keys allow.
-        task_memory: memory that a task may take, by estimate; buckets that need more are left.
+        task_memory: memory that a task may take, by estimate; buckets that need more are skipped.
     """
 
     template_fields: Sequence[str] = (

@@ -74,7 +74,7 @@ class Compact:
     larger than `max_bytes` is left; of a bucket without one, what fits is done.
 
     How: a bucket is split, where its keys allow, into tasks of about `task_bytes` (4 target files, at least 512 MiB),
-    each of which merges in `task_memory_bytes` by estimate; buckets for which that is too little are left.
+    each of which merges in `task_memory_bytes` by estimate; buckets for which that is too little are skipped.
     """
 
     full: bool = False
