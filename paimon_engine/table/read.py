@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
@@ -173,6 +173,7 @@ class _Files:
     where: Sequence[Predicate] = ()
     keys: RangeReader | None = None
     batch_rows: int = BATCH_ROWS
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
         selected = selected_rows(self.table, self.directory, file, index_filter(self.table, self.where))
@@ -199,6 +200,7 @@ class _Files:
             for rows in found if self.keys is None else self.keys.cut(found):
                 # Records from before the option was set may still hold retracts, which no merge may see.
                 kept = drop_retracts(rows) if self.table.options.ignore_delete and not alone else rows
+                kept = kept if self.keep is None else self.keep(kept)
                 if kept.num_rows:
                     yield kept
 
@@ -217,18 +219,19 @@ def merge_section(
     directory: str,
     section: Section,
     columns: Sequence[str],
-    vectors: DeletedRows | None = None,
     *,
+    vectors: DeletedRows | None = None,
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     keys: RangeReader | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
-    `columns` must be those of `merge_columns`. `keys` keeps the merge to a range. Of each run `batch_rows` are read at
-    once.
+    `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
+    merge to a range. Of each run `batch_rows` are read at once.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, directory, columns, vectors, where, keys, batch_rows)
+    files = _Files(table, directory, columns, vectors, where, keys, batch_rows, keep)
     yield from _merged(files, section, equal_sequences=False)
 
 

@@ -83,7 +83,7 @@ def _of_old_bucket(table: TableHandle, task: RescaleTask, number: int) -> Iterat
     vectors = BucketVectors(table, task.partition, number, task.vectors.get(number, ()))
     names = table.schema.row_type.names
     for section in sections(task.files[number], key_order(table.schema.key_type)):
-        for rows in merge_section(table, directory, section, names, vectors):
+        for rows in merge_section(table, directory, section, names, vectors=vectors):
             check_storable(table.schema, rows)
             kept = _of_bucket(table, task.bucket, drop_retracts(rows))
             if kept.num_rows:

@@ -21,7 +21,7 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.supported import check_writable
 from paimon_engine.table.bucket_vectors import BucketVectors
-from paimon_engine.table.changed_rows import ChangedRows
+from paimon_engine.table.changed_rows import ChangedRows, keep_unexpired
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
@@ -185,7 +185,14 @@ class _Rewrite:
                     )
             return
         merged = merge_section(
-            table, directory, section, columns, self._vectors, keys=self._keys, batch_rows=task.batch_rows
+            table,
+            directory,
+            section,
+            columns,
+            vectors=self._vectors,
+            keep=keep_unexpired(table),
+            keys=self._keys,
+            batch_rows=task.batch_rows,
         )
         for rows in merged:
             check_storable(table.schema, rows)
