@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from paimon_engine import InvalidArgumentError
+from paimon_engine.units import parse_size_bytes
 
 _NOTHING: Final = ("", "None", "null")
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -27,6 +28,43 @@ def number(name: str, value: Any) -> int | None:
     except (TypeError, ValueError):
         pass
     raise InvalidArgumentError(f"{name}={value!r} is no whole number")
+
+
+def numbers(name: str, value: Any) -> tuple[int, ...] | None:
+    """Whole numbers: of a list, or of a text such as `0, 3`; None where nothing was given.
+
+    Raises: InvalidArgumentError.
+    """
+    if isinstance(value, str):
+        given = text(value)
+        value = None if given is None else given.strip("[]() ").split(",")
+    if value is None or isinstance(value, int):
+        return None if value is None else (value,)
+    found = [number(name, item) for item in value]
+    if None in found:
+        raise InvalidArgumentError(f"{name}={value!r} are no whole numbers")
+    return tuple(item for item in found if item is not None)
+
+
+def decimal_number(name: str, value: Any) -> float | None:
+    """A number that need not be whole; None where nothing was given. Raises: InvalidArgumentError."""
+    if text(value) is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"{name}={value!r} is no number") from None
+
+
+def size_bytes(name: str, value: Any) -> int | None:
+    """Bytes: of a number, or of a text such as `50 gb`; None where nothing was given. Raises: InvalidArgumentError."""
+    given = text(value)
+    if given is None:
+        return None
+    try:
+        return parse_size_bytes(given)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{name}: {error}") from error
 
 
 def flag(name: str, value: Any) -> bool:

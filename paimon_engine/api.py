@@ -39,6 +39,7 @@ from paimon_engine.actions.remove_orphan_files import (
     remove_orphan_files,
     restore_orphan_files,
 )
+from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.tags import (
@@ -229,17 +230,43 @@ class Table:
         where: str | Condition | None = None,
         *,
         dry_run: bool = False,
+        buckets: Sequence[int] | None = None,
+        partition_idle_time: str | None = None,
+        max_bytes: int | None = None,
+        max_buckets: int | None = None,
+        max_seconds: float | None = None,
+        round_bytes: int | None = None,
+        task_bytes: int | None = None,
+        task_memory_bytes: int | None = None,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> CompactResult:
         """Merges sorted runs (small files on append tables); `full` takes everything to the highest level.
 
-        `where` chooses partitions. The result tells files, bytes and rows before and after, per bucket, and why
-        buckets were skipped; a dry run plans the same and writes nothing.
+        `where` chooses partitions, `partition_idle_time`, such as `1 d`, those to which nobody has written for so long,
+        `buckets` numbers of buckets. With `max_bytes` of files to rewrite, `max_buckets` or `max_seconds` the buckets
+        that cost readers most are done, in commits of about `round_bytes`, and `buckets_left` in the result says
+        whether another run finds work. A bucket is split into tasks of about `task_bytes`, each of which merges in
+        about `task_memory_bytes`; `Compact` tells more.
 
-        Raises: UnsupportedError, ConflictError, StorageError.
+        The result tells files, bytes, rows and read amplification before and after, per bucket, and why buckets were
+        skipped; a dry run plans the same and writes nothing.
+
+        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        spec = Compact(full, None if where is None else str(where), dry_run)
+        spec = Compact(
+            full,
+            None if where is None else str(where),
+            dry_run,
+            buckets=buckets,
+            partition_idle_time=partition_idle_time,
+            max_bytes=max_bytes,
+            max_buckets=max_buckets,
+            max_seconds=max_seconds,
+            round_bytes=round_bytes,
+            task_bytes=task_bytes,
+            task_memory_bytes=task_memory_bytes,
+        )
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def delete(
@@ -257,6 +284,23 @@ class Table:
         """
         spec = DeleteRows(str(where))
         return delete_rows(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def rescale(
+        self,
+        where: str | Condition | None = None,
+        *,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> RescaleResult:
+        """Gives all partitions, or those that `where` chooses, as many buckets as the option `bucket` says by now.
+
+        Their files are written anew in one OVERWRITE commit, which conflicts with what others write meanwhile.
+
+        Raises: UnsupportedError, ConflictError, StorageError.
+        """
+        spec = Rescale(None if where is None else str(where), dry_run)
+        return rescale(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def rewrite_file_index(
         self,

@@ -35,6 +35,7 @@ from paimon_engine.actions.remove_orphan_files import (
     remove_orphan_files,
     restore_orphan_files,
 )
+from paimon_engine.actions.rescale import Rescale, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
@@ -55,6 +56,7 @@ JOB_VERSION: Final = 1
 Action = (
     Write
     | Compact
+    | Rescale
     | RewriteFileIndex
     | CompactManifests
     | Analyze
@@ -236,6 +238,11 @@ def _delete_rows(context: _Context, spec: DeleteRows) -> Any:
     return delete_rows(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _rescale(context: _Context, spec: Rescale) -> Any:
+    user = context.commit_user
+    return rescale(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 def _rewrite_file_index(context: _Context, spec: RewriteFileIndex) -> Any:
     user = context.commit_user
     return rewrite_file_index(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
@@ -250,6 +257,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
     "delete_rows": ActionInfo(DeleteRows, _delete_rows, "delete rows that match, by deletion vectors", on_tasks=True),
+    "rescale": ActionInfo(Rescale, _rescale, "bring partitions to the table's number of buckets", on_tasks=True),
     "rewrite_file_index": ActionInfo(
         RewriteFileIndex, _rewrite_file_index, "give data files the indexes that options ask for", on_tasks=True
     ),

@@ -273,6 +273,31 @@ def test_compact_plans_then_does_then_has_nothing_to_do(paimon: Run, table: Tabl
     assert table.latest_snapshot_id() == 4
 
 
+def test_compact_tells_what_a_budget_left(paimon: Run, table: Table):
+    planned = paimon("compact", table.path, "--full", "--max-bytes", "1b", "--dry-run")
+    left = paimon("compact", table.path, "--full", "--max-bytes", "1b", "--max-seconds", "9", "--task-memory", "1gb")
+    other = paimon("compact", table.path, "--full", "--bucket", "7", "--partition-idle-time", "1ms")
+
+    assert planned.lines[-1] == "dry run: would compact 0 buckets and rewrite 0 B; 1 bucket left for another run"
+    assert left.lines[-1].startswith("nothing to compact: 3 files, ")
+    assert left.lines[-1].endswith("; 1 bucket left for another run")
+    assert "no data files to compact" in other.err
+    assert table.latest_snapshot_id() == 3
+
+
+def test_rescale_brings_partitions_to_the_number_of_buckets(paimon: Run, table: Table):
+    before = paimon("rescale", table.path)
+    paimon("alter", "set", table.path, "bucket=2")
+    planned = paimon("rescale", table.path, "--dry-run")
+    done = paimon("rescale", table.path)
+    again = json.loads(paimon("rescale", table.path, "--json").out)
+
+    assert before.lines[-1] == "nothing to rescale: every partition has 1 bucket"
+    assert planned.lines[-1].startswith("dry run: would bring 1 partition to 2 buckets, and rewrite ")
+    assert done.lines[-1].startswith("committed snapshot 4: brought 1 partition to 2 buckets, 3 → 2 files in ")
+    assert (again["status"], again["buckets"]) == ("noop", 2)
+
+
 def test_compact_tells_of_postponed_records_that_get_a_bucket(paimon: Run, tmp_path: Path):
     catalog = Catalog(str(tmp_path / "postponed"))
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": -2})
@@ -479,6 +504,7 @@ def test_run_takes_a_job_from_standard_input(paimon: Run, table: Table, monkeypa
         (["read", "{t}", "-s", "key"], 2, "write KEY=VALUE"),
         (["compact", "{t}", "--spark", "yarn"], 2, "sc://"),
         (["compact", "{t}", "--where", "k = 1"], 2, "partition columns only"),
+        (["compact", "{t}", "--max-bytes", "much"], 2, "is no size"),
         (["analyze", "{t}", "--columns", "nope"], 2, "nope"),
         (["tag", "create", "{t}", "7"], 2, "is a number"),
         (["tag", "delete", "{t}", "nope"], 0, ""),
@@ -528,7 +554,7 @@ def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze", "compact",
-        "compact-manifests", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "compact-manifests", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "rescale", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag delete", "tags", "verify", "warm-up",
     ]  # fmt: skip
 

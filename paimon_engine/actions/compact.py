@@ -1,60 +1,104 @@
-"""Compact: plan every bucket, rewrite on the executor, commit; plan again only the buckets that others changed."""
+"""Compact: plan every bucket, rewrite on the executor, commit; plan again only the buckets that others changed.
+
+1. Buckets are planned, those that cost readers most first.
+2. A round takes as many of them as a commit should hold and the budget has left; the others wait or are left.
+3. Large buckets are split into parts, which run side by side; the parts of a bucket are committed as one.
+4. The buckets that wait, and those that others changed meanwhile, are planned again from the latest snapshot.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, naming
+from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, naming
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.format.binary_row import decode_row
+from paimon_engine.lsm.amplification import expected_files, read_amplification
+from paimon_engine.lsm.budget import Budget, Round
+from paimon_engine.lsm.parts import split_task
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
-from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
-from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
-from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
+from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.choice import Choice, bucket_vectors, chosen_entries, deleted_counts
 from paimon_engine.table.commit import CommitRequest
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries, live_index_files
 from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
-from paimon_engine.table.rewrite import RewriteTask, rewrite
-from paimon_engine.table.scan import check_key_types
+from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
 from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.units import parse_duration_ms
 
 logger = logging.getLogger(__name__)
 
 ROUNDS_MAX = 4
 """Times that conflicting buckets are planned anew before they are left to the next run."""
+ROUND_BYTES: Final = 32 << 30
+"""A commit holds about so many rewritten bytes: what a run that is stopped may lose."""
+TIMED_ROUND_BYTES: Final = 2 << 30
+"""As `ROUND_BYTES`, where the time is limited: rounds are what it is checked between."""
+_PART_BYTES_MIN: Final = 512 << 20
+_PART_FILES: Final = 4
+_LAST_ROUNDS: Final = BATCH_COMMIT_IDENTIFIER - (1 << 32)
+"""Commits of rounds after which nothing was to be done have identifiers above this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """Compact a table, or the partitions that `where` chooses. `full` rewrites all runs into the highest level."""
+    """Compact a table, or a part of it. `full` rewrites all runs into the highest level.
+
+    Which buckets: `where` chooses partitions; `partition_idle_time`, such as `1 d`, those whose newest file is older;
+    `buckets` numbers.
+
+    How much: at most `max_bytes` of files to rewrite and `max_buckets` buckets, those that cost readers most first;
+    after `max_seconds` no round begins. Each round ends with a commit of about `round_bytes` of rewritten files
+    (32 GiB, 2 GiB with `max_seconds`), so that what is done stays done. A bucket with a primary key that alone is
+    larger than `max_bytes` is left; of a bucket without one, what fits is done.
+
+    How: a bucket is split, where its keys allow, into tasks of about `task_bytes` (4 target files, at least 512 MiB),
+    each of which merges in `task_memory_bytes` by estimate; buckets for which that is too little are skipped.
+    """
 
     full: bool = False
     where: str | None = None
     dry_run: bool = False
+    buckets: Sequence[int] | None = None
+    partition_idle_time: str | None = None
+    max_bytes: int | None = None
+    max_buckets: int | None = None
+    max_seconds: float | None = None
+    round_bytes: int | None = None
+    task_bytes: int | None = None
+    task_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BucketReport:
-    """One bucket. `skipped` says why nothing was done; the numbers after are None where nothing was done yet."""
+    """One bucket. `skipped` says why nothing was done; the numbers after are None where nothing was done yet.
+
+    `read_amplification_before` and `_after` are how much more a read does than it would after a full compaction: runs
+    that it merges, or on append tables files that it opens for each one needed; in a dry run what is to be expected.
+    `tasks` is the number of parts in which the bucket is compacted. `is_left` says that the budget, not the bucket, is
+    why nothing (on append tables: not everything) was done.
+    """
 
     partition: Mapping[str, str | None]
     bucket: int
@@ -69,6 +113,10 @@ class BucketReport:
     memory_bytes: int = 0
     reason: str | None = None
     skipped: str | None = None
+    read_amplification_before: float = 0.0
+    read_amplification_after: float | None = None
+    tasks: int = 0
+    is_left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +124,9 @@ class CompactResult:
     """What a compaction did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
     Totals cover the buckets in `buckets`, that is all that `where` chose. `failed` holds errors of single buckets.
-    `rows_distributed` counts the postponed rows that were given a bucket, before anything else was done.
+    `rows_distributed` counts the postponed rows that were given a bucket, before anything else was done. `buckets_left`
+    counts the buckets that the budget did not allow: another run finds work. Read amplification, as in `buckets`, is
+    here the mean over all bytes.
     """
 
     status: str
@@ -92,6 +142,10 @@ class CompactResult:
     conflicts: int = 0
     failed: tuple[str, ...] = ()
     seconds: float = 0.0
+    buckets_left: int = 0
+    rounds: int = 0
+    read_amplification_before: float = 0.0
+    read_amplification_after: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -102,13 +156,23 @@ class CompactResult:
 class _Run:
     """State of one compaction over its rounds."""
 
+    spec: Compact
+    budget: Budget
+    begun: float = field(default_factory=time.monotonic)
+    idle: frozenset[bytes] | None = None
     files: dict[Bucket, list[DataFile]] = field(default_factory=dict)
     after: dict[Bucket, list[DataFile]] = field(default_factory=dict)
     tasks: dict[Bucket, CompactTask] = field(default_factory=dict)
+    task_counts: dict[Bucket, int] = field(default_factory=dict)
     skipped: dict[Bucket, str] = field(default_factory=dict)
+    left: dict[Bucket, str] = field(default_factory=dict)
+    tries: Counter[Bucket] = field(default_factory=Counter)
     vectors: dict[Bucket, tuple[IndexFile, ...]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    first_failure: PaimonError | None = None
+    has_rewritten: bool = False
     snapshot_id: int | None = None
+    rounds: int = 0
     conflicts: int = 0
     rows_distributed: int = 0
 
@@ -116,6 +180,12 @@ class _Run:
         """Notes why nothing happened to a bucket."""
         self.tasks.pop(bucket, None)
         self.skipped[bucket] = reason
+
+    def leave(self, task: CompactTask, reason: str) -> None:
+        """Notes what the budget did not allow."""
+        bucket = (task.partition, task.bucket)
+        self.left[bucket] = reason
+        self.skip(bucket, f"left: {reason}")
 
 
 def compact(
@@ -128,98 +198,152 @@ def compact(
 ) -> CompactResult:
     """Compacts; buckets that fail or conflict do not stop the others.
 
-    Raises: UnsupportedError if the engine cannot write the table; ConflictError if every bucket kept conflicting;
-    the error of the first failed bucket if no bucket succeeded.
+    Raises: UnsupportedError if the engine cannot write the table; InvalidArgumentError; ConflictError if every bucket
+    kept conflicting; the error of the first failed bucket if no bucket succeeded.
     """
-    begun = time.monotonic()
+    run = _Run(spec, _budget(spec))
     check_writable(table.options)
     checked_up_to = None
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
-        if own.snapshot is not None:
-            return CompactResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+        if own.snapshot is not None and own.snapshot.commit_identifier >= _LAST_ROUNDS:
+            return CompactResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
         checked_up_to = own.checked_up_to
-    run = _Run()
+    if spec.partition_idle_time is not None:
+        run.idle = frozenset(entry.partition for entry in _chosen(table, spec, latest_snapshot(table)))
     if table.schema.bucket_mode is BucketMode.POSTPONED and not spec.dry_run:
         distributed = distribute_postponed(table, _chosen(table, spec, latest_snapshot(table)), executor)
         run.snapshot_id, run.rows_distributed = distributed.snapshot_id, distributed.rows
         run.conflicts += distributed.conflicts
-    only: frozenset[Bucket] | None = None
-    for number in range(1, ROUNDS_MAX + 1):
-        tasks = _plan(table, spec, run, only)
-        if spec.dry_run or not tasks:
+    request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
+    tasks = _plan(table, run, None)
+    if spec.dry_run:
+        _expect(table, run, tasks)
+        return _result(table, run)
+    while tasks:
+        taken = _next_round(run, tasks)
+        if not taken.chosen:
             break
-        messages = _rewrite(table, tasks, executor, run, on_progress)
-        request = CommitRequest(
-            messages, CommitKind.COMPACT, commit_user or str(uuid.uuid4()), number, checked_up_to=checked_up_to
-        )
-        only = _commit(table, request, run)
-        if not only:
-            break
+        run.rounds += 1
+        messages = _rewrite(table, taken.chosen, executor, run, on_progress)
+        # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
+        identifier = run.rounds if taken.later else BATCH_COMMIT_IDENTIFIER - run.rounds
+        again = _commit(table, replace(request, messages=messages, commit_identifier=identifier), run)
+        waiting = {(task.partition, task.bucket) for task in taken.later} | _may_try_again(run, again)
+        tasks = _plan(table, run, frozenset(waiting)) if waiting else []
+    _check_outcome(table, run)
+    return _result(table, run)
+
+
+def _budget(spec: Compact) -> Budget:
+    """Raises InvalidArgumentError for limits that allow nothing."""
+    for name in ("max_bytes", "max_buckets", "max_seconds", "round_bytes", "task_bytes", "task_memory_bytes"):
+        value = getattr(spec, name)
+        if value is not None and not value > 0:
+            raise InvalidArgumentError(f"{name}={value!r}: give a number above 0, or none for no limit")
+    if spec.buckets is not None and (not spec.buckets or any(number < 0 for number in spec.buckets)):
+        raise InvalidArgumentError(f"buckets={list(spec.buckets)}: give numbers of buckets, from 0 on")
+    by_default = ROUND_BYTES if spec.max_seconds is None else TIMED_ROUND_BYTES
+    return Budget(spec.max_bytes, spec.max_buckets, spec.round_bytes or by_default)
+
+
+def _next_round(run: _Run, tasks: Sequence[CompactTask]) -> Round:
+    """What to do now; what is left is noted."""
+    max_seconds = run.spec.max_seconds
+    if run.rounds and max_seconds is not None and time.monotonic() - run.begun >= max_seconds:
+        taken = Round(left=tuple((task, f"max_seconds={max_seconds} were over") for task in tasks))
     else:
-        if run.snapshot_id is None:
-            raise ConflictError(
-                f"{table.paths.root}: others changed the same buckets in {ROUNDS_MAX} rounds; run it later"
-            )
-        for bucket in only or ():
+        taken = run.budget.next_round(tasks)
+    for task, reason in taken.left:
+        run.leave(task, reason)
+    for task in taken.chosen:
+        run.tasks[task.partition, task.bucket] = task
+    for task, reason in taken.shortened:
+        run.left[task.partition, task.bucket] = reason
+    return taken
+
+
+def _may_try_again(run: _Run, conflicting: frozenset[Bucket]) -> set[Bucket]:
+    """Buckets that others changed, without those that they changed too often."""
+    run.tries.update(conflicting)
+    for bucket in conflicting:
+        if run.tries[bucket] >= ROUNDS_MAX:
             run.skip(bucket, f"others changed it in {ROUNDS_MAX} rounds")
-    return _result(table, spec, run, time.monotonic() - begun)
+    return {bucket for bucket in conflicting if run.tries[bucket] < ROUNDS_MAX}
+
+
+def _check_outcome(table: TableHandle, run: _Run) -> None:
+    """Raises what kept every bucket from being compacted."""
+    if run.first_failure is not None and not run.has_rewritten:
+        raise run.first_failure
+    if run.snapshot_id is None and any(count >= ROUNDS_MAX for count in run.tries.values()):
+        raise ConflictError(f"{table.paths.root}: others changed the same buckets in {ROUNDS_MAX} rounds; run it later")
+
+
+# ── planning ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> list[ManifestEntry]:
-    """Live entries of the partitions that the spec chooses."""
-    where = None if spec.where is None else parse_where(spec.where)
-    chosen, other = partition_predicate_parts(table.schema, where)
-    if other:
-        keys = ", ".join(table.schema.partition_keys) or "none"
-        raise InvalidArgumentError(f"{spec.where!r}: compaction is chosen by partition columns only ({keys})")
-    found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, chosen))
-    check_key_types(table, found)
-    return matching_partitions(table.schema, found, chosen)
+    """Live entries that the spec chooses."""
+    idle_ms = None if spec.partition_idle_time is None else parse_duration_ms(spec.partition_idle_time)
+    buckets = None if spec.buckets is None else frozenset(spec.buckets)
+    return chosen_entries(table, snapshot, Choice(spec.where, idle_ms, buckets))
 
 
-def _plan(table: TableHandle, spec: Compact, run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
+def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
+    """Tasks of all chosen buckets, or of `only` these, in order of need."""
     snapshot = latest_snapshot(table)
-    run.vectors = _vectors(table, snapshot)
+    run.vectors = bucket_vectors(table, snapshot)
     tasks = []
-    for bucket, members in by_bucket(_chosen(table, spec, snapshot)).items():
-        if only is not None and bucket not in only:
+    # A partition to which this run has written is no longer idle.
+    asked = replace(run.spec, partition_idle_time=None)
+    for bucket, members in by_bucket(_chosen(table, asked, snapshot)).items():
+        if (only is not None and bucket not in only) or (run.idle is not None and bucket[0] not in run.idle):
             continue
         files = [entry.file for entry in members]
         run.files[bucket] = files
         if bucket[1] == POSTPONED_BUCKET:
             run.skip(bucket, "postponed rows: the next compaction gives them their buckets")
             continue
-        deleted = {
-            item.data_file: _deleted_count(item) for file in run.vectors.get(bucket, ()) for item in file.vectors
-        }
-        with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
-            planned = plan_bucket(
-                *bucket, members[0].total_buckets, files, schema=table.schema, full=spec.full, deleted_counts=deleted
-            )
+        planned = _plan_bucket(table, run, bucket, members[0].total_buckets)
         if isinstance(planned, NothingToDo):
             run.skip(bucket, planned.reason)
         else:
             run.tasks[bucket] = planned
             tasks.append(planned)
-    return tasks
+    return sorted(tasks, key=lambda task: _by_need(table, run, task))
 
 
-def _deleted_count(vector: VectorRange) -> int:
-    """Rows that a vector deletes; one at least where its writer, of 0.9, did not say how many."""
-    return 1 if vector.cardinality is None else vector.cardinality
+def _plan_bucket(table: TableHandle, run: _Run, bucket: Bucket, total_buckets: int) -> CompactTask | NothingToDo:
+    deleted = deleted_counts(run.vectors.get(bucket, ()))
+    with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
+        planned = plan_bucket(
+            *bucket, total_buckets, run.files[bucket], schema=table.schema, full=run.spec.full, deleted_counts=deleted
+        )
+    if isinstance(planned, NothingToDo) or run.spec.task_memory_bytes is None:
+        return planned
+    return planned.within(run.spec.task_memory_bytes)
 
 
-def _vectors(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
-    """Index files with deletion vectors, by bucket."""
-    if not table.options.deletion_vectors_enabled:
-        return {}
-    found: dict[Bucket, tuple[IndexFile, ...]] = {}
-    for file in live_index_files(table, snapshot):
-        if file.kind == DELETION_VECTORS:
-            bucket = (file.partition, file.bucket)
-            found[bucket] = (*found.get(bucket, ()), file)
-    return found
+def _by_need(table: TableHandle, run: _Run, task: CompactTask) -> tuple[float, int, Bucket]:
+    """Where reads cost most comes first, and of these where a compaction costs least."""
+    bucket = (task.partition, task.bucket)
+    return -read_amplification(run.files[bucket], table.schema), task.bytes_to_rewrite, bucket
+
+
+def _parts(table: TableHandle, spec: Compact, task: CompactTask) -> tuple[CompactTask, ...]:
+    by_default = max(_PART_FILES * table.options.target_file_size_bytes, _PART_BYTES_MIN)
+    return split_task(task, table.schema, spec.task_bytes or by_default)
+
+
+def _expect(table: TableHandle, run: _Run, tasks: Sequence[CompactTask]) -> None:
+    """What the rounds would do, as far as a plan tells."""
+    while tasks:
+        taken = _next_round(run, tasks)
+        for task in taken.chosen:
+            run.task_counts[task.partition, task.bucket] = len(_parts(table, run.spec, task))
+        run.rounds += bool(taken.chosen)
+        tasks = taken.later
 
 
 def _rewrite(
@@ -230,26 +354,50 @@ def _rewrite(
     on_progress: OnProgress | None,
 ) -> list[CommitMessage]:
     """Messages of the tasks that succeeded. Moves between levels need no task."""
-    prepared = [RewriteTask(table.plain(), task, run.vectors.get((task.partition, task.bucket), ())) for task in tasks]
-    work = [item for item in prepared if not item.task.is_move]
-    moves = [rewrite(table.env, item) for item in prepared if item.task.is_move]
-    listener = counting(on_progress, "compact", len(work))
-    outcomes = executor.map(rewrite, work, config=table.config, on_done=listener) if work else []
-    messages = [*moves, *(outcome.value for outcome in outcomes if isinstance(outcome, Done))]
-    failures = [
-        (item.task, outcome) for item, outcome in zip(work, outcomes, strict=True) if isinstance(outcome, Failed)
-    ]
-    if failures and not messages:
-        raise failures[0][1].error()
-    for task, outcome in failures:
-        logger.warning("bucket %d was not compacted: %s", task.bucket, outcome.message)
-        run.failed.append(f"bucket {task.bucket}: {outcome.message}")
-        run.skip((task.partition, task.bucket), f"failed: {outcome.message}")
+    messages, work = [], []
+    for task in tasks:
+        vectors = run.vectors.get((task.partition, task.bucket), ())
+        parts = _parts(table, run.spec, task)
+        run.task_counts[task.partition, task.bucket] = len(parts)
+        if task.is_move:
+            messages.append(rewrite(table.env, RewriteTask(table.plain(), task, vectors)))
+        else:
+            work.append((task, [RewriteTask(table.plain(), part, vectors, len(parts) > 1) for part in parts]))
+    items = [item for _, prepared in work for item in prepared]
+    listener = counting(on_progress, "compact", len(items))
+    outcomes = iter(executor.map(rewrite, items, config=table.config, on_done=listener) if items else [])
+    for task, prepared in work:
+        joined = _joined(table, run, task, list(islice(outcomes, len(prepared))))
+        messages += [] if joined is None else [joined]
+    run.has_rewritten |= bool(messages)
     return messages
+
+
+def _joined(
+    table: TableHandle, run: _Run, task: CompactTask, outcomes: Sequence[Done[CommitMessage] | Failed]
+) -> CommitMessage | None:
+    """The message of a task; None if one of its parts failed: what the others wrote is deleted."""
+    done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
+    bucket = (task.partition, task.bucket)
+    failed = next((outcome for outcome in outcomes if isinstance(outcome, Failed)), None)
+    try:
+        if failed is None:
+            return done[0] if len(done) == 1 else join_parts(table, task, run.vectors.get(bucket, ()), done)
+        error, said = failed.error(), failed.message
+    except PaimonError as raised:
+        error, said = raised, str(raised)
+    delete_uncommitted(table, done)
+    logger.warning("bucket %d was not compacted: %s", task.bucket, said)
+    run.failed.append(f"bucket {task.bucket}: {said}")
+    run.first_failure = run.first_failure or error
+    run.skip(bucket, f"failed: {said}")
+    return None
 
 
 def _commit(table: TableHandle, request: CommitRequest, run: _Run) -> frozenset[Bucket]:
     """Commits what still applies; the buckets that conflict, to be planned anew."""
+    if not request.messages:
+        return frozenset()
     parts = commit_parts(table, request)
     run.conflicts += len(parts.conflicting)
     if parts.snapshot is not None:
@@ -267,16 +415,22 @@ def _applied(run: _Run, message: CommitMessage) -> list[DataFile]:
 # ── report ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _result(table: TableHandle, spec: Compact, run: _Run, seconds: float) -> CompactResult:
+def _result(table: TableHandle, run: _Run) -> CompactResult:
     reports = tuple(_report(table, run, bucket) for bucket in run.files)
-    status = "dry_run" if spec.dry_run else "committed" if run.snapshot_id is not None else "noop"
+    status = "dry_run" if run.spec.dry_run else "committed" if run.snapshot_id is not None else "noop"
     after = [files for bucket, files in run.files.items() for files in [run.after.get(bucket, files)]]
+    bytes_before = sum(report.bytes_before for report in reports)
+    before_sum = sum(report.read_amplification_before * report.bytes_before for report in reports)
+    after_sum = sum(
+        report.bytes_before * (report.read_amplification_after or report.read_amplification_before)
+        for report in reports
+    )
     return CompactResult(
         status=status,
         snapshot_id=run.snapshot_id,
         files_before=sum(report.files_before for report in reports),
         files_after=sum(len(files) for files in after),
-        bytes_before=sum(report.bytes_before for report in reports),
+        bytes_before=bytes_before,
         bytes_after=sum(file.size_bytes for files in after for file in files),
         rows_before=sum(report.rows_before for report in reports),
         rows_after=sum(file.row_count for files in after for file in files),
@@ -284,7 +438,11 @@ def _result(table: TableHandle, spec: Compact, run: _Run, seconds: float) -> Com
         rows_distributed=run.rows_distributed,
         conflicts=run.conflicts,
         failed=tuple(run.failed),
-        seconds=seconds,
+        seconds=time.monotonic() - run.begun,
+        buckets_left=len(run.left),
+        rounds=run.rounds,
+        read_amplification_before=before_sum / max(1, bytes_before),
+        read_amplification_after=after_sum / max(1, bytes_before),
     )
 
 
@@ -297,6 +455,7 @@ def _report(table: TableHandle, run: _Run, bucket: Bucket) -> BucketReport:
         for item, value in zip(columns, decoded, strict=True)
     }
     before, after, task = run.files[bucket], run.after.get(bucket), run.tasks.get(bucket)
+    later = expected_files(task, before, table.schema) if task is not None and after is None else after
     return BucketReport(
         partition=texts,
         bucket=number,
@@ -311,4 +470,8 @@ def _report(table: TableHandle, run: _Run, bucket: Bucket) -> BucketReport:
         memory_bytes=0 if task is None else task.memory_bytes,
         reason=None if task is None else task.reason,
         skipped=run.skipped.get(bucket) if task is None else None,
+        read_amplification_before=read_amplification(before, table.schema),
+        read_amplification_after=None if later is None else read_amplification(later, table.schema),
+        tasks=0 if task is None else run.task_counts.get(bucket, 0),
+        is_left=bucket in run.left,
     )

@@ -1,4 +1,4 @@
-"""Commands that change: compact, rewrite-file-index, tag, expire, rollback, run."""
+"""Commands that change: compact, rescale, rewrite-file-index, tag, expire, rollback, run."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from paimon_engine.cli.arguments import (
 from paimon_engine.cli.running import run_job, run_quick
 from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn, working
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.units import parse_size_bytes
 
 ROWS_SHOWN: Final = 20
 TAGS_SHOWN: Final = 4
@@ -45,8 +46,12 @@ def add_commands(app: typer.Typer) -> None:
     app.command(
         epilog=example
         + "`paimon-engine compact db.t -w /lake --full --dry-run`\n\n"
-        + "`paimon-engine compact /lake/db.db/t --where \"day >= DATE '2013-01-01'\"`"
+        + "`paimon-engine compact /lake/db.db/t --where \"day >= DATE '2013-01-01'\"`\n\n"
+        + "`paimon-engine compact db.t -w /lake --max-bytes 50gb --max-seconds 3600`"
     )(compact)
+    app.command(
+        epilog=example + "`paimon-engine alter set db.t bucket=8 -w /lake && paimon-engine rescale db.t -w /lake`"
+    )(rescale)
     app.command("rewrite-file-index", epilog=example + "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")(
         rewrite_file_index
     )
@@ -73,15 +78,45 @@ def compact(
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
     ] = None,
+    bucket: Annotated[
+        list[int] | None, typer.Option(metavar="NUMBER", help="Only this bucket; may be repeated.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option("--partition-idle-time", metavar="TIME", help="Only partitions without a newer file, as in 1d."),
+    ] = None,
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Rewrite no more than this, as in 50gb.")
+    ] = None,
+    max_buckets: Annotated[int | None, typer.Option(metavar="N", help="Compact no more buckets than this.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(metavar="S", help="Begin no round after this time.")] = None,
+    round_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="Commit after so much.")] = None,
+    task_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Split larger buckets, where keys allow.")
+    ] = None,
+    task_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of a task, by estimate.")] = None,
     dry_run: DryRunOption = False,
     spark: SparkOption = None,
     progress: ProgressOption = ProgressStyle.BAR,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge sorted runs and small files."""
+    """Merge sorted runs and small files; within limits those first that cost readers most."""
     from paimon_engine.actions.compact import Compact
 
-    job = job_on(table, warehouse, storage, catalog, Compact(full, where, dry_run))
+    spec = Compact(
+        full,
+        where,
+        dry_run,
+        buckets=bucket or None,
+        partition_idle_time=idle,
+        max_bytes=_bytes(max_bytes),
+        max_buckets=max_buckets,
+        max_seconds=max_seconds,
+        round_bytes=_bytes(round_bytes),
+        task_bytes=_bytes(task_bytes),
+        task_memory_bytes=_bytes(task_memory),
+    )
+    job = job_on(table, warehouse, storage, catalog, spec)
     details = run_job(job, spark=spark, progress=progress).details
     if as_json:
         print_json(details)
@@ -92,6 +127,41 @@ def compact(
     say(_compact_line(details))
     if details["failed"]:
         raise typer.Exit(1)
+
+
+def _bytes(text: str | None) -> int | None:
+    return None if text is None else parse_size_bytes(text)
+
+
+def rescale(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    spark: SparkOption = None,
+    progress: ProgressOption = ProgressStyle.BAR,
+    as_json: JsonOption = False,
+) -> None:
+    """Give partitions as many buckets as the option `bucket` says by now."""
+    from paimon_engine.actions.rescale import Rescale
+
+    job = job_on(table, warehouse, storage, catalog, Rescale(where, dry_run))
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+        return
+    what = f"{count(details['partitions'], 'partition')} to {count(details['buckets'], 'bucket')}"
+    if details["status"] == "dry_run":
+        say(f"dry run: would bring {what}, and rewrite {size(details['bytes_before'])}")
+    elif details["status"] != "committed":
+        say(f"nothing to rescale: every partition has {count(details['buckets'], 'bucket')}")
+    else:
+        files = f"{details['files_before']:,} → {count(details['files_after'], 'file')}"
+        say(f"committed snapshot {details['snapshot_id']}: brought {what}, {files} in {details['seconds']:.1f} s")
 
 
 def rewrite_file_index(
@@ -150,16 +220,22 @@ def _compact_line(details: Mapping[str, Any]) -> str:
     if details["status"] == "dry_run":
         planned = [bucket for bucket in details["buckets"] if bucket["skipped"] is None]
         rewritten = size(sum(bucket["rewritten_bytes"] for bucket in planned))
-        return f"dry run: would compact {count(len(planned), 'bucket')} and rewrite {rewritten}"
+        return f"dry run: would compact {count(len(planned), 'bucket')} and rewrite {rewritten}{_left(details)}"
     if details["status"] != "committed":
-        return f"nothing to compact: {count(details['files_before'], 'file')}, {size(details['bytes_before'])}"
+        found = f"{count(details['files_before'], 'file')}, {size(details['bytes_before'])}"
+        return f"nothing to compact: {found}{_left(details)}"
     postponed = f"{count(details['rows_distributed'], 'postponed record')} given a bucket, "
     return (
         f"committed snapshot {details['snapshot_id']}: {postponed if details['rows_distributed'] else ''}"
         f"{details['files_before']:,} → "
         f"{count(details['files_after'], 'file')}, {size(details['bytes_before'])} → {size(details['bytes_after'])}, "
         f"{details['rows_before']:,} → {count(details['rows_after'], 'record')} in {details['seconds']:.1f} s"
+        f"{_left(details)}"
     )
+
+
+def _left(details: Mapping[str, Any]) -> str:
+    return f"; {count(details['buckets_left'], 'bucket')} left for another run" if details["buckets_left"] else ""
 
 
 def _bucket_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,8 +248,13 @@ def _bucket_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
         "files": str(bucket["files_before"]) if after is None else f"{bucket['files_before']} → {after}",
         "size": size(bucket["bytes_before"]) + ("" if after is None else f" → {size(bucket['bytes_after'])}"),
         "memory": size(bucket["memory_bytes"]) if bucket["memory_bytes"] else None,
+        "read amplification": _amplification(bucket["read_amplification_before"], bucket["read_amplification_after"]),
         "what": f"skipped: {bucket['skipped']}" if bucket["skipped"] else bucket["reason"],
     }
+
+
+def _amplification(before: float, after: float | None) -> str:
+    return f"{before:.1f}" if after is None else f"{before:.1f} → {after:.1f}"
 
 
 def tag_create(

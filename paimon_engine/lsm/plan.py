@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
+from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.lsm.append import pack_small_files
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
@@ -25,9 +26,18 @@ Changes = Literal["full-compaction", "lookup", "first-row"]
 """What a compaction must find out beside merging: which rows of the highest level, or of levels above 0, it changes."""
 
 _NOTHING_DELETED: Final[Mapping[str, int]] = MappingProxyType({})
-_BATCH_ROWS = 65_536
+BATCH_ROWS_MIN: Final = 1_024
+"""With fewer rows in a batch the work per batch would outweigh that per row."""
 _MEMORY_FACTOR = 8
 """Working memory per run is about this many decoded batches: decoded, joined, sorted and encoded copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys above `low` up to `high`, as rows of bytes; None where there is no end."""
+
+    low: bytes | None = None
+    high: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,8 @@ class CompactTask:
     Append tables have groups of one section with one run: files to be concatenated in order.
 
     `changes` says how the rows that change are found, where anybody wants to know them; `lookups` are the files above
-    the output level in which older rows may lie.
+    the output level in which older rows may lie. `batch_rows` are read at once of each run. With `keys` the task is
+    the part of a larger one that concerns these keys.
     """
 
     partition: bytes
@@ -51,6 +62,9 @@ class CompactTask:
     run_count: int
     changes: Changes | None = None
     lookups: tuple[DataFile, ...] = ()
+    batch_rows: int = BATCH_ROWS
+    is_append: bool = False
+    keys: KeyRange | None = None
 
     @property
     def rewritten_files(self) -> tuple[DataFile, ...]:
@@ -72,6 +86,11 @@ class CompactTask:
         return (*self.rewritten_files, *self.upgrades)
 
     @property
+    def is_divisible(self) -> bool:
+        """Whether each group may be done without the others: on append tables, where files stay what they are."""
+        return self.is_append and not self.upgrades
+
+    @property
     def bytes_to_rewrite(self) -> int:
         """Compressed bytes to be read."""
         return sum(file.size_bytes for file in self.rewritten_files)
@@ -81,21 +100,39 @@ class CompactTask:
         """Rows to be read, delete records included."""
         return sum(file.row_count for file in self.rewritten_files)
 
-    def split(self) -> tuple[CompactTask, ...]:
-        """The same work as independent tasks, one for each group; upgrades go with the first."""
-        first, *others = self.rewrites or ((),)
-        groups = (first,) if first else ()
-        return (replace(self, rewrites=groups), *(replace(self, rewrites=(group,), upgrades=()) for group in others))
-
     @property
     def memory_bytes(self) -> int:
         """Estimated working memory: runs × batch × row size."""
-        if not self.rows_to_rewrite:
+        return self._row_memory_bytes * min(self.batch_rows, self._rows_to_read)
+
+    def within(self, memory_bytes: int) -> CompactTask | NothingToDo:
+        """The task with batches so small that it needs no more than that memory, by estimate."""
+        if self.memory_bytes <= memory_bytes:
+            return self
+        rows = memory_bytes // self._row_memory_bytes
+        if rows >= BATCH_ROWS_MIN:
+            return replace(self, batch_rows=rows)
+        least = replace(self, batch_rows=BATCH_ROWS_MIN).memory_bytes
+        return NothingToDo(f"needs about {least:,} bytes of memory, and a task may take {memory_bytes:,}")
+
+    @property
+    def _files_to_read(self) -> tuple[DataFile, ...]:
+        return (*self.rewritten_files, *filter(self.must_read, self.upgrades))
+
+    @property
+    def _rows_to_read(self) -> int:
+        return sum(file.row_count for file in self._files_to_read)
+
+    @property
+    def _row_memory_bytes(self) -> int:
+        """Memory for each row of a batch, over all runs that are read side by side."""
+        if not self._rows_to_read:
             return 0
-        runs = max((len(section) for group in self.rewrites for section in group), default=0)
+        runs = max((len(section) for group in self.rewrites for section in group), default=1)
+        runs += len({file.level for file in self.lookups})
         # Compressed rows are about half the size of decoded ones.
-        row_bytes = 2 * self.bytes_to_rewrite // self.rows_to_rewrite + 1
-        return runs * min(_BATCH_ROWS, self.rows_to_rewrite) * row_bytes * _MEMORY_FACTOR
+        row_bytes = 2 * sum(file.size_bytes for file in self._files_to_read) // self._rows_to_read + 1
+        return runs * row_bytes * _MEMORY_FACTOR
 
 
 def plan_bucket(
@@ -240,4 +277,5 @@ def _plan_append(
         upgrades=(),
         reason="small files" if packs else "deleted rows",
         run_count=len(files),
+        is_append=True,
     )

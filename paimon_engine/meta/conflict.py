@@ -48,6 +48,33 @@ def find_conflicts(
     return found
 
 
+def find_bucket_changes(live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]) -> list[BucketConflict]:
+    """Buckets of `changes` in partitions that have another number of buckets by now; no other check is made."""
+    partitions: dict[bytes, list[ManifestEntry]] = {}
+    for entry in live:
+        partitions.setdefault(entry.partition, []).append(entry)
+    found = []
+    for (partition, bucket), entries in by_bucket(changes).items():
+        reason = _total_buckets_changed(partitions.get(partition, []), entries, overwrite=False)
+        if reason is not None:
+            found.append(BucketConflict(partition, bucket, reason))
+    return found
+
+
+def find_unknown(live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]) -> list[BucketConflict]:
+    """Buckets with live files that `changes`, meant to remove all, do not remove."""
+    going = {
+        (entry.partition, entry.bucket, entry.file.level, entry.file.name)
+        for entry in changes
+        if entry.kind is FileKind.DELETE
+    }
+    return [
+        BucketConflict(entry.partition, entry.bucket, f"others have added {entry.file.name}")
+        for entry in live
+        if (entry.partition, entry.bucket, entry.file.level, entry.file.name) not in going
+    ]
+
+
 def _total_buckets_changed(
     live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry], *, overwrite: bool
 ) -> str | None:

@@ -29,6 +29,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.key_range import RangeReader
 
 _INPUT = -1
 
@@ -58,6 +59,7 @@ class ChangedRows:
         self._task = task
         self._directory = bucket_path(table, task.partition, task.bucket)
         self._order = key_order(table.schema.key_type)
+        self._keys = None if task.keys is None else RangeReader(table.schema, task.keys)
         self._merge = merge_function(table.schema, lone=task.changes == "lookup")
         options = table.options
         compared = None
@@ -117,24 +119,38 @@ class ChangedRows:
         return runs
 
     def _rows(self, run: _Run) -> Iterator[pa.RecordBatch]:
-        columns = self._table.schema.row_type.names
         for file, source in zip(run.files, run.sources, strict=True):
-            deleted = self._vectors.deleted_rows(file.name)
-            first_row = 0
-            for rows in read_data_file(self._table, self._directory, file, columns, with_system_columns=True):
-                marked = _marked(rows, {LEVEL: file.level, SOURCE: source})
-                if self._marks:
-                    positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
-                    marked = marked.append_column(POSITION, pa.array(positions))
-                alive = None if deleted is None else kept_rows(deleted, first_row, rows.num_rows)
-                first_row += rows.num_rows
-                kept = marked if alive is None else marked.filter(pa.array(alive))
-                if self._table.options.ignore_delete:
-                    kept = drop_retracts(kept)  # from before the option was set
-                if self._keep is not None and self._looks(source):
-                    kept = self._keep(kept)
-                if kept.num_rows:
-                    yield kept
+            if self._keys is not None and not self._keys.reaches(file):
+                continue
+            found = self._file_rows(file, source)
+            yield from found if self._keys is None else self._keys.cut(found)
+
+    def _file_rows(self, file: DataFile, source: int) -> Iterator[pa.RecordBatch]:
+        columns = self._table.schema.row_type.names
+        deleted = self._vectors.deleted_rows(file.name)
+        first_row = 0
+        found = read_data_file(
+            self._table,
+            self._directory,
+            file,
+            columns,
+            with_system_columns=True,
+            batch_rows=self._task.batch_rows,
+        )
+        for rows in found:
+            marked = _marked(rows, {LEVEL: file.level, SOURCE: source})
+            if self._marks:
+                positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
+                marked = marked.append_column(POSITION, pa.array(positions))
+            alive = None if deleted is None else kept_rows(deleted, first_row, rows.num_rows)
+            first_row += rows.num_rows
+            kept = marked if alive is None else marked.filter(pa.array(alive))
+            if self._table.options.ignore_delete:
+                kept = drop_retracts(kept)  # from before the option was set
+            if self._keep is not None and self._looks(source):
+                kept = self._keep(kept)
+            if kept.num_rows:
+                yield kept
 
 
 def keep_unexpired(table: TableHandle) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:

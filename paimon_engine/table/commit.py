@@ -26,7 +26,7 @@ import tenacity
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
 from paimon_engine.format.binary_row import decode_row
-from paimon_engine.meta.conflict import BucketConflict, find_conflicts
+from paimon_engine.meta.conflict import BucketConflict, find_bucket_changes, find_conflicts, find_unknown
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import (
@@ -115,7 +115,8 @@ class CommitRequest:
     `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
     `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
     name is fresh. `read` is what the writer of the messages knew of the keys in the table. `statistics` names a new
-    statistics file. `compacts_manifests` rewrites the base manifests, whether that is due or not.
+    statistics file. `compacts_manifests` rewrites the base manifests, whether that is due or not. `replaces_all` says
+    that the messages remove all files of their partitions, so that any other file in there is a conflict.
     """
 
     messages: Sequence[CommitMessage]
@@ -129,6 +130,7 @@ class CommitRequest:
     compacts_manifests: bool = False
     checked_up_to: int | None = None
     read: IndexRead | None = None
+    replaces_all: bool = False
 
 
 def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
@@ -281,6 +283,12 @@ class _Commit:
             conflicts = self._conflicts(latest, changes)
             if conflicts:
                 return Conflict(tuple(conflicts), latest.id)
+        elif changes and self._was_overwritten(latest):
+            moved = find_bucket_changes(
+                live_entries(self._table, latest, {item.partition for item in changes}), changes
+            )
+            if moved and latest is not None:
+                return Conflict(tuple(moved), latest.id)
         index = self._next_index(latest, changes, writer)
         if index.conflicts:
             return Conflict(index.conflicts, latest.id if latest else 0)
@@ -317,6 +325,18 @@ class _Commit:
             statistics=self._request.statistics or inherited_statistics(self._table, latest, schema_id),
             extras=self._extras(latest),
         )
+
+    def _was_overwritten(self, latest: Snapshot | None) -> bool:
+        """Whether, since an append was prepared, partitions may have got another number of buckets."""
+        read = self._request.read
+        begin = 0 if read is None or read.snapshot is None else read.snapshot.id
+        if latest is None or read is None or latest.id <= begin:
+            return False
+        try:
+            later = [read_snapshot(self._table, number) for number in range(begin + 1, latest.id)]
+        except NotFoundError:
+            return True
+        return any(item.commit_kind is CommitKind.OVERWRITE for item in (*later, latest))
 
     def _schema_id(self, latest: Snapshot | None) -> int:
         """The latest schema; a commit that only rewrites manifests leaves the table at the schema that it has."""
@@ -364,8 +384,11 @@ class _Commit:
     def _conflicts(self, latest: Snapshot, changes: Sequence[ManifestEntry]) -> list[BucketConflict]:
         partitions = {entry.partition for entry in changes}
         schema = self._table.schema
+        live = live_entries(self._table, latest, partitions)
+        if self._request.replaces_all and (others := find_unknown(live, changes)):
+            return others
         return find_conflicts(
-            live_entries(self._table, latest, partitions),
+            live,
             changes,
             key_type=schema.key_type if schema.primary_keys else None,
             overwrite=self._request.kind is CommitKind.OVERWRITE,

@@ -13,7 +13,7 @@ from paimon_engine.errors import UnsupportedError, damaged, naming
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.deletion_vector import Positions, kept_rows
-from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
@@ -97,13 +97,14 @@ def read_data_file(
     deleted: Positions | None = None,
     where: Sequence[Predicate] = (),
     selected: Positions | None = None,
+    batch_rows: int = BATCH_ROWS,
     is_sorted: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
-    does not hold may be left out.
+    does not hold may be left out. Batches have at most `batch_rows` rows.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -129,7 +130,9 @@ def read_data_file(
     check.deleted(deleted)
     with open_needed(table, path, file.size_bytes) as stream:
         check_size(stream, path, file.size_bytes)
-        for first_row, found in _positioned(stream, pa.schema(wanted), file.format, path, skipping):
+        for first_row, found in _positioned(
+            stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows
+        ):
             check.columns(found, [field.name for field in wanted])
             rows = orc.fitted(found, stored_types) if file.format == "orc" else found
             batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
@@ -155,14 +158,15 @@ def _kept(
 
 
 def _positioned(
-    stream: BinaryIO, wanted: pa.Schema, file_format: str, path: str, skipping: FileFilter | None
+    stream: BinaryIO, wanted: pa.Schema, file_format: str, path: str, skipping: FileFilter | None, *, batch_rows: int
 ) -> Positioned:
     reader = SKIPPING_READERS.get(file_format)
     if reader is not None and skipping is not None:
-        yield from reader(stream, wanted, skipping.where, path=path, without_nan=skipping.without_nan)
+        without_nan = skipping.without_nan
+        yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, batch_rows=batch_rows)
         return
     first_row = 0
-    for rows in READERS[file_format](stream, wanted, path=path):
+    for rows in READERS[file_format](stream, wanted, path=path, batch_rows=batch_rows):
         yield first_row, rows
         first_row += rows.num_rows
 

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_engine.errors import UnsupportedError
+from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
@@ -28,6 +29,7 @@ from paimon_engine.table.deletion_vectors import DeletedRows, VectorReader
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.file_index import index_filter, selected_rows
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.key_range import RangeReader
 from paimon_engine.table.projection import narrowed, path_of, projected, projected_schema
 from paimon_engine.table.scan import Split, plan_splits, usable_conjuncts
 
@@ -169,6 +171,8 @@ class _Files:
     columns: Sequence[str]
     vectors: DeletedRows | None = None
     where: Sequence[Predicate] = ()
+    keys: RangeReader | None = None
+    batch_rows: int = BATCH_ROWS
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
@@ -185,11 +189,15 @@ class _Files:
             deleted=deleted,
             where=self.where,
             selected=selected,
+            batch_rows=self.batch_rows,
         )
 
     def run_rows(self, run: Sequence[DataFile], *, alone: bool = False) -> Iterator[pa.RecordBatch]:
         for file in run:
-            for rows in self.rows(file, with_system_columns=True):
+            if self.keys is not None and not self.keys.reaches(file):
+                continue
+            found = self.rows(file, with_system_columns=True)
+            for rows in found if self.keys is None else self.keys.cut(found):
                 # Records from before the option was set may still hold retracts, which no merge may see.
                 kept = drop_retracts(rows) if self.table.options.ignore_delete and not alone else rows
                 kept = kept if self.keep is None else self.keep(kept)
@@ -214,12 +222,17 @@ def merge_section(
     *,
     vectors: DeletedRows | None = None,
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+    keys: RangeReader | None = None,
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
-    `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged.
+    `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
+    merge to a range. Of each run `batch_rows` are read at once.
     """
-    yield from _merged(_Files(table, directory, columns, vectors, keep=keep), section, equal_sequences=False)
+    where = () if keys is None else keys.conjuncts
+    files = _Files(table, directory, columns, vectors, where, keys, batch_rows, keep)
+    yield from _merged(files, section, equal_sequences=False)
 
 
 def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:

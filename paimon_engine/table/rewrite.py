@@ -7,7 +7,7 @@ Source: `MergeTreeCompactTask`, `MergeTreeCompactRewriter`, `ChangelogMergeTreeR
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from paimon_engine.table.changed_rows import ChangedRows, keep_unexpired
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.key_range import RangeReader
 from paimon_engine.table.read import merge_section
 from paimon_engine.table.roll import RollingWriter
 
@@ -33,12 +34,14 @@ from paimon_engine.table.roll import RollingWriter
 class RewriteTask:
     """A compaction task and the table it belongs to, fit for travelling.
 
-    `vectors` are the live index files of the bucket that hold deletion vectors.
+    `vectors` are the live index files of the bucket that hold deletion vectors. `is_part` says that other tasks do the
+    rest of the bucket, so that the vectors of its files are left to `join_parts`.
     """
 
     table: PlainTable
     task: CompactTask
     vectors: tuple[IndexFile, ...] = ()
+    is_part: bool = False
 
 
 def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
@@ -48,15 +51,44 @@ def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     """
     table = work.table.load(env)
     check_writable(table.options)
-    return _Rewrite(table, work.task, work.vectors).run()
+    return _Rewrite(table, work).run()
+
+
+def join_parts(
+    table: TableHandle, task: CompactTask, vectors: tuple[IndexFile, ...], parts: Sequence[CommitMessage]
+) -> CommitMessage:
+    """One message of all parts of a task, which replaces each input file once; vectors of these files go.
+
+    Raises: NotFoundError, CorruptTableError, StorageError; nothing is left of the new index file then.
+    """
+    changed = BucketVectors(table, task.partition, task.bucket, vectors)
+    try:
+        changed.drop(file.name for file in task.rewritten_files)
+        new_index_files, deleted_index_files = changed.finish()
+    except BaseException:
+        changed.abort()
+        raise
+    return CommitMessage(
+        task.partition,
+        task.bucket,
+        task.total_buckets,
+        compact_before=task.input_files,
+        compact_after=tuple(file for part in parts for file in part.compact_after),
+        changelog_files=tuple(file for part in parts for file in part.changelog_files),
+        new_index_files=new_index_files,
+        deleted_index_files=deleted_index_files,
+    )
 
 
 class _Rewrite:
     """One task being carried out."""
 
-    def __init__(self, table: TableHandle, task: CompactTask, vectors: tuple[IndexFile, ...]) -> None:
+    def __init__(self, table: TableHandle, work: RewriteTask) -> None:
+        task, vectors = work.task, work.vectors
         self._table = table
         self._task = task
+        self._is_part = work.is_part
+        self._keys = None if task.keys is None else RangeReader(table.schema, task.keys)
         self._writers: list[RollingWriter] = []
         self._after: list[DataFile] = []
         self._changelog: list[DataFile] = []
@@ -71,7 +103,8 @@ class _Rewrite:
             for file in task.upgrades:
                 self._upgrade(file)
             # Files that only change their level keep their rows where they are, and so their vectors.
-            self._vectors.drop(file.name for file in task.rewritten_files)
+            if not self._is_part:
+                self._vectors.drop(file.name for file in task.rewritten_files)
             new_index_files, deleted_index_files = self._vectors.finish()
         except BaseException:
             for writer in self._writers:
@@ -142,10 +175,25 @@ class _Rewrite:
                 for file in run:
                     deleted = self._vectors.deleted_rows(file.name)
                     yield from read_data_file(
-                        table, directory, file, columns, with_system_columns=False, deleted=deleted
+                        table,
+                        directory,
+                        file,
+                        columns,
+                        with_system_columns=False,
+                        deleted=deleted,
+                        batch_rows=task.batch_rows,
                     )
             return
-        keep = keep_unexpired(table)
-        for rows in merge_section(table, directory, section, columns, vectors=self._vectors, keep=keep):
+        merged = merge_section(
+            table,
+            directory,
+            section,
+            columns,
+            vectors=self._vectors,
+            keep=keep_unexpired(table),
+            keys=self._keys,
+            batch_rows=task.batch_rows,
+        )
+        for rows in merged:
             check_storable(table.schema, rows)
             yield drop_retracts(rows) if task.drop_deletes else rows

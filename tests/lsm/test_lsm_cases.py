@@ -53,7 +53,7 @@ def test_a_task_tells_what_it_costs_and_travels() -> None:
 def test_a_task_without_rewrites_needs_no_memory() -> None:
     task = plan_bucket(b"", 0, 1, [parse_file("a L0 30 1..9")], schema=table([], append=False), full=True)
     assert isinstance(task, CompactTask)
-    assert (task.memory_bytes, task.split()) == (0, (task,))
+    assert (task.memory_bytes, task.within(1)) == (0, task)
 
 
 @pytest.mark.parametrize(("bucket", "groups"), [(-1, [["b", "a"]]), (0, [["a", "b"]])])

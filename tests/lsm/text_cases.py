@@ -18,9 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from paimon_engine.format.binary_row import encode_row
+from paimon_engine.format.binary_row import decode_row, encode_row
 from paimon_engine.lsm.append import pack_small_files
 from paimon_engine.lsm.levels import SortedRun, key_order, sorted_runs
+from paimon_engine.lsm.parts import split_task
 from paimon_engine.lsm.pick import NothingToDo, pick_full, pick_minor
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.lsm.sections import Section, arrived_in_order, sections
@@ -72,6 +73,9 @@ def check_file(path: Path) -> None:
         path.write_text("\n\n".join(case.text(answer) for case, answer in zip(cases, answers, strict=True)) + "\n")
     for case, answer in zip(cases, answers, strict=True):
         assert answer == case.answer, f"{path.name}: {case.title}"
+
+
+_KEY = [COLUMNS.fields[0].type]
 
 
 def key(number: int) -> bytes:
@@ -147,14 +151,27 @@ def _plan(words: list[str], files: list[DataFile]) -> str:
     lines = [f"-> L{task.output_level}" + (", deletes dropped" if task.drop_deletes else "")]
     lines += [f"merge {' | '.join(map(_section, group))}" for group in task.rewrites]
     lines += [f"move {file.name}" for file in task.upgrades]
-    _check_split(task)
     return "\n".join(lines)
 
 
-def _check_split(task: CompactTask) -> None:
-    parts = task.split()
-    assert sorted(f.name for part in parts for f in part.input_files) == sorted(f.name for f in task.input_files)
-    assert all(len(part.rewrites) <= 1 and part.input_files for part in parts)
+def _split(words: list[str], files: list[DataFile]) -> str:
+    """`split full part=100`: the plan in parts of that size."""
+    part_bytes = next(int(word.removeprefix("part=")) for word in words if word.startswith("part="))
+    words = [word for word in words if not word.startswith("part=")]
+    schema = table(words, append="append" in words)
+    task = plan_bucket(b"", 0, 1, files, schema=schema, full="full" in words)
+    assert isinstance(task, CompactTask)
+    parts = split_task(task, schema, part_bytes)
+    assert {f.name for part in parts for f in part.input_files} == {f.name for f in task.input_files}
+    return "\n".join(map(_part, parts))
+
+
+def _part(part: CompactTask) -> str:
+    said = [" | ".join(map(_section, group)) for group in part.rewrites]
+    said += [f"move {file.name}" for file in part.upgrades]
+    bounds = [] if part.keys is None else [part.keys.low, part.keys.high]
+    low_high = ["" if bound is None else str(decode_row(_KEY, bound)[0]) for bound in bounds]
+    return " & ".join(said) + (f" of ({'..'.join(low_high)}]" if bounds else "")
 
 
 def _append(words: list[str], files: list[DataFile]) -> str:
@@ -178,5 +195,6 @@ QUESTIONS: dict[str, Callable[[list[str], list[DataFile]], str]] = {
     "sections": _sections,
     "pick": _pick,
     "plan": _plan,
+    "split": _split,
     "append": _append,
 }

@@ -105,6 +105,24 @@ def test_compact(catalog: Catalog, operator, context):
     assert ids(catalog) == [1, 2, 3]
 
 
+def test_a_compaction_keeps_to_limits_that_templates_gave(catalog: Catalog, operator, context):
+    limits = {"max_bytes": "1", "max_buckets": "3", "max_seconds": "60", "round_bytes": "1 gb", "task_bytes": "512 mb"}
+    choice = {"buckets": "0", "partition_idle_time": "None", "task_memory": 1 << 30}
+
+    result = operator(PaimonCompactOperator, full=True, **limits, **choice).execute(context)
+    other = operator(PaimonCompactOperator, full=True, buckets=["7", 8]).execute(context)
+
+    assert (result["status"], result["details"]["buckets_left"]) == ("noop", 1)
+    assert other["details"]["buckets"] == []
+    assert catalog.table(TABLE).latest_snapshot_id() == 3
+
+
+@pytest.mark.parametrize("fields", [{"max_bytes": "much"}, {"max_seconds": "soon"}, {"buckets": "one"}])
+def test_a_limit_that_is_no_number_is_named(catalog: Catalog, operator, context, fields):
+    with pytest.raises(AirflowFailException, match=next(iter(fields))):
+        operator(PaimonCompactOperator, **fields).execute(context)
+
+
 def test_a_tag_is_named_for_the_day_of_the_run(catalog: Catalog, operator, context):
     result = operator(PaimonCreateTagOperator, time_retained="365 d").execute(context)
     again = operator(PaimonCreateTagOperator).execute(context)

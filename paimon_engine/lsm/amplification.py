@@ -1,0 +1,62 @@
+"""Read amplification: how much more a read of a bucket does than it would after a full compaction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from paimon_engine.lsm.levels import key_order
+from paimon_engine.lsm.plan import CompactTask
+from paimon_engine.lsm.sections import sections
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import TableSchema
+
+
+def read_amplification(files: Sequence[DataFile], schema: TableSchema) -> float:
+    """1 is the best, 0 is an empty bucket.
+
+    With a primary key: sorted runs that a read merges, as a mean over the bytes of the bucket. Without one: files that
+    a read opens for each of those that are needed to hold these bytes.
+    """
+    size_bytes = sum(file.size_bytes for file in files)
+    if not files:
+        return 0.0
+    if not schema.primary_keys:
+        return len(files) / max(1, math.ceil(size_bytes / schema.table_options.target_file_size_bytes))
+    found = sections(files, key_order(schema.key_type))
+    if not size_bytes:
+        return float(max(map(len, found)))
+    return sum(len(section) * file.size_bytes for section in found for run in section for file in run) / size_bytes
+
+
+def expected_files(task: CompactTask, files: Sequence[DataFile], schema: TableSchema) -> list[DataFile]:
+    """The bucket's files after the task, as far as a plan can say: each section becomes files of the target size.
+
+    New files have the bytes and keys of what goes into them; of what merging removes, nothing is known.
+    """
+    gone = {file.name for file in task.input_files}
+    kept = [file for file in files if file.name not in gone]
+    moved = [file.upgraded(task.output_level) for file in task.upgrades]
+    if not schema.primary_keys:
+        return [*kept, *(made for group in task.rewrites for made in _concatenated(group[0][0], schema))]
+    order = key_order(schema.key_type)
+    made = [
+        replace(
+            inputs[0],
+            size_bytes=sum(file.size_bytes for file in inputs),
+            min_key=min((file.min_key for file in inputs), key=order),
+            max_key=max((file.max_key for file in inputs), key=order),
+            level=task.output_level,
+        )
+        for group in task.rewrites
+        for section in group
+        for inputs in [[file for run in section for file in run]]
+    ]
+    return [*kept, *moved, *made]
+
+
+def _concatenated(pack: Sequence[DataFile], schema: TableSchema) -> list[DataFile]:
+    size_bytes = sum(file.size_bytes for file in pack)
+    count = max(1, math.ceil(size_bytes / schema.table_options.target_file_size_bytes))
+    return [replace(pack[0], size_bytes=size_bytes // count)] * count

@@ -1,0 +1,132 @@
+"""Splitting the compaction of one bucket into parts that run side by side and are committed as one.
+
+1. Groups of sections are independent; a group of many sections is cut between two of them.
+2. A section larger than a part is cut by key: at the largest keys of its files, the only keys that a plan knows. Each
+   piece reads its range of every file that reaches into it. Files that all span the same keys leave nothing to cut at.
+3. Small pieces of neighbours share a part.
+
+A compaction that marks rows in deletion vectors of upper files is not split: the vectors of a bucket are one file, and
+each of its parts would have to know the marks of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from paimon_engine.lsm.levels import KeyOrder, key_order
+from paimon_engine.lsm.plan import CompactTask, KeyRange
+from paimon_engine.lsm.sections import Section
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import TableSchema
+
+Group = tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What must stay in one part; `size_bytes` is about what it reads."""
+
+    size_bytes: int
+    group: Group = ()
+    upgrades: tuple[DataFile, ...] = ()
+    keys: KeyRange | None = None
+
+
+def split_task(task: CompactTask, schema: TableSchema, part_bytes: int) -> tuple[CompactTask, ...]:
+    """The same work as independent parts of at most about `part_bytes` each, where the keys allow.
+
+    Joined, their new files are those of the task; the task alone if there is nothing to split.
+    """
+    if task.is_move or (task.lookups and schema.table_options.deletion_vectors_enabled):
+        return (task,)
+    order = key_order(schema.key_type) if schema.primary_keys else None
+    pieces = [piece for group in task.rewrites for piece in _pieces(group, order, part_bytes)]
+    pieces += [_Piece(file.size_bytes, upgrades=(file,)) for file in task.upgrades if task.must_read(file)]
+    shared = _shared(pieces, part_bytes)
+    if len(shared) < 2:
+        return (task,)
+    moves = tuple(file for file in task.upgrades if not task.must_read(file))
+    first, *others = [_part(task, pieces) for pieces in shared]
+    return (replace(first, upgrades=(*first.upgrades, *moves)), *others)
+
+
+def _part(task: CompactTask, pieces: Sequence[_Piece]) -> CompactTask:
+    return replace(
+        task,
+        rewrites=tuple(piece.group for piece in pieces if piece.group),
+        upgrades=tuple(file for piece in pieces for file in piece.upgrades),
+        keys=pieces[0].keys,
+    )
+
+
+def _pieces(group: Group, order: KeyOrder | None, part_bytes: int) -> Iterator[_Piece]:
+    """A group, cut between sections, and within those that are too large."""
+    together: list[Section] = []
+    for section in group:
+        ranges = _ranges(section, order, part_bytes) if order is not None else []
+        if len(ranges) > 1:
+            if together:
+                yield _of_group(tuple(together))
+            together = []
+            size_bytes = _size_bytes(section) // len(ranges)
+            yield from (_Piece(size_bytes, (section,), keys=keys) for keys in ranges)
+            continue
+        if together and sum(map(_size_bytes, together)) + _size_bytes(section) > part_bytes:
+            yield _of_group(tuple(together))
+            together = []
+        together.append(section)
+    if together:
+        yield _of_group(tuple(together))
+
+
+def _of_group(group: Group) -> _Piece:
+    return _Piece(sum(map(_size_bytes, group)), group)
+
+
+def _ranges(section: Section, order: KeyOrder, part_bytes: int) -> list[KeyRange]:
+    """Ranges that cover all keys of a section, each reading about `part_bytes`; a single one if it cannot be cut."""
+    size_bytes = _size_bytes(section)
+    if size_bytes <= part_bytes:
+        return [KeyRange()]
+    files = [file for run in section for file in run]
+    ends = {order(file.max_key): file.max_key for file in files}
+    stops = sorted(ends)
+    # Of where the rows of a file lie nothing is known: it weighs the same in each interval that it reaches into.
+    weights = np.zeros(len(stops))
+    for file in files:
+        begin, end = bisect_left(stops, order(file.min_key)), bisect_left(stops, order(file.max_key))
+        weights[begin : end + 1] += file.size_bytes / (end + 1 - begin)
+    wanted = size_bytes / math.ceil(size_bytes / part_bytes)
+    cuts: list[bytes] = []
+    below = 0.0
+    for stop, weight in zip(stops[:-1], weights, strict=False):
+        below += weight
+        if below >= wanted:
+            cuts.append(ends[stop])
+            below = 0.0
+    if cuts and below + weights[-1] < wanted / 2:
+        cuts.pop()
+    return [KeyRange(low, high) for low, high in zip([None, *cuts], [*cuts, None], strict=True)]
+
+
+def _shared(pieces: Sequence[_Piece], part_bytes: int) -> list[list[_Piece]]:
+    """Neighbours put together up to the size of a part; a range of keys stays alone."""
+    parts: list[list[_Piece]] = []
+    room = 0
+    for piece in pieces:
+        if piece.keys is None and parts and parts[-1][0].keys is None and piece.size_bytes <= room:
+            parts[-1].append(piece)
+            room -= piece.size_bytes
+        else:
+            parts.append([piece])
+            room = part_bytes - piece.size_bytes
+    return parts
+
+
+def _size_bytes(section: Section) -> int:
+    return sum(file.size_bytes for run in section for file in run)

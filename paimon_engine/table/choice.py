@@ -1,0 +1,75 @@
+"""Which buckets of a table a compaction is about, and what of their rows is deleted by vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
+from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.predicate import parse_where
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_entries, live_index_files
+from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
+from paimon_engine.table.roll import local_wall_clock_ms
+from paimon_engine.table.scan import check_key_types
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Partitions that match a condition, in which no file is younger than `idle_ms`, and numbers of buckets."""
+
+    where: str | None = None
+    idle_ms: int | None = None
+    buckets: frozenset[int] | None = None
+
+
+def chosen_entries(table: TableHandle, snapshot: Snapshot | None, choice: Choice) -> list[ManifestEntry]:
+    """Live entries of the chosen buckets.
+
+    Raises: InvalidArgumentError if the condition is not about partition columns alone.
+    """
+    where = None if choice.where is None else parse_where(choice.where)
+    chosen, other = partition_predicate_parts(table.schema, where)
+    if other:
+        keys = ", ".join(table.schema.partition_keys) or "none"
+        raise InvalidArgumentError(f"{choice.where!r}: compaction is chosen by partition columns only ({keys})")
+    found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, chosen))
+    check_key_types(table, found)
+    found = matching_partitions(table.schema, found, chosen)
+    if choice.idle_ms is not None:
+        found = _idle(table, found, choice.idle_ms)
+    return found if choice.buckets is None else [entry for entry in found if entry.bucket in choice.buckets]
+
+
+def _idle(table: TableHandle, entries: Sequence[ManifestEntry], idle_ms: int) -> list[ManifestEntry]:
+    """Entries of partitions in which no file is younger; a file that does not say its age may be."""
+    before = local_wall_clock_ms(table.env.clock()) - idle_ms
+    busy = {
+        entry.partition
+        for entry in entries
+        if entry.file.creation_time_ms is None or entry.file.creation_time_ms > before
+    }
+    return [entry for entry in entries if entry.partition not in busy]
+
+
+def bucket_vectors(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
+    """Index files with deletion vectors, by bucket."""
+    if not table.options.deletion_vectors_enabled:
+        return {}
+    found: dict[Bucket, tuple[IndexFile, ...]] = {}
+    for file in live_index_files(table, snapshot):
+        if file.kind == DELETION_VECTORS:
+            bucket = (file.partition, file.bucket)
+            found[bucket] = (*found.get(bucket, ()), file)
+    return found
+
+
+def deleted_counts(files: Sequence[IndexFile]) -> Mapping[str, int]:
+    """Rows that the vectors delete, by data file; one at least where their writer, of 0.9, did not say how many."""
+    return {
+        item.data_file: 1 if item.cardinality is None else item.cardinality for file in files for item in file.vectors
+    }

@@ -1,0 +1,74 @@
+"""The part of a table's files that lies in a range of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from paimon_engine.format.binary_row import decode_row, to_arrow_array
+from paimon_engine.lsm.levels import key_order
+from paimon_engine.lsm.plan import KeyRange
+from paimon_engine.merge.keys import count_up_to, normalise_keys
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.predicate import Compare, Predicate
+from paimon_engine.types import STRING_ROOTS, AtomicType, TypeRoot
+
+_PLAIN_ROOTS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT} | STRING_ROOTS)
+"""Types whose values in a key are those of a filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    row: bytes
+    values: tuple[Any, ...]
+    key: Any
+    """As `normalise_keys` gives it."""
+
+
+class RangeReader:
+    """Cuts files and their rows to a range of keys."""
+
+    def __init__(self, schema: TableSchema, keys: KeyRange) -> None:
+        """`keys` are above `low` and up to `high`."""
+        self._type = schema.key_type
+        self._types = [field.type for field in schema.key_type]
+        self._order = key_order(schema.key_type)
+        self._low, self._high = self._bound(keys.low), self._bound(keys.high)
+
+    def reaches(self, file: DataFile) -> bool:
+        """Whether a file may have rows in the range."""
+        above = self._low is None or self._order(self._low.row) < self._order(file.max_key)
+        return above and (self._high is None or self._order(file.min_key) <= self._order(self._high.row))
+
+    @property
+    def conjuncts(self) -> list[Predicate]:
+        """What holds of all rows in the range, for leaving out parts of files; not of these rows only."""
+        first = self._type.fields[0]
+        if not isinstance(first.type, AtomicType) or first.type.root not in _PLAIN_ROOTS:
+            return []
+        low = [] if self._low is None else [Compare(">=", first.name, self._low.values[0])]
+        return [*low, *([] if self._high is None else [Compare("<=", first.name, self._high.values[0])])]
+
+    def cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows in the range, of batches in key order; nothing is read beyond it."""
+        for rows in batches:
+            if not rows.num_rows:
+                continue
+            keys = normalise_keys([rows[name] for name in self._type.names], self._types)
+            begin = 0 if self._low is None else count_up_to(keys, self._low.key)
+            end = rows.num_rows if self._high is None else count_up_to(keys, self._high.key)
+            if begin < end:
+                yield rows.slice(begin, end - begin)
+            if end < rows.num_rows:
+                return
+
+    def _bound(self, row: bytes | None) -> _Bound | None:
+        if row is None:
+            return None
+        values = decode_row(self._types, row)
+        columns = [to_arrow_array([value], kind) for value, kind in zip(values, self._types, strict=True)]
+        return _Bound(row, values, normalise_keys(columns, self._types)[0])

@@ -1,0 +1,425 @@
+"""Compaction within limits: budgets, filters, memory of a task, and buckets split into parts."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
+from paimon_engine.actions import compact as action
+from paimon_engine.actions.compact import Compact, CompactResult, compact
+from paimon_engine.env import EnvConfig
+from paimon_engine.executor import LocalExecutor
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
+from paimon_engine.table.check import check_table
+from paimon_engine.table.handle import load_table
+from paimon_engine.table.snapshots import read_snapshot
+from tests.support.oracle import JavaPaimon
+from tests.support.seeds import seeds
+
+SCHEMA = pa.schema(
+    [
+        pa.field("k", pa.int64(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        ("a", pa.int64()),
+        ("b", pa.string()),
+    ]
+)
+DAYS = pa.schema([pa.field("day", pa.string(), nullable=False), *SCHEMA])
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return Catalog(f"memory://{uuid.uuid4()}/lake")
+
+
+def batch(first: int, count: int, **more: Any) -> pa.Table:
+    keys = range(first, first + count)
+    columns = {
+        "k": keys,
+        "name": [f"n{key % 7}" for key in keys],
+        "a": keys,
+        "b": [str(key * 7919 % 1009) for key in keys],
+    }
+    return pa.table({name: list(values) for name, values in {**more, **columns}.items()})
+
+
+def by_days(catalog: Catalog, writes: Mapping[str, int], **options: str) -> Table:
+    """Partitions of one bucket, each written so many times; one with more writes costs readers more."""
+    table = catalog.create_table(
+        "db.t", schema=DAYS, primary_keys=["day", "k"], partition_keys=["day"], options={"bucket": "1", **options}
+    )
+    for day, count in writes.items():
+        for _ in range(count):
+            table.write(batch(0, 50, day=[day] * 50).cast(DAYS))
+    return table
+
+
+def days_done(result: CompactResult) -> list[str | None]:
+    return [bucket.partition["day"] for bucket in result.buckets if bucket.files_after is not None]
+
+
+def sound(table: Table) -> bool:
+    return check_table(load_table(table.path, EnvConfig(table.path))) == []
+
+
+# ── budget ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_buckets_in_most_need_come_first_until_nothing_is_left(catalog: Catalog):
+    table = by_days(catalog, {"a": 2, "b": 4, "c": 3})
+    before = table.to_arrow().sort_by([("day", "ascending"), ("k", "ascending")])
+
+    results = [table.compact(full=True, max_buckets=1) for _ in range(4)]
+
+    assert [days_done(result) for result in results] == [["b"], ["c"], ["a"], []]
+    assert [result.buckets_left for result in results] == [2, 1, 0, 0]
+    assert [result.status for result in results] == ["committed", "committed", "committed", "noop"]
+    left = {bucket.partition["day"]: bucket for bucket in results[0].buckets if bucket.is_left}
+    assert left.keys() == {"a", "c"}
+    assert left["a"].skipped == "left: max_buckets=1 are done"
+    assert table.to_arrow().sort_by([("day", "ascending"), ("k", "ascending")]) == before
+    assert sound(table)
+
+
+def test_bytes_of_a_budget_are_not_exceeded(catalog: Catalog):
+    table = by_days(catalog, {"a": 2, "b": 4, "c": 3})
+    planned = table.compact(full=True, dry_run=True)
+    cost = {bucket.partition["day"]: bucket.rewritten_bytes for bucket in planned.buckets}
+
+    result = table.compact(full=True, max_bytes=cost["b"] + cost["a"])
+    alone = table.compact(full=True, max_bytes=cost["c"] - 1)
+
+    # c comes before a, but for c the budget has no room any more.
+    assert sorted(days_done(result)) == ["a", "b"]
+    assert result.buckets_left == 1
+    assert (alone.status, alone.buckets_left) == ("noop", 1)
+    assert [bucket.skipped for bucket in alone.buckets if bucket.is_left] == [
+        f"left: the bucket alone has {cost['c']:,} bytes to rewrite, more than max_bytes={cost['c'] - 1}"
+    ]
+
+
+def test_a_dry_run_has_the_budget_and_the_order_of_the_real_one(catalog: Catalog):
+    table = by_days(catalog, {"a": 2, "b": 4, "c": 3})
+
+    planned = table.compact(full=True, max_buckets=2, dry_run=True)
+    done = table.compact(full=True, max_buckets=2)
+
+    def told(result: CompactResult) -> list[tuple[Any, ...]]:
+        return [(b.partition["day"], b.reason, b.skipped, b.rewritten_bytes, b.tasks) for b in result.buckets]
+
+    assert told(planned) == told(done)
+    assert (planned.status, planned.buckets_left, planned.rounds) == ("dry_run", 1, 1)
+
+
+def test_read_amplification_is_told_before_and_after(catalog: Catalog):
+    table = by_days(catalog, {"a": 3})
+
+    planned, done = table.compact(full=True, dry_run=True), table.compact(full=True)
+
+    for result in (planned, done):
+        (bucket,) = result.buckets
+        assert (bucket.read_amplification_before, bucket.read_amplification_after) == (3.0, 1.0)
+        assert (result.read_amplification_before, result.read_amplification_after) == (3.0, 1.0)
+
+
+def test_rounds_commit_what_is_done(catalog: Catalog):
+    table = by_days(catalog, {"a": 2, "b": 4, "c": 3})
+    first = table.latest_snapshot_id() or 0
+
+    result = table.compact(full=True, round_bytes=1)
+
+    handle = load_table(table.path, EnvConfig(table.path))
+    identifiers = [read_snapshot(handle, first + number).commit_identifier for number in (1, 2, 3)]
+    assert (result.rounds, result.snapshot_id) == (3, first + 3)
+    assert identifiers == [1, 2, BATCH_COMMIT_IDENTIFIER - 3]
+
+
+def test_a_repeated_job_goes_on_where_it_was_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch):
+    table = by_days(catalog, {"a": 2, "b": 4})
+    rewrite, calls = action._rewrite, []
+
+    def stopped_in_the_second_round(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return rewrite(*arguments)
+
+    monkeypatch.setattr(action, "_rewrite", stopped_in_the_second_round)
+    with pytest.raises(KeyboardInterrupt):
+        table.compact(full=True, round_bytes=1, commit_user="night")
+    monkeypatch.undo()
+
+    went_on = table.compact(full=True, round_bytes=1, commit_user="night")
+    again = table.compact(full=True, round_bytes=1, commit_user="night")
+
+    assert days_done(went_on) == ["a"]
+    assert (again.status, again.snapshot_id) == ("already_done", went_on.snapshot_id)
+
+
+def test_no_round_begins_after_the_time_is_over(catalog: Catalog):
+    table = by_days(catalog, {"a": 2, "b": 4})
+
+    result = table.compact(full=True, round_bytes=1, max_seconds=1e-9)
+
+    assert (days_done(result), result.buckets_left, result.rounds) == (["b"], 1, 1)
+    assert [b.skipped for b in result.buckets if b.is_left] == ["left: max_seconds=1e-09 were over"]
+
+
+def test_of_an_append_table_a_budget_takes_what_fits(catalog: Catalog):
+    table = catalog.create_table("db.t", schema=SCHEMA, options={"bucket": "-1", "target-file-size": "2 kb"})
+    for number in range(12):
+        table.write(batch(number * 100, 100).cast(SCHEMA))
+    rows = table.to_arrow().sort_by("k")
+    size = sum(table.files()["file_size_in_bytes"].to_pylist())
+
+    results = []
+    while not results or results[-1].buckets_left:
+        results.append(table.compact(full=True, max_bytes=size // 2))
+
+    assert len(results) > 1
+    assert all(result.status == "committed" for result in results)
+    assert all(result.bytes_before - result.bytes_after < size // 2 for result in results)
+    assert table.to_arrow().sort_by("k") == rows
+    assert table.compact(full=True).status == "noop"
+
+
+def test_others_in_a_bucket_make_only_that_bucket_be_planned_again(catalog: Catalog, monkeypatch: pytest.MonkeyPatch):
+    table = by_days(catalog, {"a": 2, "b": 2, "c": 2})
+    rewrite, planned = action._rewrite, []
+
+    def overtaken(*arguments: Any) -> Any:
+        planned.append([task.partition for task in arguments[1]])
+        found = rewrite(*arguments)
+        if len(planned) == 1:
+            open_table(table.path).compact(full=True, where="day = 'b'")
+            table.write(batch(0, 50, day=["b"] * 50).cast(DAYS))
+        return found
+
+    monkeypatch.setattr(action, "_rewrite", overtaken)
+    result = table.compact(full=True)
+
+    assert [len(tasks) for tasks in planned] == [3, 1, 1]
+    assert (result.status, result.conflicts) == ("committed", 1)
+    assert table.files().num_rows == 3
+    assert sound(table)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"max_bytes": 0},
+        {"max_buckets": -1},
+        {"max_seconds": 0.0},
+        {"round_bytes": 0},
+        {"task_bytes": 0},
+        {"task_memory_bytes": 0},
+        {"buckets": []},
+        {"buckets": [-2]},
+        {"partition_idle_time": "soon"},
+    ],
+)
+def test_limits_that_allow_nothing_are_refused(catalog: Catalog, limit: Mapping[str, Any]):
+    table = by_days(catalog, {"a": 2})
+    with pytest.raises(InvalidArgumentError, match=r"soon|give number|give a number"):
+        table.compact(**limit)
+
+
+# ── filters ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_buckets_are_chosen_by_number(catalog: Catalog):
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "4"})
+    for _ in range(2):
+        table.write(batch(0, 100).cast(SCHEMA))
+
+    result = table.compact(full=True, buckets=[1, 3])
+
+    assert sorted(bucket.bucket for bucket in result.buckets) == [1, 3]
+    assert sorted(table.files()["bucket"].to_pylist()) == [0, 0, 1, 2, 2, 3]
+
+
+def test_partitions_are_chosen_by_the_age_of_their_newest_file(catalog: Catalog):
+    table = by_days(catalog, {"old": 2, "new": 2})
+    handle = load_table(table.path, EnvConfig(table.path))
+    now = handle.env.clock()
+
+    def at(clock_ms: int, idle: str) -> CompactResult:
+        env = replace(handle.env, clock=lambda: clock_ms)
+        spec = Compact(full=True, partition_idle_time=idle, dry_run=True)
+        return compact(replace(handle, env=env), spec, LocalExecutor())
+
+    assert at(now, "1 h").buckets == ()
+    assert len(at(now + 2 * 3_600_000, "1 h").buckets) == 2
+
+
+def test_one_new_file_keeps_a_partition_from_being_idle(catalog: Catalog):
+    table = by_days(catalog, {"old": 2, "busy": 2})
+    handle = load_table(table.path, EnvConfig(table.path))
+    day_later = handle.env.clock() + 86_400_000
+    later = replace(handle, env=replace(handle.env, clock=lambda: day_later))
+    executor = LocalExecutor(env=later.env)
+    Table(later, executor).write(batch(0, 50, day=["busy"] * 50).cast(DAYS))
+
+    result = compact(later, Compact(full=True, partition_idle_time="1 h"), executor)
+
+    assert [bucket.partition["day"] for bucket in result.buckets] == ["old"]
+    assert days_done(result) == ["old"]
+
+
+def test_an_idle_partition_of_postponed_rows_is_compacted_although_that_gives_it_new_files(catalog: Catalog):
+    table = catalog.create_table(
+        "db.t", schema=DAYS, primary_keys=["day", "k"], partition_keys=["day"], options={"bucket": "-2"}
+    )
+    for _ in range(2):
+        table.write(batch(0, 50, day=["a"] * 50).cast(DAYS))
+    handle = load_table(table.path, EnvConfig(table.path))
+    hour_later = handle.env.clock() + 3_600_000
+    later = replace(handle, env=replace(handle.env, clock=lambda: hour_later))
+
+    spec = Compact(full=True, partition_idle_time="30 min")
+    result = compact(later, spec, LocalExecutor(env=later.env))
+
+    assert (result.rows_distributed, days_done(result)) == (100, ["a"])
+
+
+# ── memory ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_task_keeps_to_its_memory_by_smaller_batches(catalog: Catalog):
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+    for _ in range(3):
+        table.write(batch(0, 5000).cast(SCHEMA))
+    rows = table.to_arrow().sort_by("k")
+    (usual,) = table.compact(full=True, dry_run=True).buckets
+
+    (bounded,) = table.compact(full=True, dry_run=True, task_memory_bytes=usual.memory_bytes // 4).buckets
+    (refused,) = table.compact(full=True, dry_run=True, task_memory_bytes=1000).buckets
+    done = table.compact(full=True, task_memory_bytes=usual.memory_bytes // 4)
+
+    assert 0 < bounded.memory_bytes <= usual.memory_bytes // 4
+    assert refused.skipped is not None
+    assert refused.skipped.startswith("needs about ")
+    assert done.status == "committed"
+    assert table.to_arrow().sort_by("k") == rows
+
+
+# ── parts ───────────────────────────────────────────────────────────────────────────────────────
+
+ENGINES: Mapping[str, Mapping[str, str]] = {
+    "deduplicate": {},
+    "by sequence": {"sequence.field": "a"},
+    "partial-update": {"merge-engine": "partial-update", "ignore-delete": "true"},
+    "aggregation": {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"},
+    "first-row": {"merge-engine": "first-row", "ignore-delete": "true"},
+    "deletion vectors": {"deletion-vectors.enabled": "true"},
+}
+KEYS = (["k"], ["name", "k"], ["b"])
+
+
+def program(chance: random.Random) -> tuple[dict[str, str], list[str], list[Any]]:
+    """Options, keys and steps: rows to write, or whether a compaction is full."""
+    engine = chance.choice(list(ENGINES))
+    producers = ["none", "lookup"] if engine == "first-row" else ["none", "input", "lookup", "full-compaction"]
+    producer = "none" if engine == "deletion vectors" else chance.choice(producers)
+    options = {
+        "bucket": "1",
+        "target-file-size": "4 kb",
+        "num-sorted-run.compaction-trigger": "3",
+        "file.format": chance.choice(["parquet", "orc", "avro"]),
+        "changelog-producer": producer,
+        **ENGINES[engine],
+    }
+    kinds = ["+I", "+U"] if engine in ("first-row", "aggregation") else ["+I", "+U", "-D"]
+    steps: list[Any] = []
+    for number in range(5):
+        steps.append(rows(chance, 6000 if number == 0 else chance.randint(1, 800), kinds))
+        steps += [chance.random() < 0.5] * (chance.random() < 0.7)
+    return options, chance.choice(KEYS), [*steps, True]
+
+
+def rows(chance: random.Random, count: int, kinds: list[str]) -> tuple[pa.Table, pa.Array]:
+    keys = [chance.randint(0, 9000) for _ in range(count)]
+    columns = {
+        "k": keys,
+        "name": [f"n{key % 3}" for key in keys],
+        "a": [chance.choice([None, chance.randint(0, 99)]) for _ in keys],
+        "b": [f"{key * 7919 % 9001:x}" for key in keys],
+    }
+    return pa.table(columns, SCHEMA), pa.array([chance.choice(kinds) for _ in keys])
+
+
+def make(path: str, keys: list[str], options: Mapping[str, str]) -> Table:
+    columns = [pa.field(field.name, field.type, nullable=field.name not in keys) for field in SCHEMA]
+    return Catalog(path).create_table("db.t", schema=pa.schema(columns), primary_keys=keys, options=options)
+
+
+def changes(warehouse: str, last: int) -> list[list[str]]:
+    log = Catalog(warehouse).table("db.t$audit_log")
+    options = {"incremental-between-scan-mode": "changelog"}
+    found = [log.to_arrow(incremental=(number, number + 1), options=options) for number in range(1, last)]
+    return [sorted(map(repr, part.to_pylist())) for part in found]
+
+
+@pytest.mark.parametrize("seed", seeds(16))
+def test_a_bucket_compacted_in_parts_is_the_bucket_compacted_at_once(
+    tmp_path: Path, seed: int, request: pytest.FixtureRequest
+):
+    chance = random.Random(seed)
+    options, keys, steps = program(chance)
+    warehouses = {name: f"{tmp_path}/{name}" for name in ("whole", "parts")}
+    tables = {name: make(path, keys, options) for name, path in warehouses.items()}
+    most = 0
+
+    for step in steps:
+        if isinstance(step, tuple):
+            for table in tables.values():
+                table.write(step[0], row_kinds=step[1])
+            continue
+        tables["whole"].compact(full=step)
+        result = tables["parts"].compact(full=step, task_bytes=4000, task_memory_bytes=16 << 20)
+        most = max([most, *(bucket.tasks for bucket in result.buckets)])
+        found = {name: sorted(map(repr, table.to_arrow().to_pylist())) for name, table in tables.items()}
+        assert found["parts"] == found["whole"], (options, keys)
+
+    assert sound(tables["parts"])
+    assert most > 1
+    if options["changelog-producer"] != "none":
+        last = tables["whole"].latest_snapshot_id() or 0
+        assert tables["parts"].latest_snapshot_id() == last
+        assert changes(warehouses["parts"], last) == changes(warehouses["whole"], last), (options, keys)
+    if seed % 4 == 0:
+        oracle: JavaPaimon = request.getfixturevalue("oracle")
+        oracle.assert_sound(tables["parts"].path)
+
+
+def test_a_part_that_fails_fails_the_bucket_and_leaves_no_file(catalog: Catalog, monkeypatch: pytest.MonkeyPatch):
+    table = catalog.create_table(
+        "db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1", "target-file-size": "4 kb"}
+    )
+    table.write(batch(0, 6000).cast(SCHEMA))
+    table.compact(full=True)
+    table.write(batch(0, 500).cast(SCHEMA))
+    table.write(batch(4000, 500).cast(SCHEMA))
+    handle = load_table(table.path, EnvConfig(table.path))
+    stored = {info.path for info in handle.env.storage.walk(f"{table.path}/bucket-0")}
+    rewrite = action.rewrite
+
+    def failing(env: Any, work: Any) -> Any:
+        if work.task.keys is not None and work.task.keys.low is None:
+            raise InvalidArgumentError("no luck")
+        return rewrite(env, work)
+
+    monkeypatch.setattr(action, "rewrite", failing)
+    with pytest.raises(InvalidArgumentError, match="no luck"):
+        table.compact(full=True, task_bytes=4000)
+
+    assert {info.path for info in handle.env.storage.walk(f"{table.path}/bucket-0")} == stored
+    assert table.latest_snapshot_id() == 4
