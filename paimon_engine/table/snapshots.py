@@ -13,6 +13,7 @@ from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
+from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.table.handle import TableHandle, numbered
@@ -152,8 +153,9 @@ def only_compactions_since(table: TableHandle, begin: Snapshot | None, latest: S
 def read_tag(table: TableHandle, name: str) -> Tag:
     """The tag of that name.
 
-    Raises: NotFoundError naming some of the tags that exist, CorruptTableError.
+    Raises: NotFoundError naming some of the tags that exist, InvalidArgumentError, CorruptTableError.
     """
+    check_stays_inside("tag", name)
     path = table.paths.tag(name)
     try:
         return parse_tag(name, table.env.storage.read(path), path)
