@@ -38,6 +38,7 @@ from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import latest_snapshot, list_tags, snapshots_newest_first
 from paimon_engine.table.tagging import (
     branches_from,
+    check_no_branch_from,
     make_tag,
     move_tag,
     new_tag,
@@ -84,8 +85,9 @@ class DueTagsResult:
 def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor) -> DueTagsResult:
     """Makes what is due. Safe to repeat, and beside writers and expiry; expire tags by age with `expire_tags`.
 
-    Raises: InvalidArgumentError if an option cannot be understood, or a branch was made from the batch tag that moves; ConflictError if a snapshot expired while its tag
-    was made; CorruptTableError if a tag cannot be understood; UnsupportedError.
+    Raises: InvalidArgumentError if an option cannot be understood, or a branch was made from a batch tag that moves;
+    ConflictError if a snapshot expired while its tag was made; CorruptTableError if a tag cannot be understood;
+    UnsupportedError.
     """
     begun = time.monotonic()
     tags = list_tags(table)

@@ -16,6 +16,7 @@ from paimon_engine.format.stored import WRONG, parse_object, reason, whole
 from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
+from paimon_engine.storage import FileInfo
 from paimon_engine.table.handle import TableHandle, numbered
 
 SNAPSHOT_PREFIX: Final = "snapshot-"
@@ -201,19 +202,26 @@ def branches(table: TableHandle) -> list[str]:
     return sorted(name[len(_BRANCH_PREFIX) :] for name in names if name.startswith(_BRANCH_PREFIX))
 
 
+def consumer_files(table: TableHandle) -> list[tuple[str, FileInfo]]:
+    """Names of the consumers, and their files."""
+    found = []
+    for info in table.env.storage.list(table.paths.consumer_dir):
+        name = info.path.rsplit("/", 1)[-1]
+        if not info.is_dir and name.startswith(_CONSUMER_PREFIX):
+            found.append((name[len(_CONSUMER_PREFIX) :], info))
+    return found
+
+
 def consumers(table: TableHandle) -> dict[str, int]:
     """Next snapshot id of each consumer.
 
     Raises: CorruptTableError if a consumer file cannot be read.
     """
     found = {}
-    for info in table.env.storage.list(table.paths.consumer_dir):
-        name = info.path.rsplit("/", 1)[-1]
-        if info.is_dir or not name.startswith(_CONSUMER_PREFIX):
-            continue
+    for name, info in consumer_files(table):
         try:
             stored = parse_object(table.env.storage.read(info.path), info.path)
-            found[name[len(_CONSUMER_PREFIX) :]] = whole(stored, "nextSnapshot", 0)
+            found[name] = whole(stored, "nextSnapshot", 0)
         except NotFoundError:
             continue
         except WRONG as error:
