@@ -14,6 +14,7 @@ not left; snapshots that both have are not touched; main is never left with a ga
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +30,8 @@ from paimon_engine.table.branching import (
     branch_exists,
     branch_files,
     existing_branch,
-    is_cut_short,
+    finish_branch,
+    is_unfinished,
     move_branch,
     refuse_server,
     remove_branch_files,
@@ -141,11 +143,12 @@ def create_branch(table: TableHandle, spec: CreateBranch) -> BranchResult:
     tag = None if spec.tag is None else read_tag(main, spec.tag)
     origin = tag.snapshot if tag is not None else None if spec.snapshot is None else read_snapshot(main, spec.snapshot)
     files = branch_files(table, spec.branch, origin, tag)
-    if branch_exists(table, spec.branch) and not is_cut_short(table, spec.branch, files):
+    made_from = json.dumps({"tag": spec.tag, "snapshot": spec.snapshot})
+    if branch_exists(table, spec.branch) and not is_unfinished(table, spec.branch, made_from):
         if spec.if_exists == "error":
             raise ConflictError(f"branch {spec.branch!r} of {table.paths.root} exists already")
         return _result("already_done", table, spec.branch, begun)
-    write_branch(table, spec.branch, files)
+    write_branch(table, spec.branch, files, made_from)
     if origin is not None:
         _check_still_there(main, spec, origin)
     return _result("created", table, spec.branch, begun)
@@ -174,9 +177,13 @@ def rename_branch(table: TableHandle, spec: RenameBranch) -> BranchResult:
     check_branch_name(spec.to)
     _check_not_main(spec.branch)
     if branch_exists(table, spec.to):
+        unfinished = is_unfinished(table, spec.to, spec.branch)
         if spec.to == spec.branch or not branch_exists(table, spec.branch):
+            if unfinished:
+                finish_branch(table, spec.to)
             return _result("already_done", table, spec.to, begun)
-        raise ConflictError(f"branch {spec.to!r} of {table.paths.root} exists already; delete it first")
+        if not unfinished:
+            raise ConflictError(f"branch {spec.to!r} of {table.paths.root} exists already; delete it first")
     existing_branch(table, spec.branch)
     _check_no_fallback(table, spec.branch)
     move_branch(table, spec.branch, spec.to)
