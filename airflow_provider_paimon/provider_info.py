@@ -21,7 +21,18 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "operators": _modules(
-            "operators", "alter", "compact", "expire", "file_index", "job", "metadata", "rollback", "tags", "write"
+            "operators",
+            "alter",
+            "branches",
+            "compact",
+            "consumers",
+            "expire",
+            "file_index",
+            "job",
+            "metadata",
+            "rollback",
+            "tags",
+            "write",
         ),
         "sensors": _modules("sensors", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),

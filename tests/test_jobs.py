@@ -120,6 +120,9 @@ def test_every_action_has_a_name_a_spec_and_a_summary():
     assert list(ACTIONS) == [
         *("write", "compact", "rewrite_file_index", "compact_manifests", "analyze"),
         *("create_tag", "delete_tag", "expire_snapshots", "rollback", "alter_table"),
+        *("rename_tag", "create_due_tags", "expire_tags", "rollback_to_as_latest"),
+        *("create_branch", "delete_branch", "rename_branch", "fast_forward"),
+        *("reset_consumer", "clear_consumers", "expire_consumers"),
     ]
     for info in ACTIONS.values():
         assert info.spec.__doc__

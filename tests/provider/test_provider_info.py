@@ -60,7 +60,7 @@ def test_each_action_has_an_operator():
 
     for module in _modules():
         importlib.import_module(module)
-    arguments = {"source": "x", "tag": "x"}
+    arguments = {"source": "x", "tag": "x", "to": "y", "branch": "x", "consumer": "x"}
     made = set()
     for operator in PaimonJobOperator.__subclasses__():
         wanted = operator.__init__.__kwdefaults__ or {}
