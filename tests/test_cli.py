@@ -394,6 +394,7 @@ def test_run_takes_a_job_from_standard_input(paimon: Run, table: Table, monkeypa
 
 
 def test_tags_of_a_moment_renamed_listed_and_expired(paimon: Run, table: Table):
+    table.delete_tag("first")
     first = table.snapshots()["commit_time"].cast("int64").to_pylist()[0]
 
     made = paimon("tag", "create", table.path, "jan-1", "--timestamp", str(first), "--retain", "30 d")
@@ -422,7 +423,7 @@ def test_due_tags(paimon: Run, table: Table):
     assert planned.out.startswith("dry run, would be: ")
     assert made.out.startswith("created: ")
     assert made.out.endswith(" on snapshot 1\n")
-    assert len(table.tags()) == 1
+    assert len(table.tags()) == 2
 
 
 def test_back_to_a_moment_and_as_the_latest(paimon: Run, table: Table):
@@ -452,7 +453,7 @@ def test_branches(paimon: Run, table: Table):
     assert done.out.startswith("forwarded: to snapshot 1")
     assert table.latest_snapshot_id() == 1
     assert paimon("branch", "delete", table.path, "next").out.startswith("deleted: branch next")
-    assert paimon("branch", "list", table.path).out == "no branches\n"
+    assert "no branches" in paimon("branch", "list", table.path).err
 
 
 def test_consumers(paimon: Run, table: Table):
@@ -487,7 +488,7 @@ def test_consumers(paimon: Run, table: Table):
         (["tag", "create", "{t}", "7"], 2, "is a number"),
         (["tag", "delete", "{t}", "nope"], 0, ""),
         (["expire", "{t}", "--older-than", "x"], 2, "'x' is no time"),
-        (["rollback", "{t}"], 2, "either --snapshot ID or --tag NAME"),
+        (["rollback", "{t}"], 2, "one of --snapshot ID, --tag NAME"),
         (["run", "--job", "{lake}/none.json"], 1, "none.json: No such file or directory"),
     ],
 )
