@@ -18,6 +18,7 @@ from paimon_engine.actions.compact_manifests import (
     CompactManifestsResult,
     compact_manifests,
 )
+from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult, delete_rows
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
@@ -31,7 +32,7 @@ from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import read_schema
 from paimon_engine.table.read_request import ReadRequest
@@ -212,6 +213,22 @@ class Table(VersionVerbs):
         spec = Compact(full, None if where is None else str(where), dry_run)
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
+    def delete(
+        self,
+        where: str | Condition,
+        *,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> DeleteRowsResult:
+        """Deletes the rows of an append table with deletion vectors that match; no data file is rewritten.
+
+        Rows of primary-key tables are deleted by writing them with the kind -D.
+
+        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
+        """
+        spec = DeleteRows(str(where))
+        return delete_rows(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
     def rewrite_file_index(
         self,
         where: str | Condition | None = None,
@@ -238,10 +255,7 @@ class Table(VersionVerbs):
         Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
         """
         result = alter_table(self._handle, AlterTable(changes))
-        at = self._handle
-        self._source = load_table(
-            at.paths.root, at.config, env=at.env, branch=at.paths.branch, options=at.dynamic_options
-        )
+        self._source = self._handle.newest()
         return result
 
     def compact_manifests(

@@ -39,6 +39,7 @@ from paimon_engine.actions.consumers import (
     reset_consumer,
 )
 from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
+from paimon_engine.actions.delete_rows import DeleteRows, delete_rows
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
@@ -242,6 +243,11 @@ def _compact(context: _Context, spec: Compact) -> Any:
     return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _delete_rows(context: _Context, spec: DeleteRows) -> Any:
+    user = context.commit_user
+    return delete_rows(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 def _rewrite_file_index(context: _Context, spec: RewriteFileIndex) -> Any:
     user = context.commit_user
     return rewrite_file_index(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
@@ -255,6 +261,7 @@ def _analyze(context: _Context, spec: Analyze) -> Any:
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
+    "delete_rows": ActionInfo(DeleteRows, _delete_rows, "delete rows that match, by deletion vectors", on_tasks=True),
     "rewrite_file_index": ActionInfo(
         RewriteFileIndex, _rewrite_file_index, "give data files the indexes that options ask for", on_tasks=True
     ),

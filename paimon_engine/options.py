@@ -268,6 +268,16 @@ class TableOptions(TagOptions):
         return self._bool("partial-update.remove-record-on-delete", default=False)
 
     @property
+    def partial_update_remove_record_on_sequence_group(self) -> tuple[str, ...]:
+        """Columns that order sequence groups whose −D removes the row of a `partial-update` table."""
+        return self._list("partial-update.remove-record-on-sequence-group")
+
+    @property
+    def aggregation_remove_record_on_delete(self) -> bool:
+        """Whether a −D removes the row of an `aggregation` table."""
+        return self._bool("aggregation.remove-record-on-delete", default=False)
+
+    @property
     def aggregate_functions(self) -> Mapping[str, str]:
         """Name of the aggregate function of each column that has one of its own."""
         return self._by_column("aggregate-function")
@@ -282,7 +292,7 @@ class TableOptions(TagOptions):
         return self._bool(f"fields.{column}.ignore-retract", default=False)
 
     def distinct(self, column: str) -> bool:
-        """Whether `collect` keeps equal elements of the column once."""
+        """Whether `collect` keeps equal elements of the column once, and `listagg` equal texts."""
         return self._bool(f"fields.{column}.distinct", default=False)
 
     def list_agg_delimiter(self, column: str) -> str:
@@ -292,6 +302,41 @@ class TableOptions(TagOptions):
     def nested_key(self, column: str) -> tuple[str, ...]:
         """Fields that tell the rows of a `nested_update` column apart; empty: none are replaced."""
         return self._list(f"fields.{column}.nested-key")
+
+    def nested_key_null_strategy(self, column: str) -> str | None:
+        """What becomes of rows with a null in their nested key: `merge`, `ignore` or `error`; None: not said."""
+        key = f"fields.{column}.nested-key-null-strategy"
+        return self._choice(key, "", ("merge", "ignore", "error")) if key in self.raw else None
+
+    def nested_sequence_fields(self, column: str) -> tuple[str, ...]:
+        """Fields that say which of two rows of a nested key is newer."""
+        return self._list(f"fields.{column}.nested-sequence-field")
+
+    def count_limit(self, column: str) -> int | None:
+        """Rows that a `nested_update` column takes in per key."""
+        key = f"fields.{column}.count-limit"
+        return self._int(key, 0) if key in self.raw else None
+
+    def merge_map_time_field(self, column: str) -> str | None:
+        """Field that holds the time of the rows in a `merge_map_with_keytime` column; None: the last one."""
+        return self.raw.get(f"fields.{column}.ts-field")
+
+    @property
+    def record_level_expire_time_ms(self) -> int | None:
+        """How long compactions keep a record; None: for ever."""
+        key = "record-level.expire-time"
+        return self._duration(key, 0) if key in self.raw else None
+
+    @property
+    def record_level_time_field(self) -> str | None:
+        """Column with the time of a record."""
+        return self.raw.get("record-level.time-field")
+
+    @property
+    def record_level_time_field_type(self) -> str:
+        """`seconds-int`, `seconds-long`, `millis-long` or `timestamp`; empty: as the column's type and values say."""
+        kinds = ("", "seconds-int", "seconds-long", "millis-long", "timestamp")
+        return self._choice("record-level.time-field-type", "", kinds)
 
     @property
     def rowkind_field(self) -> str | None:

@@ -18,14 +18,9 @@ def _refuse(doing: str, reasons: list[str]) -> None:
 
 def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if reading would give other rows than the table's options promise."""
-    reasons = []
-    # With deletion vectors each key is valid in one place, so that nothing is merged.
-    if options.has_primary_key and not options.deletion_vectors_enabled:
-        reasons += _merge_blockers(options)
-    reasons += [
+    reasons = [
         f"'{key}'"
         for key in (
-            "record-level.expire-time",
             "sequence.snapshot-ordering",
             "data-evolution.enabled",
             "deletion-vectors.merge-on-read",
@@ -38,36 +33,12 @@ def check_readable(options: TableOptions) -> None:
     _refuse("reading", reasons)
 
 
-_LATER_MERGE_OPTIONS: Final = (
-    "partial-update.remove-record-on-sequence-group",
-    "aggregation.remove-record-on-delete",
-)
-_LATER_COLUMN_OPTIONS: Final = ("count-limit", "nested-sequence-field", "nested-key-null-strategy", "ts-field")
-_MISSING_FUNCTIONS: Final = frozenset({"merge_map_with_keytime", "nested_partial_update"})
-
-
-def _merge_blockers(options: TableOptions) -> list[str]:
-    """Options of the merge engine that the engine lacks; Paimon 0.9 itself knows none of them."""
-    if options.merge_engine not in ("partial-update", "aggregation"):
-        return []
-    functions = {f"fields.{column}.aggregate-function": name for column, name in options.aggregate_functions.items()}
-    functions["fields.default-aggregate-function"] = options.default_aggregate_function or ""
-    listed = {column for column, name in options.aggregate_functions.items() if name == "listagg"}
-    keys = [key for key in _LATER_MERGE_OPTIONS if options.raw.get(key, "false").lower() != "false"]
-    keys += [key for key in options.raw if key.startswith("fields.") and key.endswith(_LATER_COLUMN_OPTIONS)]
-    keys += [f"fields.{column}.distinct" for column in listed if options.distinct(column)]
-    return [f"'{key}'" for key in keys] + [
-        f"'{key}' = '{name}'" for key, name in functions.items() if name in _MISSING_FUNCTIONS
-    ]
-
-
 FILE_FORMATS: Final = ("parquet", "orc", "avro")
 FILE_INDEXES: Final = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 
 _WRITE_BLOCKERS: Final = (
     "data-file.external-paths",
     "data-file.path-directory",
-    "record-level.expire-time",
     "primary-key.nullable",
     "postpone.target-row-num-per-bucket",
     "postpone.target-size-per-bucket",
@@ -82,10 +53,14 @@ _WRITE_BLOCKING_SWITCHES: Final = (
 def check_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
     check_readable(options)
-    # Compactions merge where reads of tables with deletion vectors do not.
-    reasons = _merge_blockers(options) if options.has_primary_key else []
+    reasons = []
     if options.bucket == POSTPONED_BUCKET and options.changelog_producer != "none":
         reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
+    if "record-level.expire-time" in options.raw:
+        # Where a looked-up record counts as gone, nobody would mark it as replaced.
+        others = [] if options.has_primary_key else ["a table without primary key"]
+        others += ["'deletion-vectors.enabled'"] if options.deletion_vectors_enabled else []
+        reasons += [f"'record-level.expire-time' together with {other}" for other in others]
     reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]

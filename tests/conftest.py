@@ -11,11 +11,12 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.support.newest import NewestPaimon, start_newest
 from tests.support.oracle import JavaPaimon, start_oracle
 from tests.support.pypaimon import PyPaimon, start_pypaimon
 from tests.support.reference import CACHE
 
-MARKER_OF_FIXTURE = {"oracle": "java", "pypaimon": "interop"}
+MARKER_OF_FIXTURE = {"oracle": "java", "newest": "java", "pypaimon": "interop"}
 FOREIGN = ("AIRFLOW_", "PYSPARK_", "SPARK_", "PAIMON_ENGINE_")
 
 
@@ -66,6 +67,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPaimon]:
     """Java Paimon 0.9; skips where the reference is missing."""
     yield from start_oracle(tmp_path_factory.mktemp("oracle") / "java.log")
+
+
+@pytest.fixture(scope="session")
+def newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewestPaimon]:
+    """Java Paimon of the newest release; skips where its jar cannot be fetched."""
+    yield from start_newest(tmp_path_factory.mktemp("newest") / "java.log")
 
 
 @pytest.fixture(scope="session")

@@ -121,8 +121,8 @@ def test_a_table_opens_by_its_path(departures: Table):
 
 
 def test_an_option_that_the_engine_lacks_is_refused_at_creation(catalog: Catalog):
-    options = {"bucket": 1, "record-level.expire-time": "1 h"}
-    with pytest.raises(UnsupportedError, match=r"record-level\.expire-time"):
+    options = {"bucket": 1, "row-tracking.enabled": "true"}
+    with pytest.raises(UnsupportedError, match=r"row-tracking\.enabled"):
         catalog.create_table("db.t", schema=SCHEMA, primary_keys=["day", "flight"], options=options)
 
 

@@ -118,7 +118,7 @@ def test_what_is_no_job_is_refused_by_name(text: str, said: str):
 
 def test_every_action_has_a_name_a_spec_and_a_summary():
     assert list(ACTIONS) == [
-        *("write", "compact", "rewrite_file_index", "compact_manifests", "analyze"),
+        *("write", "compact", "delete_rows", "rewrite_file_index", "compact_manifests", "analyze"),
         *("create_tag", "delete_tag", "expire_snapshots", "rollback", "alter_table"),
         *("rename_tag", "create_due_tags", "expire_tags", "rollback_to_as_latest"),
         *("create_branch", "delete_branch", "rename_branch", "fast_forward"),

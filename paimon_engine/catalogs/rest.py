@@ -11,18 +11,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from paimon_engine.catalogs.base import TableName
 from paimon_engine.catalogs.config import TABLE_DEFAULT_PREFIX, CatalogConfig, is_true, with_prefix
 from paimon_engine.catalogs.filesystem import not_empty
 from paimon_engine.catalogs.rest_client import RestClient, client_of
 from paimon_engine.catalogs.rest_door import RestDoor, branch_object
+from paimon_engine.catalogs.rest_schema import RestSchemaDoor, schema_of_answer
 from paimon_engine.catalogs.stores import LentStore
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, StorageError, UnsupportedError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
-from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
+from paimon_engine.meta.schema import TableSchema, schema_to_json
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.catalog import TableDraft, check_engine_can
 from paimon_engine.table.handle import TableHandle
@@ -98,13 +99,14 @@ class RestMetastore:
         path = str(answer.get("path") or "").rstrip("/")
         if not path:
             raise StorageError(f"{place}: the answer names no path")
-        schema = _schema(answer, place)
+        schema = schema_of_answer(answer, place)
         _check_type(schema, place)
         config = self._env_config(path, name, branch, is_external=bool(answer.get("isExternal")))
         door = None if answer.get("isExternal") else RestDoor(self._config, name.database, name.table, answer.get("id"))
         schema = schema.with_options(options)
         paths, known = TablePaths(path, branch), {schema.id: schema}
-        return TableHandle(config.build(), config, paths, schema, dict(options), door, known, has_served_schema=True)
+        schema_door = RestSchemaDoor(self._config, name.database, name.table)
+        return TableHandle(config.build(), config, paths, schema, dict(options), door, known, schema_door)
 
     def drop_table(self, name: TableName) -> None:
         self._client.delete("databases", name.database, "tables", name.table)
@@ -126,28 +128,6 @@ class RestMetastore:
         is_lent = is_true(self._client.options, "data-token.enabled")
         store = LentStore(self._config, name.database, branch_object(name.table, branch), is_lent)
         return replace(config, source=store)
-
-
-def _schema(answer: Mapping[str, Any], place: str) -> TableSchema:
-    """The table's schema as its file would say it."""
-    told = dict(answer.get("schema") or {})
-    fields = told.get("fields") or []
-    stored = {
-        **told,
-        "version": 3,
-        "id": answer.get("schemaId"),
-        "highestFieldId": max((_highest_id(item) for item in fields), default=-1),
-        "timeMillis": answer.get("updatedAt") or 0,
-    }
-    return parse_schema(json.dumps(stored), place)
-
-
-def _highest_id(value: Any) -> int:
-    """The largest field id in a column, however deep."""
-    if isinstance(value, dict):
-        own = value["id"] if isinstance(value.get("id"), int) else -1
-        return max([own, *(_highest_id(item) for item in value.values())])
-    return max((_highest_id(item) for item in value), default=-1) if isinstance(value, list) else -1
 
 
 def _check_type(schema: TableSchema, place: str) -> None:

@@ -4,6 +4,9 @@
 2. Columns of the primary key have their value, columns without a function their last one that is not null, and
    `sequence.field` columns the newest one.
 3. The result is an insert with the sequence number of the newest version.
+4. With `aggregation.remove-record-on-delete` a −D ends the row: only versions after it count, and where there are none
+   it stays as it is. Releases 1.4 to 2.0 add up later versions on top of the deleted values, which no other cut of
+   the same history gives; here they begin anew, as in 1.1 to 1.3.
 
 `aggregates` serves `partial-update` as well, where functions work inside sequence groups.
 
@@ -29,9 +32,10 @@ from paimon_engine.merge.choose import (
     last_value,
     smallest,
 )
-from paimon_engine.merge.lists import Collect, MergeMap, NestedUpdate, listagg
+from paimon_engine.merge.lists import Collect, MergeMap, PlainNestedUpdate, listagg
+from paimon_engine.merge.nested import MapWithKeyTime, NestedKey, NestedPartialUpdate, NestedUpdate
 from paimon_engine.merge.sketches import hll_sketch, rbm32, rbm64, theta_sketch
-from paimon_engine.merge.versions import INSERT, Kinds, Merged, Versions, merge_versions
+from paimon_engine.merge.versions import DELETE, INSERT, Kinds, Merged, Versions, merge_versions, put_back
 from paimon_engine.merge.window import Window
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.options import TableOptions
@@ -51,7 +55,7 @@ _Make = Callable[[DataField, TableOptions], _Fold]
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class Function:
     """An aggregate function: what makes it for a column, the types it takes, and whether it can take back."""
 
     make: _Make
@@ -66,6 +70,10 @@ def _plain(fold: _Fold) -> _Make:
 
 def _is_string(data_type: DataType) -> bool:
     return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.VARCHAR
+
+
+def _is_countable(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.INT, TypeRoot.BIGINT)
 
 
 def _is_comparable(data_type: DataType) -> bool:
@@ -84,48 +92,111 @@ def _is_rows(data_type: DataType) -> bool:
     return isinstance(data_type, ArrayType) and isinstance(data_type.element, RowType)
 
 
+def _is_map_of_rows(data_type: DataType) -> bool:
+    return isinstance(data_type, MapType) and isinstance(data_type.value, RowType)
+
+
 def _any(_: DataType) -> bool:
     return True
 
 
-def _nested_update(field: DataField, options: TableOptions) -> _Fold:
-    key = options.nested_key(field.name)
-    assert isinstance(field.type, ArrayType)
-    assert isinstance(field.type.element, RowType)
-    missing = [name for name in key if name not in field.type.element.names]
+def _rows_of(field: DataField, names: Iterable[str], option: str) -> RowType:
+    """The type of the rows in a column; checks that they have fields of these names."""
+    rows = field.type.element if isinstance(field.type, ArrayType) else field.type
+    rows = rows.value if isinstance(rows, MapType) else rows
+    assert isinstance(rows, RowType)
+    missing = [name for name in names if name not in rows.names]
     if missing:
         raise InvalidArgumentError(
-            f"'fields.{field.name}.nested-key': the rows in column {field.name!r} have no field {missing[0]!r}; "
-            f"they have {', '.join(field.type.element.names)}"
+            f"'fields.{field.name}.{option}': the rows in column {field.name!r} have no field {missing[0]!r}; "
+            f"they have {', '.join(rows.names)}"
         )
-    return NestedUpdate(key)
+    return rows
 
 
-_FUNCTIONS: Final[Mapping[str, _Function]] = {
-    "sum": _Function(_plain(sum_of), is_numeric, "numbers", True),
-    "product": _Function(_plain(product_of), is_numeric, "numbers", True),
-    "max": _Function(_plain(largest), _is_comparable, "numbers, texts, bytes or points in time", False),
-    "min": _Function(_plain(smallest), _is_comparable, "numbers, texts, bytes or points in time", False),
-    "last_value": _Function(_plain(last_value), _any, "anything", True),
-    "last_non_null_value": _Function(_plain(last_non_null_value), _any, "anything", True),
-    "first_value": _Function(_plain(first_value), _any, "anything", False),
-    "first_non_null_value": _Function(_plain(first_non_null_value), _any, "anything", False),
-    "first_not_null_value": _Function(_plain(first_non_null_value), _any, "anything", False),
-    "bool_and": _Function(_plain(smallest), _is_boolean, "BOOLEAN", False),
-    "bool_or": _Function(_plain(largest), _is_boolean, "BOOLEAN", False),
-    "listagg": _Function(
-        lambda field, options: listagg(options.list_agg_delimiter(field.name)), _is_string, "STRING or VARCHAR", False
+def _nested_key(field: DataField, options: TableOptions) -> NestedKey:
+    key = options.nested_key(field.name)
+    _rows_of(field, key, "nested-key")
+    return NestedKey(key, options.nested_key_null_strategy(field.name) or "merge")
+
+
+def _nested_update(field: DataField, options: TableOptions) -> _Fold:
+    key, limit = _nested_key(field, options), options.count_limit(field.name)
+    sequence, nulls = options.nested_sequence_fields(field.name), options.nested_key_null_strategy(field.name)
+    rows = _rows_of(field, sequence, "nested-sequence-field")
+    for option, given in (("nested-sequence-field", bool(sequence)), ("nested-key-null-strategy", nulls is not None)):
+        if given and not key.fields:
+            raise InvalidArgumentError(
+                f"'fields.{field.name}.{option}' needs a nested key; set 'fields.{field.name}.nested-key' too"
+            )
+    wrong = [name for name in sequence if not isinstance(rows.field(name).type, AtomicType)]
+    if wrong:
+        raise InvalidArgumentError(
+            f"'fields.{field.name}.nested-sequence-field': field {wrong[0]!r} has parts, and so cannot order rows"
+        )
+    if limit is None and nulls is None and not sequence:
+        return PlainNestedUpdate(key.fields)
+    return NestedUpdate(key, limit=limit, sequence=sequence)
+
+
+def _nested_partial_update(field: DataField, options: TableOptions) -> _Fold:
+    key = _nested_key(field, options)
+    if not key.fields:
+        raise InvalidArgumentError(
+            f"'nested_partial_update' of column {field.name!r} needs to know which rows are the same; "
+            f"set 'fields.{field.name}.nested-key'"
+        )
+    return NestedPartialUpdate(key)
+
+
+def _merge_map_with_keytime(field: DataField, options: TableOptions) -> _Fold:
+    named = options.merge_map_time_field(field.name)
+    rows = _rows_of(field, () if named is None else (named,), "ts-field")
+    if len(rows.fields) < 2:
+        raise InvalidArgumentError(
+            f"'merge_map_with_keytime': the rows in column {field.name!r} need two fields at least, one for the time"
+        )
+    time = rows.names[-1] if named is None else named
+    kind = rows.field(time).type
+    if not isinstance(kind, AtomicType) or kind.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
+        raise InvalidArgumentError(
+            f"'merge_map_with_keytime': field {time!r} of the rows in column {field.name!r} is to be their time, and "
+            f"must be a text; name another one by 'fields.{field.name}.ts-field'"
+        )
+    return MapWithKeyTime(time)
+
+
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    "sum": Function(_plain(sum_of), is_numeric, "numbers", True),
+    "count": Function(_plain(sum_of), _is_countable, "INT or BIGINT", True),
+    "product": Function(_plain(product_of), is_numeric, "numbers", True),
+    "max": Function(_plain(largest), _is_comparable, "numbers, texts, bytes or points in time", False),
+    "min": Function(_plain(smallest), _is_comparable, "numbers, texts, bytes or points in time", False),
+    "last_value": Function(_plain(last_value), _any, "anything", True),
+    "last_non_null_value": Function(_plain(last_non_null_value), _any, "anything", True),
+    "first_value": Function(_plain(first_value), _any, "anything", False),
+    "first_non_null_value": Function(_plain(first_non_null_value), _any, "anything", False),
+    "first_not_null_value": Function(_plain(first_non_null_value), _any, "anything", False),
+    "bool_and": Function(_plain(smallest), _is_boolean, "BOOLEAN", False),
+    "bool_or": Function(_plain(largest), _is_boolean, "BOOLEAN", False),
+    "listagg": Function(
+        lambda field, options: listagg(options.list_agg_delimiter(field.name), distinct=options.distinct(field.name)),
+        _is_string,
+        "STRING or VARCHAR",
+        False,
     ),
-    "collect": _Function(
+    "collect": Function(
         lambda field, options: Collect(distinct=options.distinct(field.name)),
         lambda kind: isinstance(kind, ArrayType),
         "ARRAY",
         True,
     ),
-    "merge_map": _Function(_plain(MergeMap()), lambda kind: isinstance(kind, MapType), "MAP", True),
-    "nested_update": _Function(_nested_update, _is_rows, "ARRAY of ROW", True),
+    "merge_map": Function(_plain(MergeMap()), lambda kind: isinstance(kind, MapType), "MAP", True),
+    "merge_map_with_keytime": Function(_merge_map_with_keytime, _is_map_of_rows, "MAP to ROW", False),
+    "nested_update": Function(_nested_update, _is_rows, "ARRAY of ROW", True),
+    "nested_partial_update": Function(_nested_partial_update, _is_rows, "ARRAY of ROW", False),
     **{
-        fold.__name__: _Function(_plain(fold), _is_bytes, "BYTES or VARBINARY", False)
+        fold.__name__: Function(_plain(fold), _is_bytes, "BYTES or VARBINARY", False)
         for fold in (rbm32, rbm64, hll_sketch, theta_sketch)
     },
 }
@@ -149,7 +220,7 @@ class Aggregate:
         if retracts.any():
             if self.ignores_retracts:
                 versions = versions.only(~retracts)
-            elif not _FUNCTIONS[self.name].retracts:
+            elif not FUNCTIONS[self.name].retracts:
                 raise InvalidArgumentError(
                     f"aggregate function '{self.name}' of column {self.column!r} cannot take back a -U or -D; "
                     f"set 'fields.{self.column}.ignore-retract' = 'true' to leave the value as it is"
@@ -180,6 +251,7 @@ class Aggregation:
         chosen = aggregates(schema, [field.name for field in values if field.name not in ordering])
         others = {field.name: _without_function(field, options, ordering) for field in values}
         self._aggregates = {**others, **chosen}
+        self._removes = options.aggregation_remove_record_on_delete
 
     def __call__(self, window: Window) -> pa.RecordBatch:
         """One row per key: rows[n] → rows[k], in key order.
@@ -191,8 +263,15 @@ class Aggregation:
     def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
         newest = versions.at(versions.ends - 1)
         names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
-        merged = {name: newest if name in self._keys else self._aggregates[name](versions) for name in names}
-        return merged, np.full(len(versions.starts), INSERT, dtype=np.int8)
+        kinds = np.full(len(versions.starts), INSERT, dtype=np.int8)
+        delete = versions.last(versions.kinds == DELETE) if self._removes else np.full(len(newest), -1)
+        alive = versions.since(np.maximum(delete + 1, versions.starts)) if (delete >= 0).any() else versions
+        merged = {name: newest if name in self._keys else self._aggregates[name](alive) for name in names}
+        gone = delete == versions.ends - 1
+        if gone.any():
+            kinds[gone] = DELETE
+            merged = {name: put_back(versions, column, name, gone, newest) for name, column in merged.items()}
+        return merged, kinds
 
 
 def _without_function(field: DataField, options: TableOptions, ordering: Iterable[str]) -> Aggregate:
@@ -219,9 +298,9 @@ def aggregates(schema: TableSchema, columns: Iterable[str]) -> dict[str, Aggrega
 def _aggregate(field: DataField, name: str, options: TableOptions) -> Aggregate:
     own = f"fields.{field.name}.aggregate-function"
     key = own if field.name in options.aggregate_functions else "fields.default-aggregate-function"
-    function = _FUNCTIONS.get(name)
+    function = FUNCTIONS.get(name)
     if function is None:
-        raise InvalidArgumentError(f"'{key}' = '{name}' is no aggregate function; there are {', '.join(_FUNCTIONS)}")
+        raise InvalidArgumentError(f"'{key}' = '{name}' is no aggregate function; there are {', '.join(FUNCTIONS)}")
     if not function.takes(field.type):
         hint = "" if key == own else f"; set '{own}' to one that fits"
         raise InvalidArgumentError(

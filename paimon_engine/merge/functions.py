@@ -9,8 +9,9 @@ import pyarrow as pa
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.aggregate import Aggregation, check_columns
 from paimon_engine.merge.deduplicate import deduplicate
+from paimon_engine.merge.expiry import record_expiry
 from paimon_engine.merge.first_row import first_row
-from paimon_engine.merge.partial_update import PartialUpdate, sequence_groups
+from paimon_engine.merge.partial_update import PartialUpdate, removing_groups, sequence_groups
 from paimon_engine.merge.window import SequenceOrder, Window
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
@@ -49,6 +50,7 @@ def check_merge_options(schema: TableSchema) -> None:
     if schema.primary_keys:
         merge_function(schema)
         sequence_groups(schema)
+        record_expiry(schema)
         for column in schema.table_options.aggregate_functions:
             check_columns(schema, (column,), f"'fields.{column}.aggregate-function'")
 
@@ -88,8 +90,10 @@ def merge_columns(schema: TableSchema, wanted: Sequence[str]) -> tuple[str, ...]
     """Columns that rows must have so that merging gives the `wanted` ones, in table order."""
     needed = {*wanted, *schema.trimmed_primary_keys, *schema.table_options.sequence_fields}
     if schema.table_options.merge_engine == "partial-update":
-        for group in sequence_groups(schema):
-            if needed & {*group.by, *group.members}:
+        groups = sequence_groups(schema)
+        removing = removing_groups(schema, groups)
+        for group in groups:
+            if group in removing or needed & {*group.by, *group.members}:
                 needed |= {*group.by}
     return tuple(name for name in schema.row_type.names if name in needed)
 

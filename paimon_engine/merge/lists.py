@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,18 +30,57 @@ from paimon_engine.merge.equality import Codes, codes, joined_codes
 from paimon_engine.merge.versions import Mask, Step, Versions
 from paimon_engine.merge.window import Positions
 
+_JAVA_SPACES: Final = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
+    "\u2028\u2029\u205f\u3000"
+)
+"""What `Character.isWhitespace` holds for."""
 
-def listagg(delimiter: str) -> Callable[[Versions, str], pa.Array]:
-    """The function that joins a key's texts, oldest first."""
+
+def listagg(delimiter: str, *, distinct: bool = False) -> Callable[[Versions, str], pa.Array]:
+    """The function that joins a key's texts, oldest first.
+
+    With `distinct` the texts are joined lists themselves: of all but the first one, parts that are there already or
+    blank are left out. Blank texts do not count then.
+    """
 
     def joined(versions: Versions, column: str) -> pa.Array:
-        counted = _lowest_first(versions.only(versions.valid(column)))
-        texts = counted.values(column)
-        lists = pa.ListArray.from_arrays(_offsets(counted.ends - counted.starts), texts)
-        some = counted.ends > counted.starts
+        counted = lowest_first(versions.only(versions.valid(column)))
+        if distinct:
+            counted = counted.only(~_is_blank(counted.values(column)))
+        texts, counts = counted.values(column), counted.ends - counted.starts
+        some = counts > 0
+        if distinct:
+            texts, counts = _distinct_parts(counted, texts, delimiter)
+        lists = pa.ListArray.from_arrays(_offsets(counts), texts)
         return pc.if_else(pa.array(some), pc.binary_join(lists, delimiter), pa.scalar(None, texts.type))
 
     return joined
+
+
+def _is_blank(texts: pa.Array) -> Mask:
+    return np.asarray(pc.equal(pc.utf8_trim(texts, characters=_JAVA_SPACES), ""))
+
+
+def _distinct_parts(versions: Versions, texts: pa.Array, delimiter: str) -> tuple[pa.Array, Positions]:
+    """Parts of the texts that stay, in order, and how many there are per key."""
+    if not len(texts):
+        return texts, np.zeros(len(versions.starts), dtype=np.int64)
+    # Java splits at spaces where texts are joined without a delimiter.
+    split = pc.split_pattern(texts, delimiter or " ")
+    lengths, parts = np.diff(np.asarray(split.offsets)), split.flatten()
+    owner = np.repeat(np.arange(len(texts)), lengths)
+    numbers, keys = codes(parts), versions.keys[owner]
+    new = np.zeros(len(parts), dtype=bool)
+    new[np.unique(keys * (int(numbers.max()) + 1) + numbers, return_index=True)[1]] = True
+    # The first text of a key stays whole, whatever its parts.
+    whole = (np.arange(len(texts)) == versions.starts[versions.keys])[owner]
+    begins = np.append(True, owner[1:] != owner[:-1])
+    kept = np.where(whole, begins, new & ~_is_blank(parts))
+    places = np.where(whole, len(parts) + owner, np.arange(len(parts)))[kept]
+    return pa.concat_arrays([parts, texts]).take(pa.array(places)), np.bincount(
+        keys[kept], minlength=len(versions.starts)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +118,15 @@ class ListFunction:
     def __call__(self, versions: Versions, column: str) -> pa.Array:
         """The list of each key."""
         counted = versions.only(versions.valid(column))
-        if self.reorders and not counted.retracts.any():
-            counted = _lowest_first(counted)
+        folds = self.folds(counted)
+        if self.reorders and not folds:
+            counted = lowest_first(counted)
         some = counted.ends > counted.starts
         if not some.any():
             return pa.nulls(len(some), versions.rows[column].type)
         values = counted.values(column)
         found = self.elements(values)
-        if counted.retracts.any():
+        if folds:
             chosen = [self._folded(counted, found, key) for key in range(len(some))]
             some = np.array([members is not None for members in chosen])
             lengths = np.array([len(members or ()) for members in chosen])
@@ -94,7 +134,11 @@ class ListFunction:
         else:
             kept = self._kept(counted, found)
             lengths = np.bincount(counted.keys[found.row[kept]], minlength=len(some))
-        return _lists(found.entries, kept, lengths, some, values.type)
+        return lists_of(found.entries, kept, lengths, some, values.type)
+
+    def folds(self, versions: Versions) -> bool:
+        """Whether the elements that stay must be found step by step."""
+        return bool(versions.retracts.any())
 
     def _kept(self, versions: Versions, found: Elements) -> Positions:
         """Which elements stay where nothing is taken back, ascending."""
@@ -179,8 +223,8 @@ class MergeMap(ListFunction):
         return Elements((keys, items), codes(keys), np.repeat(np.arange(len(values)), np.diff(offsets)))
 
 
-class NestedUpdate(ListFunction):
-    """`nested_update`: rows are added, or replace those of the same nested key."""
+class PlainNestedUpdate(ListFunction):
+    """`nested_update` of Paimon 0.9: rows are added, or replace those of the same nested key."""
 
     def __init__(self, nested_key: Sequence[str]) -> None:
         """Without a key no row is replaced."""
@@ -193,7 +237,7 @@ class NestedUpdate(ListFunction):
         return joined_codes([codes(entries.field(name)) for name in self._nested_key], len(entries))
 
 
-def _lowest_first(versions: Versions) -> Versions:
+def lowest_first(versions: Versions) -> Versions:
     """Adds in the order in which their values lie: those from below came last the deeper they lie."""
     below = versions.steps == Step.ADD_BELOW
     if not below.any():
@@ -208,7 +252,7 @@ def _offsets(lengths: Any) -> pa.Array:
     return pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
 
 
-def _lists(
+def lists_of(
     entries: pa.Array | tuple[pa.Array, pa.Array],
     kept: Positions,
     lengths: Positions,

@@ -10,13 +10,18 @@
    only versions after it count. As a merge of some versions cannot tell that older ones are to be forgotten, a −D
    with an add behind it in one merge forgets only what that merge has seen.
 
+5. With `partial-update.remove-record-on-sequence-group` a −D that applies in one of these groups ends the row as well.
+   Its columns that order groups go on to order them, all other columns begin anew; without an add behind it, it stays
+   as it is. Releases from 1.4 on let its other values come back with the next add, those up to 1.3 forget the order;
+   neither gives the same for other cuts of the same history.
+
 Follows `merge-engine` = `partial-update` in the Paimon documentation (primary-key-table/merge-engine/partial-update).
 Versions that only take back give a row here where there is a sequence group, as in Paimon 0.9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +40,7 @@ from paimon_engine.merge.versions import (
     Step,
     Versions,
     merge_versions,
+    put_back,
 )
 from paimon_engine.merge.window import Positions, Window, ranks
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -65,6 +71,7 @@ class PartialUpdate:
         self._ordered = frozenset(name for group in self._groups for name in group.by)
         self._aggregates = _group_aggregates(schema, self._ordered)
         self._removes = options.partial_update_remove_record_on_delete
+        self._removing = removing_groups(schema, self._groups)
         if self._removes and (self._groups or options.ignore_delete):
             other = "a sequence group" if self._groups else "'ignore-delete'"
             raise InvalidArgumentError(f"'partial-update.remove-record-on-delete' does not go together with {other}")
@@ -80,12 +87,23 @@ class PartialUpdate:
         names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
         if versions.retracts.any() and not self._groups:
             return self._with_removed(versions, names)
-        merged = self._ungrouped(versions, names)
+        kinds = np.full(len(versions.starts), INSERT, dtype=np.int8)
+        delete = _removals(versions, self._removing)
+        alive, seeds = versions, None
+        if (delete >= 0).any():
+            alive = versions.since(np.maximum(delete, versions.starts))
+            seeds = np.isin(alive.positions, versions.at(delete))
+        merged = self._ungrouped(alive, names)
         for group in self._groups:
             present = [name for name in (*group.by, *group.members) if name in names]
             if present:
-                merged.update(self._grouped(versions, group, present))
-        return merged, np.full(len(versions.starts), INSERT, dtype=np.int8)
+                merged.update(self._grouped(alive, group, present, seeds))
+        gone = (delete >= 0) & (alive.last(~alive.retracts) < 0)
+        if gone.any():
+            kinds[gone] = DELETE
+            stored = versions.at(delete)
+            merged = {name: put_back(versions, column, name, gone, stored) for name, column in merged.items()}
+        return merged, kinds
 
     def _ungrouped(self, versions: Versions, names: list[str]) -> dict[str, Merged]:
         grouped = {name for group in self._groups for name in (*group.by, *group.members)}
@@ -100,12 +118,17 @@ class PartialUpdate:
                 merged[name] = adds.at(adds.last(adds.valid(name))) if function is None else function(adds)
         return merged
 
-    def _grouped(self, versions: Versions, group: SequenceGroup, present: list[str]) -> dict[str, Merged]:
+    def _grouped(
+        self, versions: Versions, group: SequenceGroup, present: list[str], seeds: Mask | None
+    ) -> dict[str, Merged]:
+        """`seeds` are rows that order the group, and have no other value."""
         order = _lexicographic(versions, group.by)
         counted = versions.only(order > 0)
         applies = _at_least_all_before(counted, order[order > 0])
         below = np.where(applies, counted.steps, Step.ADD_BELOW).astype(np.int8)
         stepped = counted.with_steps(np.where(counted.retracts, Step.RETRACT, below).astype(np.int8))
+        if seeds is not None:
+            stepped = stepped.only(~seeds[order > 0])
         winner = counted.last(applies)
         lost = winner < 0
         if len(counted):
@@ -156,6 +179,29 @@ def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[
     return np.where(some, order + 1, 0)
 
 
+def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:
+    """Per key the place of the last −D that removes the row by one of the groups, −1 if there is none."""
+    removal = np.full(len(versions.starts), -1)
+    deletes = versions.kinds == DELETE
+    if not groups or not deletes.any():
+        return removal
+    orders = [_lexicographic(versions, group.by) for group in groups]
+    # A removal of one group begins the order of the others anew, so that several groups go from removal to removal.
+    pick = versions.last if len(groups) == 1 else versions.first
+    places, begin = np.arange(len(versions)), versions.starts
+    while True:
+        open_ = places >= begin[versions.keys]
+        applies = np.zeros(len(versions), dtype=bool)
+        for order in orders:
+            applies |= (order > 0) & _at_least_all_before(versions, np.where(open_, order, 0))
+        # The last removal itself only begins what comes then.
+        found = pick(applies & deletes & open_ & (places > removal[versions.keys]))
+        if (found < 0).all():
+            return removal
+        removal = np.where(found >= 0, found, removal)
+        begin = np.where(found >= 0, found, begin)
+
+
 def _at_least_all_before(versions: Versions, order: npt.NDArray[np.int64]) -> Mask:
     """Which rows have a rank that no older row of their key exceeds."""
     if not len(versions):
@@ -188,6 +234,23 @@ def sequence_groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
         if keys:
             raise UnsupportedError(f"{_spelled(group)}: a column of the primary key, {keys[0]!r}, cannot order a group")
     return groups
+
+
+def removing_groups(schema: TableSchema, groups: Sequence[SequenceGroup]) -> tuple[SequenceGroup, ...]:
+    """The groups in which a −D removes the row.
+
+    Raises: InvalidArgumentError naming a column that orders no group.
+    """
+    option = "'partial-update.remove-record-on-sequence-group'"
+    columns = schema.table_options.partial_update_remove_record_on_sequence_group
+    if columns and schema.table_options.ignore_delete:
+        raise InvalidArgumentError(f"{option} does not go together with 'ignore-delete'; leave one of them out")
+    ordering = [name for group in groups for name in group.by]
+    wrong = [name for name in columns if name not in ordering]
+    if wrong:
+        there = f"columns that do are {', '.join(ordering)}" if ordering else "the table has none"
+        raise InvalidArgumentError(f"{option}: column {wrong[0]!r} orders no sequence group; {there}")
+    return tuple(group for group in groups if set(group.by) & set(columns))
 
 
 def _spelled(group: SequenceGroup) -> str:

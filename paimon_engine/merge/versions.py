@@ -87,6 +87,10 @@ class Versions:
         """The same rows with other steps."""
         return Versions(self.rows, self.positions, self.starts, self.ends, steps)
 
+    def since(self, begin: Positions) -> Versions:
+        """The same keys with their rows from `begin[i]` on."""
+        return self.only(np.arange(len(self)) >= begin[self.keys])
+
     def first(self, chosen: Mask) -> Positions:
         """Per key the place of the first chosen row, −1 if there is none."""
         hits = np.append(np.flatnonzero(chosen), len(chosen))
@@ -102,6 +106,15 @@ class Versions:
     def at(self, places: Positions) -> Positions:
         """Positions in the window's rows of places among these; −1 stays."""
         return np.where(places < 0, -1, self.positions[places]) if len(self) else places
+
+
+def put_back(versions: Versions, merged: Merged, column: str, chosen: Mask, positions: Positions) -> Merged:
+    """The merged column, but for the chosen keys with the value at those positions in the window's rows."""
+    if isinstance(merged, np.ndarray):
+        return np.where(chosen, positions, merged)
+    stored = versions.rows[column].take(pa.array(np.where(chosen, positions, 0)))
+    places = np.arange(len(merged)) + np.where(chosen, len(merged), 0)
+    return pa.concat_arrays([merged, stored]).take(pa.array(places))
 
 
 MergeVersions = Callable[[Versions], tuple[Mapping[str, Merged], Kinds]]

@@ -95,6 +95,20 @@ def altered(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
     return made
 
 
+def steps(
+    schema: TableSchema, changes: Sequence[SchemaChange]
+) -> Iterator[tuple[SchemaChange, TableSchema, TableSchema]]:
+    """Each change with the columns that it finds and the columns that it makes; only the whole of them is checked.
+
+    Raises: InvalidArgumentError, UnsupportedError.
+    """
+    draft = _Draft(schema, itertools.count(schema.highest_field_id + 1), schema.options, has_snapshots=False)
+    for change in changes:
+        before = draft.schema
+        draft = replace(draft, schema=_applied(draft, change))
+        yield change, before, draft.schema
+
+
 def _applied(draft: _Draft, change: SchemaChange) -> TableSchema:
     schema = draft.schema
     match change:
@@ -103,7 +117,7 @@ def _applied(draft: _Draft, change: SchemaChange) -> TableSchema:
         case RenameColumn():
             return _rename(schema, change)
         case DropColumn(name):
-            path = _path(schema.row_type, name)
+            path = path_of(schema.row_type, name)
             _refuse_keys(schema, path, "dropped", keys=(*schema.partition_keys, *schema.primary_keys))
             return replace(schema, row_type=_in_row(schema.row_type, path, _without))
         case UpdateColumnType():
@@ -131,7 +145,8 @@ def _applied(draft: _Draft, change: SchemaChange) -> TableSchema:
 # ── paths ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _path(columns: RowType, name: ColumnPath) -> tuple[str, ...]:
+def path_of(columns: RowType, name: ColumnPath) -> tuple[str, ...]:
+    """The names that lead to a column, or to what lies inside one."""
     if isinstance(name, tuple):
         return name
     return (name,) if name in columns.names else tuple(name.split("."))
@@ -201,8 +216,20 @@ def _at_type(
             )
 
 
+def type_at(row: RowType, path: Sequence[str]) -> DataType:
+    """The type that a path leads to. Raises: InvalidArgumentError."""
+    found: list[DataType] = []
+
+    def keep(data_type: DataType) -> DataType:
+        found.append(data_type)
+        return data_type
+
+    _at_type(row, path, keep, ())
+    return found[0]
+
+
 def _edited(schema: TableSchema, name: ColumnPath, edit: Callable[[DataField], DataField]) -> TableSchema:
-    path = _path(schema.row_type, name)
+    path = path_of(schema.row_type, name)
 
     def replaced(row: RowType, last: str) -> RowType:
         fields = list(row.fields)
@@ -227,7 +254,7 @@ def _refuse_keys(schema: TableSchema, path: Sequence[str], done: str, *, keys: S
 def _add(draft: _Draft, change: AddColumn) -> RowType:
     schema = draft.schema
     data_type = to_data_type(change.type)
-    path = _path(schema.row_type, change.name)
+    path = path_of(schema.row_type, change.name)
     if not data_type.nullable:
         raise InvalidArgumentError(
             f"new column {_spelled(path)!r} cannot be NOT NULL: the rows that are there have no value for it; "
@@ -273,7 +300,7 @@ def _place(
 
 
 def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
-    path = _path(schema.row_type, change.name)
+    path = path_of(schema.row_type, change.name)
     _refuse_keys(schema, path, "renamed", keys=schema.partition_keys)
 
     def renamed(row: RowType, name: str) -> RowType:
@@ -302,7 +329,7 @@ def _without(row: RowType, name: str) -> RowType:
 
 
 def _retype(schema: TableSchema, change: UpdateColumnType) -> RowType:
-    path = _path(schema.row_type, change.name)
+    path = path_of(schema.row_type, change.name)
     _refuse_keys(schema, path, "given another type", keys=(*schema.partition_keys, *schema.primary_keys))
     wanted = to_data_type(change.type)
 
@@ -329,7 +356,7 @@ def _retype(schema: TableSchema, change: UpdateColumnType) -> RowType:
 
 
 def _renull(schema: TableSchema, change: UpdateColumnNullability) -> RowType:
-    path = _path(schema.row_type, change.name)
+    path = path_of(schema.row_type, change.name)
     if change.nullable:
         _refuse_keys(schema, path, "made nullable", keys=schema.primary_keys)
 

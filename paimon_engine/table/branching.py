@@ -22,7 +22,7 @@ from paimon_engine.table.snapshots import branches
 
 def refuse_server(table: TableHandle) -> None:
     """Raises UnsupportedError where a server keeps the branches, which would not hear of a change in the store."""
-    if table.door is not None or table.has_served_schema:
+    if table.door is not None or table.schema_door is not None:
         raise UnsupportedError(
             f"a REST catalog keeps the branches of {table.paths.root}; changing them from here is not supported yet"
         )

@@ -8,7 +8,7 @@ Source: `LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
@@ -22,6 +22,7 @@ from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.changes import LEVEL, POSITION, SOURCE, Changed, ChangeRule, changes_of
 from paimon_engine.merge.deduplicate import drop_retracts
+from paimon_engine.merge.expiry import record_expiry
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
 from paimon_engine.meta.manifest import DataFile
@@ -64,7 +65,12 @@ class ChangedRows:
             ignored = options.changelog_row_deduplicate_ignore_fields
             compared = tuple(name for name in table.schema.row_type.names if name not in ignored)
         emits = options.changelog_producer in ("lookup", "full-compaction")
+        self._keep = keep_unexpired(table)
         self._rule = ChangeRule(task.changes, task.output_level, emits, compared)
+
+    def _looks(self, source: int) -> bool:
+        """Whether rows of the file expire: `first-row` asks only if there is an older row, even an expired one."""
+        return source == _INPUT or self._table.options.merge_engine != "first-row"
 
     def of(self, section: Section) -> Iterator[Changed]:
         """Windows of the section in key order, delete records included.
@@ -125,8 +131,22 @@ class ChangedRows:
                 kept = marked if alive is None else marked.filter(pa.array(alive))
                 if self._table.options.ignore_delete:
                     kept = drop_retracts(kept)  # from before the option was set
+                if self._keep is not None and self._looks(source):
+                    kept = self._keep(kept)
                 if kept.num_rows:
                     yield kept
+
+
+def keep_unexpired(table: TableHandle) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:
+    """What a compaction that begins now leaves of the records that it reads; None if records do not expire.
+
+    Raises: InvalidArgumentError.
+    """
+    expiry = record_expiry(table.schema) if table.schema.primary_keys else None
+    if expiry is None:
+        return None
+    now_ms = table.env.clock()
+    return lambda rows: expiry.keep(rows, now_ms)
 
 
 def _marked(rows: pa.RecordBatch, marks: dict[str, int]) -> pa.RecordBatch:

@@ -52,7 +52,9 @@ def distribute(env: Env, task: DistributeTask) -> list[CommitMessage]:
 def _rows(table: TableHandle, task: DistributeTask) -> Iterator[pa.RecordBatch]:
     directory = bucket_path(table, task.partition, POSTPONED_BUCKET)
     for file in task.files:
-        for rows in read_data_file(table, directory, file, table.schema.row_type.names, with_system_columns=True):
+        for rows in read_data_file(
+            table, directory, file, table.schema.row_type.names, with_system_columns=True, is_sorted=False
+        ):
             yield rows.drop_columns([SEQUENCE_NUMBER])
 
 

@@ -97,9 +97,11 @@ def read_data_file(
     deleted: Positions | None = None,
     where: Sequence[Predicate] = (),
     selected: Positions | None = None,
+    is_sorted: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
+    A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
     does not hold may be left out.
 
@@ -123,7 +125,7 @@ def read_data_file(
     path = f"{directory}/{file.name}"
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
-    check = RowCheck(path, file, file_schema.key_type if with_system_columns else None)
+    check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=is_sorted)
     check.deleted(deleted)
     with open_needed(table, path, file.size_bytes) as stream:
         check_size(stream, path, file.size_bytes)

@@ -15,6 +15,7 @@ from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
+from paimon_engine.table.schema_door import SchemaDoor
 from paimon_engine.table.snapshot_door import SnapshotDoor
 
 SCHEMA_PREFIX: Final = "schema-"
@@ -24,8 +25,8 @@ SCHEMA_PREFIX: Final = "schema-"
 class TableHandle:
     """One branch of one table, with one of its schemas (the latest, unless the caller travels in time).
 
-    `door` is there where a server, not the store, says which snapshots there are; `has_served_schema` where a server
-    says what the schema is.
+    `door` is there where a server, not the store, says which snapshots there are; `schema_door` where a server says
+    what the schema is.
     """
 
     env: Env
@@ -35,7 +36,7 @@ class TableHandle:
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     door: SnapshotDoor | None = field(default=None, repr=False, compare=False)
     _schemas: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
-    has_served_schema: bool = False
+    schema_door: SchemaDoor | None = field(default=None, repr=False, compare=False)
 
     @property
     def options(self) -> TableOptions:
@@ -64,7 +65,19 @@ class TableHandle:
         """
         options = self.dynamic_options
         branch = load_table(self.paths.root, self.config, env=self.env, branch=name, options=options)
-        return replace(branch, door=self.door, has_served_schema=self.has_served_schema)
+        return replace(branch, door=self.door, schema_door=self.schema_door)
+
+    def newest(self) -> TableHandle:
+        """The same branch of the table with its newest schema.
+
+        Raises: NotFoundError.
+        """
+        if self.schema_door is None:
+            return load_table(
+                self.paths.root, self.config, env=self.env, branch=self.paths.branch, options=self.dynamic_options
+            )
+        schema = self.schema_door.latest(self).with_options(self.dynamic_options)
+        return replace(self, schema=schema, _schemas={schema.id: schema})
 
     def plain(self) -> PlainTable:
         """What a worker needs to load this table."""

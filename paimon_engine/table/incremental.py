@@ -124,5 +124,5 @@ def _state(
     """All columns of the files' rows, sorted by key."""
     vectors = None if places is None else VectorReader(table, places)
     for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
-        for merged in merge_section(table, directory, section, table.schema.row_type.names, vectors):
+        for merged in merge_section(table, directory, section, table.schema.row_type.names, vectors=vectors):
             yield drop_retracts(merged)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
@@ -169,6 +169,7 @@ class _Files:
     columns: Sequence[str]
     vectors: DeletedRows | None = None
     where: Sequence[Predicate] = ()
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
         selected = selected_rows(self.table, self.directory, file, index_filter(self.table, self.where))
@@ -191,6 +192,7 @@ class _Files:
             for rows in self.rows(file, with_system_columns=True):
                 # Records from before the option was set may still hold retracts, which no merge may see.
                 kept = drop_retracts(rows) if self.table.options.ignore_delete and not alone else rows
+                kept = kept if self.keep is None else self.keep(kept)
                 if kept.num_rows:
                     yield kept
 
@@ -209,13 +211,15 @@ def merge_section(
     directory: str,
     section: Section,
     columns: Sequence[str],
+    *,
     vectors: DeletedRows | None = None,
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
-    `columns` must be those of `merge_columns`.
+    `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged.
     """
-    yield from _merged(_Files(table, directory, columns, vectors), section, equal_sequences=False)
+    yield from _merged(_Files(table, directory, columns, vectors, keep=keep), section, equal_sequences=False)
 
 
 def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:

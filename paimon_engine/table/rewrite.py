@@ -21,7 +21,7 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.supported import check_writable
 from paimon_engine.table.bucket_vectors import BucketVectors
-from paimon_engine.table.changed_rows import ChangedRows
+from paimon_engine.table.changed_rows import ChangedRows, keep_unexpired
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
@@ -145,6 +145,7 @@ class _Rewrite:
                         table, directory, file, columns, with_system_columns=False, deleted=deleted
                     )
             return
-        for rows in merge_section(table, directory, section, columns, vectors=self._vectors):
+        keep = keep_unexpired(table)
+        for rows in merge_section(table, directory, section, columns, vectors=self._vectors, keep=keep):
             check_storable(table.schema, rows)
             yield drop_retracts(rows) if task.drop_deletes else rows

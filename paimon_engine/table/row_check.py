@@ -25,13 +25,17 @@ _KIND_MAX: Final = 3
 
 
 class RowCheck:
-    """Sees a file's batches in order. `key_type` is None where the file has no keys, or they are not read."""
+    """Sees a file's batches in order. `key_type` is None where the file has no keys, or they are not read.
 
-    def __init__(self, path: str, file: DataFile, key_type: RowType | None) -> None:
+    Postponed rows lie in the order of their arrival; the manifest then tells the keys of the first and last row.
+    """
+
+    def __init__(self, path: str, file: DataFile, key_type: RowType | None, *, is_sorted: bool = True) -> None:
         self.row_count = 0
         self._path = path
         self._file = file
         self._key_type = key_type
+        self._is_sorted = is_sorted
         self._last: pa.RecordBatch | None = None
 
     def deleted(self, positions: Positions | None) -> None:
@@ -82,7 +86,7 @@ class RowCheck:
         """Between the bounds, not equal to them: the largest key that Java notes may be one that it dropped."""
         assert self._key_type is not None
         columns = self._key_type
-        if any(name not in row.schema.names for name in columns.names):
+        if not self._is_sorted or any(name not in row.schema.names for name in columns.names):
             return
         types, order = [field.type for field in columns], key_order(columns)
         with naming(f"{self._path}: keys in its manifest"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import tenacity
@@ -22,6 +23,7 @@ from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.options import TableOptions
 from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id
+from paimon_engine.table.schema_door import SchemaDoor
 from paimon_engine.table.snapshots import latest_snapshot_id
 
 logger = logging.getLogger(__name__)
@@ -53,10 +55,8 @@ def alter_schema(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[T
 
     Raises: InvalidArgumentError, UnsupportedError; ConflictError if others are always faster; OutcomeUnknownError.
     """
-    if table.has_served_schema:
-        raise UnsupportedError(
-            f"{table.paths.root}: a server keeps the schema of this table; changing it there is not supported yet"
-        )
+    if table.schema_door is not None:
+        return _through_door(table, table.schema_door, changes)
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_TRIES_MAX),
         wait=tenacity.wait_random_exponential(multiplier=0.01, max=1),
@@ -75,12 +75,33 @@ def stored_schema(table: TableHandle) -> TableSchema:
 
     Raises: NotFoundError.
     """
+    if table.schema_door is not None:
+        return table.schema_door.latest(table)
     latest = latest_schema_id(table.env, table.paths)
     path = table.paths.schema(table.schema.id if latest is None else latest)
     return parse_schema(table.env.storage.read(path).decode(), path)
 
 
-def _attempt(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
+def _through_door(
+    table: TableHandle, door: SchemaDoor, changes: Sequence[SchemaChange]
+) -> tuple[TableSchema, TableSchema]:
+    """The server makes the changes; ours are the checks before it, so that they are those of any table."""
+    before, after = _planned(table, changes)
+    if after is before:
+        return before, before
+    try:
+        door.alter(table, before, changes)
+    except OutcomeUnknownError:
+        found = door.latest(table)
+        if replace(after, id=found.id, time_ms=found.time_ms, version=found.version) != found:
+            raise
+        return before, found
+    logger.info("had the server change the schema of %s", table.paths.root)
+    return before, door.latest(table)
+
+
+def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
+    """The stored schema, and what the changes make of it after all checks; the very same if they change nothing."""
     before = stored_schema(table)
     has_snapshots = latest_snapshot_id(table) is not None
     after = altered(before, changes, has_snapshots=has_snapshots, time_ms=table.env.clock())
@@ -91,6 +112,13 @@ def _attempt(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
     if _is_writable(before.table_options):
         # A change must not take the table out of this engine's reach; one that is out of it already may change.
         check_writable(after.table_options)
+    return before, after
+
+
+def _attempt(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
+    before, after = _planned(table, changes)
+    if after is before:
+        return before, before
     path, data = table.paths.schema(after.id), schema_to_json(after).encode()
     try:
         made = table.env.storage.create(path, data)

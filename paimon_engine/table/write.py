@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.merge.counts import counted_columns, with_partial_counts
 from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import SequenceOrder, sort_window
@@ -170,7 +171,8 @@ class TableWriter:
 
         Raises: InvalidArgumentError if rows do not fit the table; StorageError.
         """
-        return self.write_rows(self._input.read(batch) for batch in batches)
+        counted = counted_columns(self._table.schema)
+        return self.write_rows(with_partial_counts(self._input.read(batch), counted) for batch in batches)
 
     def write_rows(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
         """As `write_all`, of rows that are table rows already: `_VALUE_KIND` and all columns."""

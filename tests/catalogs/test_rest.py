@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import (
-    AddColumn,
     Catalog,
     ConflictError,
     InvalidArgumentError,
@@ -158,11 +157,6 @@ def test_nobody_makes_the_servers_files_beside_it(table, name: str):
 
     with pytest.raises(UnsupportedError, match="the REST catalog makes this file"):
         table._handle.env.storage.create(f"{table.path}/{name}", b"{}")
-
-
-def test_a_schema_that_the_server_keeps_is_not_changed_beside_it(table):
-    with pytest.raises(UnsupportedError, match="a server keeps the schema"):
-        table.alter([AddColumn("n", "INT")])
 
 
 def test_the_latest_of_the_server_wins_over_files(table):

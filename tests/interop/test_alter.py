@@ -191,7 +191,7 @@ FINE: list[dict[str, Any]] = [
     {"options": {"bucket": "1", "bucket-key": "k"}},
     {"keys": ["k"], "options": {"bucket": "1", "sequence.field": "v", "snapshot.num-retained.min": "1"}},
     {"keys": ["k", "v"], "parts": ["v"], "options": {"bucket": "1", "fields.l.stats-mode": "none"}},
-    {"options": {"primary-key": "k", "bucket": "1", "scan.mode": "from-snapshot", "scan.snapshot-id": "1"}},
+    {"keys": ["k"], "options": {"bucket": "1", "scan.mode": "from-snapshot", "scan.snapshot-id": "1"}},
 ]
 CREATED: list[tuple[dict[str, Any], str]] = [
     ({"options": {"bucket": "0"}}, "'bucket' = '0'"),

@@ -37,6 +37,8 @@ def build(warehouse: Path, seed: int) -> tuple[RandomTable, Table, dict[str, lis
         table.write(rows, row_kinds=kinds)
         if wanted.random.random() < 0.5:
             table.compact(full=wanted.random.random() < 0.5)
+        if wanted.needs_compaction:
+            table.compact(full=True)
         assert_same_rows(rows_of(table.to_arrow()), wanted.rows, f"our reading after step {step}")
         if wanted.random.random() < 0.3:
             table.create_tag(f"t-{step}")
@@ -52,6 +54,8 @@ def build(warehouse: Path, seed: int) -> tuple[RandomTable, Table, dict[str, lis
 
 @pytest.mark.parametrize("seed", seeds(12))
 def test_java_reads_what_we_wrote(tmp_path: Path, seed: int, oracle: JavaPaimon):
+    if RandomTable(seed).is_postponed:
+        pytest.skip("Java 0.9 does not know postponed buckets; pypaimon and the newest Java read these tables")
     wanted, table, tags = build(tmp_path, seed)
 
     assert_same_rows(wanted.rows, oracle.read(table.path), schema=wanted.schema)

@@ -43,6 +43,20 @@ def by_id(acc: list[Row], value: list[Row]) -> list[Row]:
     return sorted({row["id"]: row for row in [*acc, *value]}.values(), key=lambda row: row["id"])
 
 
+def texts_once(acc: str | None, value: str | None) -> str | None:
+    """`listagg` with `distinct`: parts that are there already, or blank, are left out."""
+    if value is None or not value.strip():
+        return acc
+    if acc is None:
+        return value
+    there = acc.split(",")
+    for part in value.split(","):
+        if part.strip() and part not in there:
+            there.append(part)
+            acc = f"{acc},{part}"
+    return acc
+
+
 ADD: Mapping[str, Callable[[Any, Any], Any]] = {
     "sum": skipping_nulls(lambda acc, value: acc + value),
     "product": skipping_nulls(lambda acc, value: acc * value),
@@ -54,6 +68,7 @@ ADD: Mapping[str, Callable[[Any, Any], Any]] = {
     "last_non_null_value": last_non_null_value,
     "first_non_null_value": skipping_nulls(lambda acc, _: acc),
     "listagg": skipping_nulls(lambda acc, value: f"{acc},{value}"),
+    "listagg distinct": texts_once,
     "collect": skipping_nulls(lambda acc, value: [*acc, *value]),
     "merge_map": skipping_nulls(lambda acc, value: sorted({**dict(acc), **dict(value)}.items())),
     "nested_update": skipping_nulls(by_id),
@@ -68,12 +83,17 @@ TAKE_BACK: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def aggregated(records: Sequence[Record], functions: Mapping[str, str]) -> tuple[str, Row]:
+def aggregated(records: Sequence[Record], functions: Mapping[str, str], *, removes: bool = False) -> tuple[str, Row]:
     """One key's records, oldest first, by the function of each column; a record alone stays as it is."""
     if len(records) == 1:
         return records[0].kind, records[0].row
     row: Row = dict.fromkeys(functions)
+    if removes and records[-1].kind == "-D":
+        return "-D", records[-1].row
     for record in records:
+        if removes and record.kind == "-D":
+            row = dict.fromkeys(functions)
+            continue
         table = TAKE_BACK if record.kind in RETRACTS else ADD
         for column, name in functions.items():
             row[column] = table[name](row[column], record.row[column])
@@ -95,6 +115,7 @@ class PartialUpdate:
     groups: Sequence[Group]
     plain: Sequence[str]
     removes: bool = False
+    removing: Sequence[Group] = ()
     row: Row = field(default_factory=dict)
 
     def merged(self, records: Sequence[Record]) -> tuple[str, Row]:
@@ -110,7 +131,11 @@ class PartialUpdate:
                 if record.kind == "-D":
                     self.row, deleted, has_add = dict.fromkeys(names), record, False
                 continue
-            has_add = True
+            if record.kind == "-D" and any(self._applies(group, record) for group in self.removing):
+                order = {name: record.row[name] for group in self.groups for name in group.by}
+                self.row, deleted, has_add = {**dict.fromkeys(names), **order}, record, False
+                continue
+            has_add = has_add or record.kind not in RETRACTS or not self.removing or deleted is None
             if record.kind not in RETRACTS:
                 for name in self.plain:
                     self.row[name] = last_non_null_value(self.row[name], record.row[name])
@@ -119,6 +144,12 @@ class PartialUpdate:
         if not has_add:
             return ("-D", deleted.row) if deleted else (records[-1].kind, records[-1].row)
         return "+I", {"k": records[-1].row["k"], **self.row}
+
+    def _applies(self, group: Group, record: Record) -> bool:
+        if all(record.row[name] is None for name in group.by):
+            return False
+        new, old = (_age([row[name] for name in group.by]) for row in (record.row, self.row))
+        return new >= old
 
     def _apply(self, group: Group, record: Record) -> None:
         if all(record.row[name] is None for name in group.by):

@@ -100,6 +100,35 @@ def test_a_sum_takes_back_what_another_run_has_added(history: list[Record], cuts
     assert records_of(engine.join(runs)) == expected
 
 
+REMOVING = Engine(
+    {"total": pa.int64(), "tags": pa.list_(pa.string()), "last": pa.string()},
+    {
+        "merge-engine": "aggregation",
+        "aggregation.remove-record-on-delete": "true",
+        "fields.total.aggregate-function": "sum",
+        "fields.tags.aggregate-function": "collect",
+    },
+)
+REMOVED = {"total": "sum", "tags": "collect", "last": "last_non_null_value"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories({"total": SMALL, "tags": TAGS, "last": TEXT}, ["+I", "-D"]))
+def test_a_delete_removes_the_row_of_an_aggregation(history: list[Record]) -> None:
+    expected = modelled(history, lambda records: aggregated(records, REMOVED, removes=True))
+
+    assert records_of(REMOVING.flush(history)) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories({"total": SMALL, "tags": TAGS, "last": TEXT}), st.sets(st.integers(0, 3)), CUTS)
+def test_a_delete_removes_what_other_runs_have_added(history: list[Record], deleted: set[int], cuts: list[int]) -> None:
+    everything = [*history, *(Record("-D", {"k": key, "total": 7, "tags": None, "last": "z"}) for key in deleted)]
+    expected = modelled(everything, lambda records: aggregated(records, REMOVED, removes=True))
+
+    assert_same_however_cut(REMOVING, everything, cuts, expected)
+
+
 def merged_column(
     function: str, values: Sequence[Any], kind: pa.DataType, retracted: Sequence[Any] = (), **more: str
 ) -> Any:
@@ -169,6 +198,31 @@ def test_rows_are_told_apart_by_several_fields() -> None:
 
 def test_texts_are_joined_with_the_delimiter() -> None:
     assert merged_column("listagg", ["a", None, "", "b"], pa.string(), list_agg_delimiter="; ") == "a; ; b"
+
+
+WORDS = st.none() | st.sampled_from(["", " ", "a", "b", "a,a", "c,,a", "b, ,d", ",a"])
+
+
+@settings(max_examples=120, deadline=None)
+@given(histories({"text": WORDS}), CUTS)
+def test_distinct_texts_are_joined_once_however_the_history_is_cut(history: list[Record], cuts: list[int]) -> None:
+    options = {"fields.text.aggregate-function": "listagg", "fields.text.distinct": "true"}
+    engine = Engine({"text": pa.string()}, {"merge-engine": "aggregation", **options})
+    expected = modelled(history, lambda records: aggregated(records, {"text": "listagg distinct"}))
+
+    assert_same_however_cut(engine, history, cuts, expected)
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "texts", "expected"),
+    [
+        (";", ["a;b", "b;c", "\u3000", "c;d"], "a;b;c;d"),
+        ("", ["a b", "b c"], "a bc"),
+        ("--", ["a--a", "a-b--a"], "a--a--a-b"),
+    ],
+)
+def test_distinct_texts_are_told_apart_by_the_delimiter(delimiter: str, texts: list[str], expected: str) -> None:
+    assert merged_column("listagg", texts, pa.string(), list_agg_delimiter=delimiter, distinct="true") == expected
 
 
 def test_a_retract_can_be_ignored() -> None:

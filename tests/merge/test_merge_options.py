@@ -33,7 +33,22 @@ PU, AGG = {"merge-engine": "partial-update"}, {"merge-engine": "aggregation"}
             {**PU, "ignore-delete": "true", "partial-update.remove-record-on-delete": "true"},
             "not go together with 'ignore-delete'",
         ),
-        ({**AGG, "fields.a.aggregate-function": "count"}, "'count' is no aggregate function; there are sum, product"),
+        (
+            {**PU, "fields.g.sequence-group": "a", "partial-update.remove-record-on-sequence-group": "a"},
+            "'a' orders no sequence group; columns that do are g",
+        ),
+        ({**PU, "partial-update.remove-record-on-sequence-group": "a"}, "the table has none"),
+        (
+            {
+                **PU,
+                "fields.g.sequence-group": "a",
+                "partial-update.remove-record-on-sequence-group": "g",
+                "ignore-delete": "true",
+            },
+            "not go together with 'ignore-delete'",
+        ),
+        ({**AGG, "fields.a.aggregate-function": "median"}, "'median' is no aggregate function; there are sum, count"),
+        ({**AGG, "fields.b.aggregate-function": "count"}, "'count' takes INT or BIGINT"),
         ({**AGG, "fields.b.aggregate-function": "sum"}, "'sum' takes numbers"),
         ({**AGG, "fields.a.aggregate-function": "listagg"}, "'listagg' takes STRING"),
         ({**AGG, "fields.a.aggregate-function": "bool_or"}, "takes BOOLEAN"),
@@ -72,6 +87,13 @@ def test_a_projection_brings_the_columns_that_order_its_groups() -> None:
 
     assert merge_columns(schema, ["a"]) == ("k", "a", "g", "h")
     assert merge_columns(schema, ["b"]) == ("k", "b")
+
+
+def test_a_projection_brings_the_columns_by_which_rows_are_removed() -> None:
+    removing = {"fields.g.sequence-group": "a", "partial-update.remove-record-on-sequence-group": "g"}
+    schema = schema_of(COLUMNS, {**PU, "fields.h.sequence-group": "b", **removing})
+
+    assert merge_columns(schema, ["items"]) == ("k", "g", "items")
 
 
 def test_the_newest_sequence_value_stays_in_an_aggregation() -> None:

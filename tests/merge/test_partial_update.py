@@ -96,6 +96,31 @@ def test_a_delete_reaches_older_versions_in_other_runs(
     assert_same_however_cut(engine, everything, cuts, expected)
 
 
+@pytest.mark.parametrize("removing", [(0,), (1,), (0, 1)])
+@settings(max_examples=150, deadline=None)
+@given(history=histories(GROUPED_COLUMNS, KINDS))
+def test_a_delete_in_a_sequence_group_removes_the_row(removing: tuple[int, ...], history: list[Record]) -> None:
+    columns = ",".join(GROUPS[number].by[0] for number in removing)
+    options = {**GROUPED.schema.options, "partial-update.remove-record-on-sequence-group": columns}
+    engine = Engine(GROUPED.types, options)
+    expected = modelled(history, PartialUpdate(GROUPS, ["free"], removing=[GROUPS[i] for i in removing]).merged)
+
+    assert records_of(engine.flush(history)) == [
+        Record(record.kind, {name: record.row[name] for name in engine.schema.row_type.names}) for record in expected
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories({"g": st.integers(0, 3), "a": TEXT}, ["+I", "+U", "-D"]), CUTS)
+def test_a_removed_row_keeps_its_order_however_the_history_is_cut(history: list[Record], cuts: list[int]) -> None:
+    options = {"fields.g.sequence-group": "a", "partial-update.remove-record-on-sequence-group": "g"}
+    engine = Engine({"g": pa.int32(), "a": pa.string()}, {"merge-engine": "partial-update", **options})
+    group = Group(("g",), {"a": None})
+    expected = modelled(history, PartialUpdate([group], [], removing=[group]).merged)
+
+    assert_same_however_cut(engine, history, cuts, expected)
+
+
 def test_a_retract_needs_an_option_that_says_what_it_does() -> None:
     history = [Record("+I", {"k": 0, "a": 1, "b": "x"}), Record("-D", {"k": 0, "a": 1, "b": "x"})]
 

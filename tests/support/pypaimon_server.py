@@ -37,6 +37,18 @@ def ask(request: Request) -> Any:
     return getattr(_catalog(request), request["method"])(*request["arguments"])
 
 
+def alter(request: Request) -> None:
+    """Changes given as `[name of the change, arguments]`; an argument `{"type": …}` is a type."""
+    from pypaimon.schema.data_types import DataTypeParser
+    from pypaimon.schema.schema_change import SchemaChange
+
+    def meant(argument: Any) -> Any:
+        return DataTypeParser.parse_data_type(argument["type"]) if isinstance(argument, dict) else argument
+
+    changes = [getattr(SchemaChange, name)(*map(meant, given)) for name, given in request["changes"]]
+    _catalog(request).alter_table(request["name"], changes)
+
+
 def dlf_headers(request: Request) -> dict[str, str]:
     """What the client adds to a request of that method, path, parameters and body at that moment."""
     from datetime import datetime
@@ -109,7 +121,15 @@ def _save(path: str, rows: pa.Table) -> None:
         writer.write_table(rows)
 
 
-OPS = {"ask": ask, "dlf_headers": dlf_headers, "create": create, "write": write, "read": read, "read_rust": read_rust}
+OPS = {
+    "ask": ask,
+    "alter": alter,
+    "dlf_headers": dlf_headers,
+    "create": create,
+    "write": write,
+    "read": read,
+    "read_rust": read_rust,
+}
 
 if __name__ == "__main__":
     main()

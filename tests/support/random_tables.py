@@ -1,8 +1,8 @@
 """Random tables: schema, options and a history of writes, all drawn from one seed.
 
 Values lie at the edges of their types where it matters: both ends, zero, the time before 1970, empty and odd texts.
-What Java 0.9 writes and cannot read again itself is left out: NOT NULL fields of a ROW in an ARRAY, a ROW that holds only
-nulls, a null beside a ROW in a ROW, partitions by BINARY.
+What Java 0.9 writes and cannot read again itself is left out: NOT NULL fields of a ROW in an ARRAY, a ROW that holds
+only nulls, a ROW that holds a ROW and is null, a null beside a ROW in a ROW, partitions by BINARY.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_engine.format.file_index.kinds import KINDS, takes
+from paimon_engine.types import from_arrow
 from tests.support.canonical import Row, rows_of, text_of
 
 FORMATS = [
@@ -74,7 +76,7 @@ def value_type(random: Random, units: tuple[str, ...], depth: int = 0) -> pa.Dat
 
 def value(random: Random, kind: pa.DataType, *, null_share: float = 0.15) -> Any:
     """A value as `pa.array` takes it."""
-    if random.random() < null_share:
+    if random.random() < null_share and not _holds_row(kind):
         return None
     if pa.types.is_list(kind):
         return [value(random, kind.value_type) for _ in range(random.randrange(4))]
@@ -83,13 +85,18 @@ def value(random: Random, kind: pa.DataType, *, null_share: float = 0.15) -> Any
         unique = {text_of(row): key for key, row in zip(keys, rows_of(_column(keys, kind.key_type)), strict=True)}
         return [(key, value(random, kind.item_type)) for key in unique.values()]
     if pa.types.is_struct(kind):
-        # Java 0.9 reads a ROW that holds only nulls as null, and fails at a null in a ROW that holds a ROW.
-        y_share = 0.0 if pa.types.is_struct(kind.field("y").type) else 0.15
+        # Java 0.9 reads a ROW that holds only nulls as null.
+        y_share = 0.0 if _holds_row(kind) else 0.15
         return {
             "x": value(random, pa.int32(), null_share=0),
             "y": value(random, kind.field("y").type, null_share=y_share),
         }
     return _atom(random, kind)
+
+
+def _holds_row(kind: pa.DataType) -> bool:
+    """Whether it is a ROW that holds a ROW: Java 0.9 fails at nulls of it, and at nulls in it."""
+    return pa.types.is_struct(kind) and pa.types.is_struct(kind.field("y").type)
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Table:
@@ -152,6 +159,46 @@ class RandomTable:
         partitions = random.randrange(len(keys)) if has_key else random.choice([0, 0, 1])
         self.partition_keys = [one.name for one in keys[:partitions] if not pa.types.is_binary(one.type)]
         self.options = self._options(random, formats, has_key=has_key)
+        # Draws of their own, so that the seeds of earlier days still give the rest of their tables.
+        self._move_keys(Random(f"keys {self.seed}"))
+        self.options |= self._features(Random(f"features {self.seed}"))
+
+    def _move_keys(self, random: Random) -> None:
+        """Sometimes makes the table one whose keys move between partitions, or one with postponed buckets."""
+        if not self.primary_keys or len(self.primary_keys) == len(self.partition_keys):
+            return
+        rest = [name for name in self.primary_keys if name not in self.partition_keys]
+        drawn = random.random()
+        if drawn < 0.3 and self.partition_keys:
+            self.primary_keys = rest
+            self.options["bucket"] = "-1"
+        elif drawn > 0.85:
+            self.options["bucket"] = "-2"
+
+    def _features(self, random: Random) -> dict[str, str]:
+        """Deletion vectors, a changelog, file indexes."""
+        options = {}
+        if self.primary_keys and random.random() < 0.25:
+            options["deletion-vectors.enabled"] = "true"
+        elif self.primary_keys and not self.is_postponed:
+            options["changelog-producer"] = random.choice(["none", "input", "lookup", "full-compaction"])
+        for kind in KINDS:
+            columns = [one.name for one in self.schema if takes(kind, from_arrow(one.type)) and random.random() < 0.3]
+            if columns and random.random() < 0.5:
+                options[f"file-index.{kind}.columns"] = ",".join(columns)
+        if random.random() < 0.5:
+            options["file-index.in-manifest-threshold"] = random.choice(["1 b", "1 mb"])
+        return options
+
+    @property
+    def is_postponed(self) -> bool:
+        """Whether rows get their buckets when they are compacted, which Java 0.9 does not know."""
+        return self.options.get("bucket") == "-2"
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether new rows are seen only after they were compacted."""
+        return self.is_postponed or "deletion-vectors.enabled" in self.options
 
     def _options(self, random: Random, formats: dict[str, str], *, has_key: bool) -> dict[str, str]:
         options = {

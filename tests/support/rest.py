@@ -41,6 +41,11 @@ class RestServer:
         """Commits that succeeded: table and statistics."""
         return list(self._control("commits", {})["commits"])
 
+    @property
+    def alters(self) -> list[dict[str, Any]]:
+        """Bodies of the changes of schemas that were made."""
+        return list(self._control("commits", {})["alters"])
+
     def _control(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = httpx.post(f"http://127.0.0.1:{self.port}/test/{what}", json=body, trust_env=False)
         answer.raise_for_status()

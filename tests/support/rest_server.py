@@ -47,6 +47,7 @@ class Lake:
         self.tables: dict[tuple[str, str], dict[str, Any]] = {}
         self.latest: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.commits: list[dict[str, Any]] = []
+        self.alters: list[dict[str, Any]] = []
 
     def config(self) -> dict[str, Any]:
         overrides = {"prefix": PREFIX, **self.settings.get("overrides", {})}
@@ -113,6 +114,21 @@ class Lake:
             **self.table(database, name),
             **self._audit(),
         }
+
+    def alter_table(self, database: str, name: str, body: dict[str, Any]) -> None:
+        table = self.table(database, name)
+        made, number = json.loads(json.dumps(table["schema"])), table.get("schemaId", 0) + 1
+        made["options"] = made.get("options") or {}
+        ids = [int(found) for found in re.findall(r'"id": (\d+)', json.dumps(table["schema"]["fields"]))]
+        highest = max([table.get("highest", -1), *ids])
+        for change in body["changes"]:
+            highest = change_schema(made, change, highest)
+        branch = self._key(database, name)[2]
+        folder = "" if branch == "main" else f"branch/branch-{branch}/"
+        file = {"version": 3, "id": number, "highestFieldId": highest, "timeMillis": int(time.time() * 1000), **made}
+        self._write(table["path"], f"{folder}schema/schema-{number}", file)
+        table.update(schema=made, schemaId=number, highest=highest)
+        self.alters.append(body)
 
     def drop_table(self, database: str, name: str) -> None:
         table = self.table(database, name)
@@ -220,6 +236,79 @@ class Lake:
         return {"owner": "tests", "createdAt": 1, "createdBy": "tests", "updatedAt": 2, "updatedBy": "tests"}
 
 
+# ── schema changes ──────────────────────────────────────────────────────────────────────────────
+
+
+def change_schema(schema: dict[str, Any], change: dict[str, Any], highest: int) -> int:
+    """Makes one change, and gives the highest field id after it."""
+    match change["action"]:
+        case "setOption":
+            schema["options"][change["key"]] = change["value"]
+        case "removeOption":
+            schema["options"].pop(change["key"], None)
+        case "updateComment":
+            schema["comment"] = change["comment"]
+        case "updateColumnPosition":
+            moved = change["move"]
+            column = next(one for one in schema["fields"] if one["name"] == moved["fieldName"])
+            schema["fields"].remove(column)
+            put(schema["fields"], column, moved)
+        case "addColumn":
+            highest += 1
+            column = {"id": highest, "name": change["fieldNames"][-1], "type": change["dataType"]}
+            if change.get("comment") is not None:
+                column["description"] = change["comment"]
+            put(fields_at(schema, change["fieldNames"]), column, change.get("move"))
+        case action:
+            change_column(schema, action, change)
+    return highest
+
+
+def change_column(schema: dict[str, Any], action: str, change: dict[str, Any]) -> None:
+    fields, name = fields_at(schema, change["fieldNames"]), change["fieldNames"][-1]
+    column = next((one for one in fields if one["name"] == name), None)
+    if column is None:
+        raise ApiError(404, f"Column {name} does not exist", "COLUMN", name)
+    match action:
+        case "dropColumn":
+            fields.remove(column)
+        case "renameColumn":
+            column["name"] = change["newName"]
+            schema["primaryKeys"] = [change["newName"] if key == name else key for key in schema["primaryKeys"]]
+        case "updateColumnType":
+            column["type"] = change["newDataType"]
+        case "updateColumnNullability":
+            plain = column["type"].removesuffix(" NOT NULL")
+            column["type"] = plain if change["newNullability"] else f"{plain} NOT NULL"
+        case "updateColumnComment":
+            column["description"] = change["newComment"]
+        case "updateColumnDefaultValue":
+            column["defaultValue"] = change["newDefaultValue"]
+        case _:
+            raise ApiError(400, f"Unknown change {action}")
+
+
+def fields_at(schema: dict[str, Any], path: list[str]) -> list[dict[str, Any]]:
+    """The fields among which the last name of the path is."""
+    fields = schema["fields"]
+    for name in path[:-1]:
+        fields = next(one for one in fields if one["name"] == name)["type"]["fields"]
+    return fields
+
+
+def put(fields: list[dict[str, Any]], column: dict[str, Any], move: dict[str, Any] | None) -> None:
+    """Puts a column in its place; last, unless one is asked for."""
+    names = [one["name"] for one in fields]
+    match (move or {}).get("type", "LAST"):
+        case "FIRST":
+            place = 0
+        case "LAST":
+            place = len(fields)
+        case kind:
+            place = names.index(move["referenceFieldName"]) + (kind == "AFTER")
+    fields.insert(place, column)
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     lake: Lake
@@ -285,6 +374,8 @@ class Handler(BaseHTTPRequestHandler):
                 return self.lake.rename_table(body)
             case "GET", ["databases", database, "tables", name]:
                 return self.lake.get_table(database, name)
+            case "POST", ["databases", database, "tables", name]:
+                return self.lake.alter_table(database, name, body)
             case "DELETE", ["databases", database, "tables", name]:
                 return self.lake.drop_table(database, name)
             case "GET", ["databases", database, "tables", name, "token"]:
@@ -314,7 +405,7 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/test/requests":
             return {"requests": list(self.requests)}
         if path == "/test/commits":
-            return {"commits": list(self.lake.commits)}
+            return {"commits": list(self.lake.commits), "alters": list(self.lake.alters)}
         return {}
 
     def _fault(self, path: str) -> Any:

@@ -70,6 +70,15 @@ def test_postponed_rows_are_seen_when_they_have_a_bucket():
     assert table.compact().status == "noop"
 
 
+def test_postponed_rows_may_come_in_any_order_of_their_keys():
+    table = new_table()
+    table.write(rows((1, 5, 0), (1, 9, 0), (1, 2, 0), (1, 7, 0), (1, 3, 0)))
+
+    table.compact()
+
+    assert rows_of(table) == [(1, 2, 0), (1, 3, 0), (1, 5, 0), (1, 7, 0), (1, 9, 0)]
+
+
 def test_files_are_named_as_java_names_them_and_lie_in_a_directory_of_their_own(tmp_path: Path):
     table = new_table(str(tmp_path))
     table.write(rows((1, 1, 0)))

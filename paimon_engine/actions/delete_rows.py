@@ -1,0 +1,219 @@
+"""Delete rows: those that match a condition, in append tables with deletion vectors; no data file is rewritten.
+
+Each bucket is a task: it finds the positions of matching rows in the files that may hold some, and writes an index file
+with all vectors that changed. A conflict (somebody compacted the files, or deleted from them) does the bucket again.
+
+Source: `AppendDeleteFileMaintainer` of the Java library; the commit is a COMPACT snapshot, as in 0.9.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine.env import Env
+from paimon_engine.errors import ConflictError, UnsupportedError
+from paimon_engine.executor import Executor, values
+from paimon_engine.format.deletion_vector import Positions, kept_rows
+from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
+from paimon_engine.progress import OnProgress, counting
+from paimon_engine.supported import check_writable
+from paimon_engine.table.bucket_vectors import BucketVectors
+from paimon_engine.table.commit import CommitRequest
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.commit_parts import commit_parts
+from paimon_engine.table.default_values import default_scalars, fill_nulls
+from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.manifests import live_index_files
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.scan import plan_splits
+from paimon_engine.table.snapshots import latest_snapshot
+
+ROUNDS_MAX = 4
+"""Times that conflicting buckets are done anew."""
+
+_POSITION = "_POSITION"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRows:
+    """Delete the rows of which the SQL condition `where` holds."""
+
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRowsResult:
+    """What was deleted; `status` is `committed`, `noop` or `already_done`.
+
+    `files` counts data files of which rows went; `conflicts` buckets that had to be done again.
+    """
+
+    status: str
+    snapshot_id: int | None
+    rows: int = 0
+    files: int = 0
+    conflicts: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """The files of one bucket that may have matching rows, and the index files of their vectors."""
+
+    table: PlainTable
+    bucket: Bucket
+    total_buckets: int
+    files: tuple[DataFile, ...]
+    vectors: tuple[IndexFile, ...]
+    where: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    message: CommitMessage
+    rows: int
+    files: int
+
+
+def delete_rows(
+    table: TableHandle,
+    spec: DeleteRows,
+    executor: Executor,
+    *,
+    commit_user: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> DeleteRowsResult:
+    """Deletes; with a `commit_user` once, however often it is called.
+
+    Raises: UnsupportedError for tables without deletion vectors or with a primary key; InvalidArgumentError for the
+    condition; ConflictError if others kept changing the files; StorageError.
+    """
+    begun = time.monotonic()
+    _check(table)
+    where = parse_where(spec.where)
+    checked_up_to = None
+    if commit_user is not None:
+        own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
+        if own.snapshot is not None:
+            return DeleteRowsResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+        checked_up_to = own.checked_up_to
+    user = commit_user or str(uuid.uuid4())
+    only: frozenset[Bucket] | None = None
+    rows = files = conflicts = 0
+    snapshot_id = None
+    for number in range(1, ROUNDS_MAX + 1):
+        marked = _mark_all(table, _plan(table, where, only), executor, on_progress)
+        messages = [item.message for item in marked]
+        request = CommitRequest(messages, CommitKind.COMPACT, user, number, checked_up_to=checked_up_to)
+        parts = commit_parts(table, request)
+        if parts.snapshot is not None:
+            snapshot_id = parts.snapshot.id
+            done = {(message.partition, message.bucket) for message in parts.committed}
+            counted = [item for item in marked if (item.message.partition, item.message.bucket) in done]
+            rows += sum(item.rows for item in counted)
+            files += sum(item.files for item in counted)
+        only = parts.conflicting
+        if not only:
+            status = "noop" if snapshot_id is None else "committed"
+            return DeleteRowsResult(status, snapshot_id, rows, files, conflicts, time.monotonic() - begun)
+        conflicts += len(only)
+    raise ConflictError(
+        f"{table.paths.root}: others changed the same files in {ROUNDS_MAX} rounds; "
+        f"{rows} rows are deleted, run it again for the others"
+    )
+
+
+def _check(table: TableHandle) -> None:
+    check_writable(table.options)
+    if table.schema.primary_keys:
+        raise UnsupportedError(
+            f"{table.paths.root} has a primary key: write the rows with the kind -D to delete them, as in "
+            "table.write(rows, row_kinds=['-D', …])"
+        )
+    if not table.options.deletion_vectors_enabled:
+        raise UnsupportedError(
+            f"{table.paths.root}: rows of an append table are deleted by deletion vectors; create the table with "
+            "'deletion-vectors.enabled' = 'true', or overwrite its partitions"
+        )
+
+
+def _plan(table: TableHandle, where: Predicate, only: frozenset[Bucket] | None) -> list[_Task]:
+    snapshot = latest_snapshot(table)
+    files: dict[Bucket, list[DataFile]] = {}
+    for split in plan_splits(table, snapshot, where):
+        bucket = (split.partition, split.bucket)
+        if only is None or bucket in only:
+            found = [file for section in split.sections for run in section for file in run]
+            files.setdefault(bucket, []).extend(found)
+    vectors: dict[Bucket, tuple[IndexFile, ...]] = {}
+    for file in live_index_files(table, snapshot):
+        if file.kind == DELETION_VECTORS:
+            bucket = (file.partition, file.bucket)
+            vectors[bucket] = (*vectors.get(bucket, ()), file)
+    plain, total = table.plain(), table.options.bucket
+    return [
+        _Task(plain, bucket, total, tuple(found), vectors.get(bucket, ()), where) for bucket, found in files.items()
+    ]
+
+
+def _mark_all(
+    table: TableHandle, tasks: Sequence[_Task], executor: Executor, on_progress: OnProgress | None
+) -> list[_Marked]:
+    listener = counting(on_progress, "delete", len(tasks))
+    outcomes = executor.map(mark_rows, tasks, config=table.config, on_done=listener) if tasks else []
+    return [marked for marked in values(outcomes) if marked.rows]
+
+
+def mark_rows(env: Env, task: _Task) -> _Marked:
+    """Marks the matching rows of a bucket in new index files.
+
+    Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError.
+    """
+    table = task.table.load(env)
+    directory = bucket_path(table, *task.bucket)
+    vectors = BucketVectors(table, *task.bucket, task.vectors)
+    rows = files = 0
+    for file in task.files:
+        positions = _matching(table, directory, file, task.where, vectors.deleted_rows(file.name))
+        vectors.mark(file.name, positions)
+        rows += len(positions)
+        files += len(positions) > 0
+    new, replaced = vectors.finish()
+    message = CommitMessage(*task.bucket, task.total_buckets, new_index_files=new, deleted_index_files=replaced)
+    return _Marked(message, rows, files)
+
+
+def _matching(
+    table: TableHandle, directory: str, file: DataFile, where: Predicate, deleted: Positions | None
+) -> Positions:
+    """Positions of the rows that match and are not deleted yet, ascending."""
+    wanted = root_columns(where, table.schema.row_type.names)
+    columns = [name for name in table.schema.row_type.names if name in wanted]
+    defaults = default_scalars(table.schema)
+    found = [np.empty(0, np.int64)]
+    first_row = 0
+    for rows in read_data_file(table, directory, file, columns, with_system_columns=False):
+        positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
+        numbered = fill_nulls(rows, defaults).append_column(_POSITION, pa.array(positions))
+        alive = None if deleted is None else kept_rows(deleted, first_row, rows.num_rows)
+        first_row += rows.num_rows
+        kept = numbered if alive is None else numbered.filter(pa.array(alive))
+        matching = pa.Table.from_batches([kept]).filter(to_arrow_expression(where, kept.schema))
+        found.append(np.asarray(matching[_POSITION]))
+    return np.concatenate(found)

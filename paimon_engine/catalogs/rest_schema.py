@@ -1,0 +1,144 @@
+"""Schemas of a table that a REST server keeps: it is told the changes, and makes the next schema.
+
+Source: `SchemaChange`, `RESTCatalog.alterTable` of the Java library; `AlterTableRequest` of the specification.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from paimon_engine.catalogs.config import CatalogConfig
+from paimon_engine.catalogs.rest_client import client_of
+from paimon_engine.catalogs.rest_door import branch_object
+from paimon_engine.meta.alteration import path_of, steps, type_at
+from paimon_engine.meta.schema import TableSchema, parse_schema
+from paimon_engine.meta.schema_change import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnType,
+    UpdateComment,
+)
+from paimon_engine.meta.type_text import to_data_type
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.types import type_to_json
+
+_SCHEMA_VERSION: Final = 3
+
+
+@dataclass(frozen=True)
+class RestSchemaDoor:
+    """`SchemaDoor` of one table."""
+
+    config: CatalogConfig
+    database: str
+    table: str
+
+    def latest(self, table: TableHandle) -> TableSchema:
+        client = client_of(self.config)
+        answer = client.get(*self._path(table))
+        return schema_of_answer(answer, f"{client}: table {self.database}.{self.table}")
+
+    def alter(self, table: TableHandle, schema: TableSchema, changes: Sequence[SchemaChange]) -> None:
+        body = {"changes": changes_as_told(schema, changes)}
+        client_of(self.config).post(*self._path(table), body=body)
+
+    def _path(self, table: TableHandle) -> tuple[str, ...]:
+        return "databases", self.database, "tables", branch_object(self.table, table.paths.branch)
+
+
+def schema_of_answer(answer: Mapping[str, Any], place: str) -> TableSchema:
+    """The schema in a server's answer about a table, as its file would say it.
+
+    Raises: CorruptTableError, UnsupportedError.
+    """
+    told = dict(answer.get("schema") or {})
+    fields = told.get("fields") or []
+    stored = {
+        **told,
+        "version": _SCHEMA_VERSION,
+        "id": answer.get("schemaId"),
+        "highestFieldId": max((_highest_id(item) for item in fields), default=-1),
+        "timeMillis": answer.get("updatedAt") or 0,
+    }
+    return parse_schema(json.dumps(stored), place)
+
+
+def _highest_id(value: Any) -> int:
+    """The largest field id in a column, however deep."""
+    if isinstance(value, dict):
+        own = value["id"] if isinstance(value.get("id"), int) else -1
+        return max([own, *(_highest_id(item) for item in value.values())])
+    return max((_highest_id(item) for item in value), default=-1) if isinstance(value, list) else -1
+
+
+def changes_as_told(schema: TableSchema, changes: Sequence[SchemaChange]) -> list[dict[str, Any]]:
+    """The changes as the specification spells them, each on top of those before it.
+
+    Raises: InvalidArgumentError for changes that cannot be made.
+    """
+    return [_told(before, after, change) for change, before, after in steps(schema, changes)]
+
+
+def _told(before: TableSchema, after: TableSchema, change: SchemaChange) -> dict[str, Any]:
+    match change:
+        case SetOption(key, value):
+            return {"action": "setOption", "key": key, "value": value}
+        case RemoveOption(key):
+            return {"action": "removeOption", "key": key}
+        case UpdateComment(comment):
+            return {"action": "updateComment", "comment": comment}
+        case MoveColumn(name):
+            return {"action": "updateColumnPosition", "move": _move(name, change)}
+    path = path_of(before.row_type, change.name)
+    more: dict[str, Any]
+    match change:
+        case AddColumn():
+            place = _move(path[-1], change)
+            more = {"action": "addColumn", "dataType": type_to_json(to_data_type(change.type))}
+            more |= {} if change.comment is None else {"comment": change.comment}
+            more |= {} if place is None else {"move": place}
+        case RenameColumn(_, to):
+            more = {"action": "renameColumn", "newName": to}
+        case DropColumn():
+            more = {"action": "dropColumn"}
+        case UpdateColumnType():
+            # The type that comes out, null or not, so that the server has nothing to decide.
+            kind = type_to_json(type_at(after.row_type, path))
+            more = {"action": "updateColumnType", "newDataType": kind, "keepNullability": False}
+        case UpdateColumnNullability(_, nullable):
+            more = {"action": "updateColumnNullability", "newNullability": nullable}
+        case UpdateColumnComment(_, comment):
+            more = {"action": "updateColumnComment", "newComment": comment}
+        case UpdateColumnDefault(_, default):
+            more = {"action": "updateColumnDefaultValue", "newDefaultValue": default}
+        case _:
+            assert_never(change)
+    return {"fieldNames": list(path), **more}
+
+
+def _move(name: str, change: AddColumn | MoveColumn) -> dict[str, str | None] | None:
+    """Where the column goes; None if no place is asked for."""
+    place: tuple[str, str | None]
+    if change.first:
+        place = ("FIRST", None)
+    elif isinstance(change, MoveColumn) and change.last:
+        place = ("LAST", None)
+    elif change.after is not None:
+        place = ("AFTER", change.after)
+    elif change.before is not None:
+        place = ("BEFORE", change.before)
+    else:
+        return None
+    kind, reference = place
+    return {"fieldName": name, "referenceFieldName": reference, "type": kind}

@@ -1,0 +1,277 @@
+"""Nested tables: aggregate functions over lists of rows, and over maps to rows, that came after Paimon 0.9.
+
+| function | rows are equal | add | retract |
+| --- | --- | --- | --- |
+| `nested_update` with an option below | by `nested-key`, else wholly | replaces an equal one, else behind | as before |
+| `nested_partial_update` | by `nested-key` | its fields that are not null replace those of the equal row | none |
+| `merge_map_with_keytime` | by the map's key | replaces an equal one that is older by its time field | none |
+
+`count-limit` lets no new row in where there are so many; `nested-sequence-field` says which of two equal rows is newer;
+`nested-key-null-strategy` what becomes of rows with a null in their key. Lists hold no null rows afterwards, and where
+rows have a key, each key once.
+
+Source: `FieldNestedUpdateAgg`, `FieldNestedPartialUpdateAgg`, `FieldMergeMapWithKeyTimeAgg` of release 2.0 of the Java
+library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.choose import ordered_numbers
+from paimon_engine.merge.equality import Codes, codes, joined_codes
+from paimon_engine.merge.lists import Elements, ListFunction, lists_of, lowest_first
+from paimon_engine.merge.versions import Mask, Step, Versions
+from paimon_engine.merge.window import Positions
+
+
+@dataclass(frozen=True, slots=True)
+class NestedKey:
+    """Fields that tell rows of a nested table apart, and what becomes of rows with a null in one of them."""
+
+    fields: tuple[str, ...]
+    nulls: str = "merge"
+
+    def rows(self, values: pa.Array) -> Elements:
+        """The rows of lists without nulls that count; equal codes where they are equal.
+
+        Raises: InvalidArgumentError where a null is in the key of a row, and the strategy is `error`.
+        """
+        offsets = np.asarray(values.offsets)
+        rows = values.values.slice(offsets[0], offsets[-1] - offsets[0])
+        owner = np.repeat(np.arange(len(values)), np.diff(offsets))
+        kept = _valid(rows)
+        if self.nulls != "merge":
+            complete = np.logical_and.reduce([_valid(pc.struct_field(rows, name)) for name in self.fields])
+            if self.nulls == "error" and (kept & ~complete).any():
+                raise InvalidArgumentError(
+                    f"'nested-key' = '{','.join(self.fields)}': a row has a null in its key, and "
+                    "'nested-key-null-strategy' = 'error' asks for a failure; 'ignore' leaves such rows out"
+                )
+            kept &= complete
+        rows, owner = rows.filter(pa.array(kept)), owner[kept]
+        if not self.fields:
+            return Elements(rows, codes(rows), owner)
+        return Elements(rows, joined_codes([codes(rows.field(name)) for name in self.fields], len(rows)), owner)
+
+
+class NestedUpdate(ListFunction):
+    """`nested_update` with a limit, an order of the rows of a nested key, or a rule for nulls in it."""
+
+    def __init__(self, key: NestedKey, *, limit: int | None = None, sequence: Sequence[str] = ()) -> None:
+        """Without key fields no row is replaced, and there is no `sequence`."""
+        super().__init__(replaces=bool(key.fields))
+        self._key = key
+        self._limit = limit
+        self._sequence = tuple(sequence)
+
+    def elements(self, values: pa.Array) -> Elements:
+        """Rows of the lists."""
+        return self._key.rows(values)
+
+    def folds(self, versions: Versions) -> bool:
+        """Where a list goes below another one, what is left of the limit depends on every step."""
+        below = self._limit is not None and bool((versions.steps == Step.ADD_BELOW).any())
+        return below or super().folds(versions)
+
+    def _kept(self, versions: Versions, found: Elements) -> Positions:
+        places, keys = np.arange(len(found.row)), versions.keys[found.row]
+        if not len(places):
+            return places
+        numbers = keys * (int(found.codes.max()) + 1) + found.codes if self.replaces else places
+        _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+        if self._limit is not None:
+            by_arrival = np.sort(first)
+            nth = np.arange(len(first)) - np.searchsorted(keys[by_arrival], keys[by_arrival])
+            inside = np.zeros(len(places), dtype=bool)
+            inside[by_arrival[nth < self._limit]] = True
+            places = places[inside[first][inverse]]
+        newest = np.full(len(first), -1)
+        order = np.lexsort([places, self._ages(found)[places], inverse[places]])
+        newest[inverse[places][order]] = places[order]
+        return np.sort(newest[newest >= 0])
+
+    def _ages(self, found: Elements) -> npt.NDArray[np.int64]:
+        assert isinstance(found.entries, pa.Array)
+        return lexicographic([found.entries.field(name) for name in self._sequence], len(found.row))
+
+    def _folded(self, versions: Versions, found: Elements, key: int) -> Sequence[int] | None:
+        begin, end = int(versions.starts[key]), int(versions.ends[key])
+        bounds = np.searchsorted(found.row, np.arange(begin, end + 1)).tolist()
+        ages, equal = self._ages(found), found.codes
+        state: list[int] | None = None
+        for step, low, high in zip(versions.steps[begin:end].tolist(), bounds, bounds[1:], strict=False):
+            members = list(range(low, high))
+            if step == Step.RETRACT:
+                state = None if state is None else self._without(self._united(state, equal), members, equal)
+            elif step == Step.ADD_BELOW:
+                state = self._joined(members, state or [], equal, ages)
+            else:
+                state = self._joined(state or [], members, equal, ages)
+        return state
+
+    def _joined(self, old: list[int], new: list[int], equal: Codes, ages: npt.NDArray[np.int64]) -> list[int]:
+        limit = len(equal) if self._limit is None else self._limit
+        if not self.replaces:
+            return [*old, *new[: max(limit - len(old), 0)]]
+        rows: dict[int, int] = {}
+        for number, place in enumerate([*old, *new]):
+            code = int(equal[place])
+            there = rows.get(code)
+            if (number < len(old) or len(rows) < limit) if there is None else ages[place] >= ages[there]:
+                rows[code] = place
+        return list(rows.values())
+
+
+class NestedPartialUpdate:
+    """`nested_partial_update`: rows of equal nested key become one, of the newest values that are not null."""
+
+    def __init__(self, key: NestedKey) -> None:
+        """The key has fields."""
+        self._key = key
+
+    def __call__(self, versions: Versions, column: str) -> pa.Array:
+        """The nested table of each key."""
+        counted = lowest_first(versions.only(versions.valid(column)))
+        some, values = counted.ends > counted.starts, counted.values(column)
+        if not some.any():
+            return pa.nulls(len(some), values.type)
+        found = self._key.rows(values)
+        keys = counted.keys[found.row]
+        numbers = keys * (int(found.codes.max(initial=0)) + 1) + found.codes
+        _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+        rows = found.entries
+        assert isinstance(rows, pa.StructArray)
+        fields = [_newest(rows.field(number), inverse, len(first)) for number in range(rows.type.num_fields)]
+        merged = pa.StructArray.from_arrays(fields, fields=list(rows.type))
+        lengths = np.bincount(keys[first], minlength=len(some))
+        return lists_of(merged, np.argsort(first), lengths, some, values.type)
+
+
+def _newest(values: pa.Array, group: Positions, count: int) -> pa.Array:
+    """The last value of each group that is not null."""
+    chosen = np.full(count, -1)
+    places = np.flatnonzero(_valid(values))
+    np.maximum.at(chosen, group[places], places)
+    return values.take(pa.array(chosen, mask=chosen < 0))
+
+
+class MapWithKeyTime:
+    """`merge_map_with_keytime`: an entry replaces one of the same key whose row is older by its time field, a text.
+
+    An entry without a time replaces none, one without a row takes away that of its key.
+    """
+
+    def __init__(self, time_field: str) -> None:
+        """The field of the rows that holds the time."""
+        self._time_field = time_field
+
+    def __call__(self, versions: Versions, column: str) -> pa.Array:
+        """The map of each key."""
+        counted = versions.only(versions.valid(column))
+        some = counted.ends > counted.starts
+        if not some.any():
+            return pa.nulls(len(some), versions.rows[column].type)
+        found = self._entries(counted.values(column))
+        if not (found.is_gone.any() and (counted.steps == Step.ADD_BELOW).any()):
+            counted = lowest_first(counted)
+            found = self._entries(counted.values(column))
+            kept = _newest_entries(counted, found)
+            lengths = np.bincount(counted.keys[found.row[kept]], minlength=len(some))
+        else:
+            chosen = [_folded_entries(counted, found, key) for key in range(len(some))]
+            lengths = np.array([len(places) for places in chosen])
+            kept = np.array([place for places in chosen for place in places], dtype=np.int64)
+        return lists_of(found.entries, kept, lengths, some, versions.rows[column].type)
+
+    def _entries(self, values: pa.Array) -> _TimedEntries:
+        offsets = np.asarray(values.offsets)
+        begin, count = offsets[0], offsets[-1] - offsets[0]
+        keys, rows = values.keys.slice(begin, count), values.items.slice(begin, count)
+        owner = np.repeat(np.arange(len(values)), np.diff(offsets))
+        times = _as_java_compares(pc.struct_field(rows, self._time_field))
+        return _TimedEntries((keys, rows), codes(keys), owner, lexicographic([times], count), ~_valid(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedEntries(Elements):
+    """Entries of maps with their ages, 0 without a time, and whether they have no row."""
+
+    ages: npt.NDArray[np.int64]
+    is_gone: Mask
+
+
+def _newest_entries(versions: Versions, found: _TimedEntries) -> Positions:
+    """Places of the entries that stay, ascending; the first map of a key is taken as it is."""
+    places = np.arange(len(found.row))
+    if not len(places):
+        return places
+    keys = versions.keys[found.row]
+    given = found.row == versions.starts[keys]
+    groups = np.unique(keys * (int(found.codes.max()) + 1) + found.codes, return_inverse=True)[1]
+    removed = np.full(int(groups.max()) + 1, -1)
+    removals = places[found.is_gone & ~given]
+    np.maximum.at(removed, groups[removals], removals)
+    places = places[(places > removed[groups]) & (given | (found.ages > 0))]
+    # Of equal age the first one stays: it comes last in this order.
+    order = np.lexsort([-places, found.ages[places], groups[places]])
+    newest = np.full(len(removed), -1)
+    newest[groups[places][order]] = places[order]
+    return np.sort(newest[newest >= 0])
+
+
+def _folded_entries(versions: Versions, found: _TimedEntries, key: int) -> list[int]:
+    """Places of the entries of a key, step by step: what was taken away leaves no trace for maps that go below."""
+    begin, end = int(versions.starts[key]), int(versions.ends[key])
+    bounds = np.searchsorted(found.row, np.arange(begin, end + 1)).tolist()
+    state: list[int] | None = None
+    for step, low, high in zip(versions.steps[begin:end].tolist(), bounds, bounds[1:], strict=False):
+        members = list(range(low, high))
+        if state is None:
+            state = members
+        else:
+            state = _put(found, members, state) if step == Step.ADD_BELOW else _put(found, state, members)
+    return state or []
+
+
+def _put(found: _TimedEntries, old: Iterable[int], new: Iterable[int]) -> list[int]:
+    entries = {int(found.codes[place]): place for place in old}
+    for place in new:
+        code = int(found.codes[place])
+        if found.is_gone[place]:
+            entries.pop(code, None)
+        elif found.ages[place] and (code not in entries or found.ages[place] > found.ages[entries[code]]):
+            entries[code] = place
+    return list(entries.values())
+
+
+def lexicographic(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int64]:
+    """Numbers that order rows by those columns, nulls first: shape [count]; of a single column nulls have 0."""
+    result = np.zeros(count, dtype=np.int64)
+    for column in columns:
+        valid, ages = _valid(column), np.zeros(count, dtype=np.int64)
+        if valid.any():
+            ages[valid] = np.unique(ordered_numbers(column.drop_null()), return_inverse=True)[1] + 1
+        result = result * (int(ages.max(initial=0)) + 1) + ages
+        if len(columns) > 1:
+            result = np.unique(result, return_inverse=True)[1]
+    return result
+
+
+def _as_java_compares(texts: pa.Array) -> pa.Array:
+    """Bytes that compare as Java's strings do: by units of 16 bits."""
+    if pc.all(pc.string_is_ascii(texts), min_count=0).as_py():
+        return texts
+    units = [None if text is None else text.encode("utf-16-be") for text in texts.to_pylist()]
+    return pa.array(units, pa.binary())
+
+
+def _valid(values: pa.Array) -> Mask:
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False))

@@ -1,0 +1,303 @@
+// The newest release of Java Paimon, to be asked by the tests: one command a line as JSON, one answer a line.
+//   {"op": "read", "table": PATH, "options": {…}, "equal": {COLUMN: TEXT}, "system": NAME}   -> {"rows": […]}
+//   {"op": "create", "table": PATH, "like": PATH, "primary_keys": […], "partition_keys": […], "options": {…}}
+//   {"op": "write", "table": PATH, "from": PATH, "kind": "-D", "compact": true}     all rows of another table, one commit
+// Rows are in the form of `tests/support/canonical.py`.
+
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.time.LocalDate;
+import java.time.LocalTime;
+import java.time.format.DateTimeFormatter;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.paimon.data.BinaryRow;
+import org.apache.paimon.data.Decimal;
+import org.apache.paimon.data.InternalArray;
+import org.apache.paimon.data.InternalMap;
+import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.disk.IOManager;
+import org.apache.paimon.fs.Path;
+import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.index.HashBucketAssigner;
+import org.apache.paimon.predicate.Predicate;
+import org.apache.paimon.predicate.PredicateBuilder;
+import org.apache.paimon.reader.RecordReaderIterator;
+import org.apache.paimon.schema.Schema;
+import org.apache.paimon.schema.SchemaManager;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.paimon.table.BucketMode;
+import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.Table;
+import org.apache.paimon.table.sink.BatchTableCommit;
+import org.apache.paimon.table.sink.BatchTableWrite;
+import org.apache.paimon.table.sink.BatchWriteBuilder;
+import org.apache.paimon.table.sink.DynamicBucketRowKeyExtractor;
+import org.apache.paimon.table.source.ReadBuilder;
+import org.apache.paimon.table.system.SystemTableLoader;
+import org.apache.paimon.types.ArrayType;
+import org.apache.paimon.types.DataField;
+import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.DataTypes;
+import org.apache.paimon.types.MapType;
+import org.apache.paimon.types.MultisetType;
+import org.apache.paimon.types.RowKind;
+import org.apache.paimon.types.RowType;
+import org.apache.paimon.utils.TypeUtils;
+
+public class NewestPaimon {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final DateTimeFormatter POINT = DateTimeFormatter.ofPattern("uuuu-MM-dd'T'HH:mm:ss.SSSSSSSSS");
+    private static final DateTimeFormatter CLOCK = DateTimeFormatter.ofPattern("HH:mm:ss.SSS");
+
+    private final LocalFileIO io = LocalFileIO.create();
+    private final IOManager disk;
+
+    private NewestPaimon() throws Exception {
+        disk = IOManager.create(Files.createTempDirectory("newest-paimon").toString());
+    }
+
+    public static void main(String[] args) throws Exception {
+        PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
+        System.setOut(System.err);
+        NewestPaimon paimon = new NewestPaimon();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            Map<String, Object> answer = new LinkedHashMap<>();
+            try {
+                answer.put("rows", paimon.run(JSON.readTree(line)));
+            } catch (Throwable error) {
+                error.printStackTrace();
+                answer.put("error", error.toString());
+            }
+            out.println(JSON.writeValueAsString(answer));
+        }
+        paimon.disk.close();
+        System.exit(0);
+    }
+
+    private List<Object> run(JsonNode command) throws Exception {
+        switch (command.get("op").asText()) {
+            case "read":
+                return read(command);
+            case "create":
+                create(command);
+                return List.of();
+            case "write":
+                write(command);
+                return List.of();
+            default:
+                throw new IllegalArgumentException(command.toString());
+        }
+    }
+
+    private FileStoreTable open(JsonNode command, String name) {
+        FileStoreTable table = FileStoreTableFactory.create(io, new Path(command.get(name).asText()));
+        return table.copy(options(command));
+    }
+
+    private static Map<String, String> options(JsonNode command) {
+        Map<String, String> options = new HashMap<>();
+        command.path("options").fields().forEachRemaining(one -> options.put(one.getKey(), one.getValue().asText()));
+        return options;
+    }
+
+    private static List<String> texts(JsonNode list) {
+        List<String> texts = new ArrayList<>();
+        list.forEach(one -> texts.add(one.asText()));
+        return texts;
+    }
+
+    // ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    private List<Object> read(JsonNode command) throws Exception {
+        Table table = open(command, "table");
+        if (command.has("system")) {
+            table = SystemTableLoader.load(command.get("system").asText(), (FileStoreTable) table);
+        }
+        RowType type = table.rowType();
+        ReadBuilder builder = table.newReadBuilder();
+        if (command.has("equal")) {
+            List<Predicate> parts = new ArrayList<>();
+            PredicateBuilder predicates = new PredicateBuilder(type);
+            command.get("equal").fields().forEachRemaining(one -> {
+                int index = type.getFieldIndex(one.getKey());
+                Object literal = TypeUtils.castFromString(one.getValue().asText(), type.getTypeAt(index));
+                parts.add(predicates.equal(index, literal));
+            });
+            builder = builder.withFilter(PredicateBuilder.and(parts));
+        }
+        List<Object> rows = new ArrayList<>();
+        try (RecordReaderIterator<InternalRow> found =
+                new RecordReaderIterator<>(
+                        builder.newRead().executeFilter().withIOManager(disk).createReader(builder.newScan().plan()))) {
+            while (found.hasNext()) {
+                rows.add(plain(found.next(), type));
+            }
+        }
+        return rows;
+    }
+
+    private static List<Object> plain(InternalRow row, RowType type) {
+        List<Object> values = new ArrayList<>();
+        for (int i = 0; i < type.getFieldCount(); i++) {
+            DataType kind = type.getTypeAt(i);
+            values.add(plain(InternalRow.createFieldGetter(kind, i).getFieldOrNull(row), kind));
+        }
+        return values;
+    }
+
+    private static List<Object> plain(InternalArray array, DataType kind) {
+        InternalArray.ElementGetter getter = InternalArray.createElementGetter(kind);
+        List<Object> values = new ArrayList<>();
+        for (int i = 0; i < array.size(); i++) {
+            values.add(plain(getter.getElementOrNull(array, i), kind));
+        }
+        return values;
+    }
+
+    private static List<Object> pairs(InternalMap map, DataType keyKind, DataType valueKind) throws Exception {
+        List<Object> keys = plain(map.keyArray(), keyKind);
+        List<Object> values = plain(map.valueArray(), valueKind);
+        Map<String, Object> sorted = new TreeMap<>();
+        for (int i = 0; i < keys.size(); i++) {
+            List<Object> pair = new ArrayList<>();
+            pair.add(keys.get(i));
+            pair.add(values.get(i));
+            sorted.put(JSON.writeValueAsString(keys.get(i)), pair);
+        }
+        return new ArrayList<>(sorted.values());
+    }
+
+    private static Object plain(Object value, DataType kind) {
+        if (value == null) {
+            return null;
+        }
+        switch (kind.getTypeRoot()) {
+            case CHAR:
+            case VARCHAR:
+                return value.toString();
+            case BINARY:
+            case VARBINARY:
+                StringBuilder hex = new StringBuilder("0x");
+                for (byte one : (byte[]) value) {
+                    hex.append(String.format("%02x", one));
+                }
+                return hex.toString();
+            case DECIMAL:
+                return ((Decimal) value).toBigDecimal().toPlainString();
+            case FLOAT:
+            case DOUBLE:
+                double number = ((Number) value).doubleValue();
+                return Double.isFinite(number) ? new BigDecimal(value.toString()) : value.toString();
+            case DATE:
+                return LocalDate.ofEpochDay((int) value).toString();
+            case TIME_WITHOUT_TIME_ZONE:
+                return CLOCK.format(LocalTime.ofNanoOfDay((int) value * 1_000_000L));
+            case TIMESTAMP_WITHOUT_TIME_ZONE:
+                return POINT.format(((Timestamp) value).toLocalDateTime());
+            case TIMESTAMP_WITH_LOCAL_TIME_ZONE:
+                return POINT.format(((Timestamp) value).toLocalDateTime()) + "Z";
+            case ARRAY:
+                return plain((InternalArray) value, ((ArrayType) kind).getElementType());
+            case ROW:
+                return plain((InternalRow) value, (RowType) kind);
+            case MAP:
+            case MULTISET:
+                MapType map =
+                        kind instanceof MapType
+                                ? (MapType) kind
+                                : new MapType(((MultisetType) kind).getElementType(), DataTypes.INT());
+                try {
+                    return pairs((InternalMap) value, map.getKeyType(), map.getValueType());
+                } catch (Exception error) {
+                    throw new IllegalStateException(error);
+                }
+            default:
+                return value;
+        }
+    }
+
+    // ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    private void create(JsonNode command) throws Exception {
+        Schema.Builder schema = Schema.newBuilder();
+        Path like = new Path(command.get("like").asText());
+        for (DataField field : FileStoreTableFactory.create(io, like).rowType().getFields()) {
+            schema.column(field.name(), field.type());
+        }
+        schema.primaryKey(texts(command.get("primary_keys")));
+        schema.partitionKeys(texts(command.get("partition_keys")));
+        schema.options(options(command));
+        new SchemaManager(io, new Path(command.get("table").asText())).createTable(schema.build());
+    }
+
+    private void write(JsonNode command) throws Exception {
+        FileStoreTable table = open(command, "table");
+        FileStoreTable source = FileStoreTableFactory.create(io, new Path(command.get("from").asText()));
+        RowKind kind = RowKind.fromShortString(command.path("kind").asText("+I"));
+        BatchWriteBuilder builder = table.newBatchWriteBuilder();
+        Map<BinaryRow, Set<Integer>> touched = new HashMap<>();
+        HashBucketAssigner buckets = null;
+        DynamicBucketRowKeyExtractor keys = null;
+        if (table.bucketMode() == BucketMode.HASH_DYNAMIC) {
+            long rowsPerBucket = table.coreOptions().dynamicBucketTargetRowNum();
+            buckets =
+                    new HashBucketAssigner(
+                            table.snapshotManager(),
+                            "tests",
+                            table.store().newIndexFileHandler(),
+                            1,
+                            1,
+                            0,
+                            rowsPerBucket,
+                            -1);
+            keys = new DynamicBucketRowKeyExtractor(table.schema());
+        }
+        try (BatchTableWrite write = builder.newWrite();
+                BatchTableCommit commit = builder.newCommit();
+                RecordReaderIterator<InternalRow> rows =
+                        new RecordReaderIterator<>(
+                                source.newReadBuilder().newRead().createReader(source.newReadBuilder().newScan().plan()))) {
+            write.withIOManager(disk);
+            while (rows.hasNext()) {
+                InternalRow row = rows.next();
+                row.setRowKind(kind);
+                BinaryRow partition = write.getPartition(row).copy();
+                int bucket;
+                if (buckets == null) {
+                    bucket = write.getBucket(row);
+                    write.write(row);
+                } else {
+                    keys.setRecord(row);
+                    bucket = buckets.assign(partition, keys.trimmedPrimaryKey().hashCode());
+                    write.write(row, bucket);
+                }
+                touched.computeIfAbsent(partition, any -> new TreeSet<>()).add(bucket);
+            }
+            if (command.path("compact").asBoolean()) {
+                for (Map.Entry<BinaryRow, Set<Integer>> entry : touched.entrySet()) {
+                    for (int bucket : entry.getValue()) {
+                        write.compact(entry.getKey(), bucket, true);
+                    }
+                }
+            }
+            commit.commit(write.prepareCommit());
+        }
+    }
+}

@@ -1,0 +1,161 @@
+"""The newest release of Java Paimon, in a process of its own: `newest.read(path)`, `newest.write(path, rows_of=…)`.
+
+Its jar is fetched by Maven into `.cache/newest-paimon`; the Hadoop classes that it needs come with pyspark.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.canonical import Row
+from tests.support.reference import CACHE
+
+VERSION = "1.4.2"
+HOME = CACHE / "newest-paimon"
+JAR = HOME / f"paimon-bundle-{VERSION}.jar"
+PROGRAM = Path(__file__).parent / "java" / "NewestPaimon.java"
+FETCH_TIMEOUT_S = 600
+HADOOP = ("hadoop-client-*.jar", "snappy-java-*.jar", "commons-logging-*.jar", "slf4j-api-*.jar")
+
+
+class NewestPaimonError(RuntimeError):
+    """Java answered with an exception."""
+
+
+class NewestPaimon:
+    """Java Paimon of the newest release, reading and writing tables in local directories."""
+
+    def __init__(self, classpath: str, log: Path) -> None:
+        """Java's standard error goes to `log`."""
+        self._log = log
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                ["java", "-Xmx1g", "-Duser.timezone=UTC", "-cp", classpath, str(PROGRAM)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                encoding="utf-8",
+            )
+
+    def read(
+        self,
+        path: str | Path,
+        *,
+        tag: str | None = None,
+        equal: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        system: str | None = None,
+    ) -> list[Row]:
+        """Rows in the canonical form; `equal` are values that columns must have."""
+        chosen = {**(options or {}), **({} if tag is None else {"scan.tag-name": tag})}
+        more: dict[str, Any] = {} if equal is None else {"equal": dict(equal)}
+        if system is not None:
+            more["system"] = system
+        return self._call("read", path, options=chosen, **more)
+
+    def create(
+        self,
+        path: str | Path,
+        *,
+        like: str | Path,
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """A new, empty table with the columns of another one."""
+        self._call(
+            "create",
+            path,
+            like=str(like),
+            primary_keys=list(primary_keys),
+            partition_keys=list(partition_keys),
+            options=dict(options or {}),
+        )
+
+    def write(
+        self,
+        path: str | Path,
+        *,
+        rows_of: str | Path,
+        kind: str = "+I",
+        compact: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """All rows of another table in one commit, each of that kind; `compact` their buckets fully with it."""
+        source = str(rows_of)
+        self._call("write", path, **{"from": source}, kind=kind, compact=compact, options=dict(options or {}))
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.communicate(timeout=60)
+
+    def _call(self, op: str, path: str | Path, **fields: Any) -> list[Row]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"op": op, "table": str(path), **fields}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline() or '{"error": "the process ended"}')
+        if "error" in answer:
+            log = self._log.read_text(encoding="utf-8", errors="replace")
+            raise NewestPaimonError(f"{answer['error']}\n{log[-3000:]}")
+        rows: list[Row] = answer["rows"]
+        return rows
+
+
+def start_newest(log: Path) -> Iterator[NewestPaimon]:
+    """The library, ready to be asked; skips where a JDK, Maven or the jars are missing."""
+    if shutil.which("javac") is None:
+        pytest.skip("no javac: the program that drives Java Paimon is compiled when it starts")
+    jars = ":".join([str(_jar()), *map(str, _hadoop())])
+    paimon = NewestPaimon(jars, log)
+    yield paimon
+    paimon.close()
+
+
+def _hadoop() -> list[Path]:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        pytest.skip("no pyspark: the Hadoop classes that Java Paimon needs come with it")
+    folder = Path(spec.origin).parent / "jars"
+    return [jar for pattern in HADOOP for jar in sorted(folder.glob(pattern))]
+
+
+def _jar() -> Path:
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        # Two test runs may want it at the same time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not JAR.exists():
+            _fetch()
+    return JAR
+
+
+def _fetch() -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        pytest.skip(f"no Maven to fetch {JAR.name} with; or put that file into {HOME}")
+    part = HOME / f"part-{os.getpid()}"
+    artifact = f"org.apache.paimon:paimon-bundle:{VERSION}"
+    try:
+        subprocess.run(
+            [maven, "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={part}"],
+            check=True,
+            capture_output=True,
+            timeout=FETCH_TIMEOUT_S,
+        )
+        (part / JAR.name).rename(JAR)
+    except (subprocess.SubprocessError, OSError) as error:
+        pytest.skip(f"{artifact} could not be fetched: {error}")
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
