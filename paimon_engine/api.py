@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -41,16 +41,6 @@ from paimon_engine.actions.remove_orphan_files import (
 )
 from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
-from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
-from paimon_engine.actions.tags import (
-    CreateTag,
-    DeleteTag,
-    DeleteTagResult,
-    IfExists,
-    TagResult,
-    create_tag,
-    delete_tag,
-)
 from paimon_engine.actions.verify import Verify, VerifyResult, verify
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
@@ -69,9 +59,10 @@ from paimon_engine.table.read import read_schema
 from paimon_engine.table.read_request import ReadRequest
 from paimon_engine.table.row_input import batches_of, with_kinds
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
+from paimon_engine.version_verbs import VersionVerbs, epoch_ms
 
 
-class Table:
+class Table(VersionVerbs):
     """One table. Verbs look at the store anew each time; the schema is that of the moment the table was opened."""
 
     def __init__(self, handle: TableHandle, executor: Executor, system: str | None = None) -> None:
@@ -190,7 +181,7 @@ class Table:
 
         Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
         """
-        moment = None if timestamp is None else _epoch_ms(timestamp)
+        moment = None if timestamp is None else epoch_ms(timestamp)
         names, given = _names(columns), dict(options or {})
         request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
         schema, batches = self._read(request)
@@ -211,7 +202,7 @@ class Table:
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """As `to_arrow`, as a stream: memory stays bounded by runs × batch."""
-        moment = None if timestamp is None else _epoch_ms(timestamp)
+        moment = None if timestamp is None else epoch_ms(timestamp)
         names, given = _names(columns), dict(options or {})
         request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
         schema, batches = self._read(request)
@@ -362,31 +353,6 @@ class Table:
         spec = Analyze(_names(columns))
         return analyze(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
-    def create_tag(
-        self,
-        name: str,
-        snapshot: int | None = None,
-        *,
-        if_exists: IfExists = "verify",
-        time_retained_ms: int | None = None,
-    ) -> TagResult:
-        """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
-
-        Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError.
-        """
-        return create_tag(self._handle, CreateTag(name, snapshot, if_exists, time_retained_ms), self._executor)
-
-    def delete_tag(self, name: str) -> DeleteTagResult:
-        """Deletes a tag, and the files that only it kept."""
-        return delete_tag(self._handle, DeleteTag(name), self._executor)
-
-    def rollback(self, snapshot: int | None = None, tag: str | None = None) -> RollbackResult:
-        """Makes that snapshot or tag the latest; newer snapshots and tags go.
-
-        Raises: NotFoundError, InvalidArgumentError.
-        """
-        return rollback(self._handle, Rollback(snapshot, tag), self._executor)
-
     def expire_snapshots(
         self,
         retain_max: int | None = None,
@@ -400,7 +366,7 @@ class Table:
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        limit = None if older_than is None else _epoch_ms(older_than)
+        limit = None if older_than is None else epoch_ms(older_than)
         return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
 
     def drop_partition(
@@ -457,7 +423,7 @@ class Table:
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        limit = None if older_than is None else _epoch_ms(older_than)
+        limit = None if older_than is None else epoch_ms(older_than)
         return remove_orphan_files(self._handle, RemoveOrphanFiles(limit, dry_run, quarantine), self._executor)
 
     def restore_orphan_files(self, quarantine: str) -> RemoveOrphanFilesResult:
@@ -491,10 +457,6 @@ class Table:
         """Live data files; columns as in the system table `$files`."""
         return inspect.files(self._handle, choose_snapshot(self._handle, snapshot=snapshot, tag=tag))
 
-    def tags(self) -> pa.Table:
-        """All tags; columns as in the system table `$tags`."""
-        return inspect.tags(self._handle)
-
 
 def _is_frame(data: Any) -> bool:
     """Whether the data is a Spark DataFrame; asked without importing pyspark."""
@@ -503,9 +465,3 @@ def _is_frame(data: Any) -> bool:
 
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if columns is None else tuple(columns)
-
-
-def _epoch_ms(moment: int | datetime) -> int:
-    if isinstance(moment, datetime):
-        return (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    return moment

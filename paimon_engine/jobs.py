@@ -18,8 +18,27 @@ from typing import Any, Final
 
 from paimon_engine.actions.alter_table import AlterTable, alter_table
 from paimon_engine.actions.analyze import Analyze, analyze
+from paimon_engine.actions.branches import (
+    CreateBranch,
+    DeleteBranch,
+    FastForward,
+    RenameBranch,
+    create_branch,
+    delete_branch,
+    fast_forward,
+    rename_branch,
+)
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
+from paimon_engine.actions.consumers import (
+    ClearConsumers,
+    ExpireConsumers,
+    ResetConsumer,
+    clear_consumers,
+    expire_consumers,
+    reset_consumer,
+)
+from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
 from paimon_engine.actions.delete_rows import DeleteRows, delete_rows
 from paimon_engine.actions.drop_partition import (
     DropPartition,
@@ -28,6 +47,7 @@ from paimon_engine.actions.drop_partition import (
     expire_partitions,
 )
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
 from paimon_engine.actions.remove_orphan_files import (
     RemoveOrphanFiles,
@@ -38,7 +58,8 @@ from paimon_engine.actions.remove_orphan_files import (
 from paimon_engine.actions.rescale import Rescale, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
-from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
+from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
+from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag, create_tag, delete_tag, rename_tag
 from paimon_engine.actions.verify import Verify, verify
 from paimon_engine.actions.write import CommitName, Write, source_schema, write
 from paimon_engine.catalogs import CatalogConfig, open_metastore
@@ -71,6 +92,17 @@ Action = (
     | DropPartition
     | ExpirePartitions
     | MarkPartitionDone
+    | RenameTag
+    | CreateDueTags
+    | ExpireTags
+    | RollbackToAsLatest
+    | CreateBranch
+    | DeleteBranch
+    | RenameBranch
+    | FastForward
+    | ResetConsumer
+    | ClearConsumers
+    | ExpireConsumers
 )
 
 
@@ -302,6 +334,33 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     ),
     "mark_partition_done": ActionInfo(
         MarkPartitionDone, lambda c, s: mark_partition_done(c.table, s), "tell that partitions are complete"
+    ),
+    "rename_tag": ActionInfo(RenameTag, lambda c, s: rename_tag(c.table, s), "give a tag another name"),
+    "create_due_tags": ActionInfo(
+        CreateDueTags, lambda c, s: create_due_tags(c.table, s, c.executor), "make the tags that the options ask for"
+    ),
+    "expire_tags": ActionInfo(
+        ExpireTags, lambda c, s: expire_tags(c.table, s, c.executor), "delete tags whose time is over"
+    ),
+    "rollback_to_as_latest": ActionInfo(
+        RollbackToAsLatest,
+        lambda c, s: rollback_to_as_latest(c.table, s, commit_user=c.commit_user),
+        "make a new snapshot of an earlier one",
+    ),
+    "create_branch": ActionInfo(CreateBranch, lambda c, s: create_branch(c.table, s), "make a branch"),
+    "delete_branch": ActionInfo(
+        DeleteBranch, lambda c, s: delete_branch(c.table, s, c.executor), "delete a branch and its files"
+    ),
+    "rename_branch": ActionInfo(RenameBranch, lambda c, s: rename_branch(c.table, s), "give a branch another name"),
+    "fast_forward": ActionInfo(
+        FastForward, lambda c, s: fast_forward(c.table, s, c.executor), "make main what a branch is"
+    ),
+    "reset_consumer": ActionInfo(ResetConsumer, lambda c, s: reset_consumer(c.table, s), "move or forget a consumer"),
+    "clear_consumers": ActionInfo(
+        ClearConsumers, lambda c, s: clear_consumers(c.table, s), "forget consumers by their names"
+    ),
+    "expire_consumers": ActionInfo(
+        ExpireConsumers, lambda c, s: expire_consumers(c.table, s), "forget consumers by their age"
     ),
 }
 """Everything that a job can do, by name."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.option_texts import OptionTexts, split_list
+from paimon_engine.option_texts import split_list
+from paimon_engine.tag_options import TagOptions
 from paimon_engine.units import MIB
 
 POSTPONED_BUCKET: Final = -2
@@ -23,7 +24,7 @@ _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress"
 
 
 @dataclass(frozen=True)
-class TableOptions(OptionTexts):
+class TableOptions(TagOptions):
     """The options of one table; unknown keys are kept in `raw`.
 
     A property raises InvalidArgumentError if the stored text cannot be parsed; the message names the option.

@@ -122,6 +122,9 @@ def test_every_action_has_a_name_a_spec_and_a_summary():
         *("create_tag", "delete_tag", "expire_snapshots", "rollback", "alter_table"),
         *("remove_orphan_files", "restore_orphan_files", "verify"),
         *("drop_partition", "expire_partitions", "mark_partition_done"),
+        *("rename_tag", "create_due_tags", "expire_tags", "rollback_to_as_latest"),
+        *("create_branch", "delete_branch", "rename_branch", "fast_forward"),
+        *("reset_consumer", "clear_consumers", "expire_consumers"),
     ]
     for info in ACTIONS.values():
         assert info.spec.__doc__

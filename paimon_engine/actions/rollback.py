@@ -18,21 +18,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.actions.tags import check_no_branch_from
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.deletion import Candidates, carry_out, plan_deletion
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.moments import last_at_watermark
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import (
+    choose_snapshot,
     consumers,
     latest_snapshot,
     read_snapshot,
-    read_tag,
     snapshot_ids,
     write_hint,
 )
+from paimon_engine.table.tagging import check_no_branch_from
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +43,16 @@ _ROUNDS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Go back to a snapshot or to a tag, exactly one of them."""
+    """Go back to a snapshot, a tag or a moment, exactly one of them.
+
+    `timestamp_ms` stands for the newest snapshot not younger, or where those have expired the newest such tag;
+    `watermark` for the newest snapshot whose watermark is not beyond (both epoch milliseconds).
+    """
 
     snapshot: int | None = None
     tag: str | None = None
+    timestamp_ms: int | None = None
+    watermark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +125,21 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
 
 def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
     """The snapshot to go back to, and whether it has expired and lives in its tag only."""
-    if (spec.snapshot is None) == (spec.tag is None):
-        raise InvalidArgumentError("roll back to a snapshot or to a tag: give exactly one of them")
+    if sum(way is not None for way in (spec.snapshot, spec.tag, spec.timestamp_ms, spec.watermark)) != 1:
+        raise InvalidArgumentError("name what to roll back to in one way: snapshot, tag, timestamp or watermark")
     if spec.snapshot is not None:
         return read_snapshot(table, spec.snapshot), False
-    assert spec.tag is not None
-    target = read_tag(table, spec.tag).snapshot
+    if spec.watermark is not None:
+        return last_at_watermark(table, spec.watermark), False
+    target = choose_snapshot(table, tag=spec.tag, timestamp_ms=spec.timestamp_ms)
+    assert target is not None
     try:
         present = read_snapshot(table, target.id)
     except NotFoundError:
         return target, True
     if present.delta_manifest_list != target.delta_manifest_list:
-        raise ConflictError(
-            f"tag {spec.tag!r} belongs to another history: snapshot {target.id} is another commit by now"
-        )
+        whence = f"tag {spec.tag!r}" if spec.tag is not None else f"the tag that stands for {spec.timestamp_ms}"
+        raise ConflictError(f"{whence} belongs to another history: snapshot {target.id} is another commit by now")
     return target, False
 
 

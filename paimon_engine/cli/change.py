@@ -1,10 +1,9 @@
-"""Commands that change: compact, rescale, rewrite-file-index, tag, expire, rollback, run."""
+"""Commands that change: compact, rescale, rewrite-file-index, expire, rollback, run."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,23 +20,14 @@ from paimon_engine.cli.arguments import (
     epoch_ms,
     job_on,
 )
+from paimon_engine.cli.outcome import ROWS_SHOWN, gone, print_deleted, tell, words
 from paimon_engine.cli.running import run_job, run_quick
 from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn, working
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import parse_size_bytes
 
-ROWS_SHOWN: Final = 20
 TAGS_SHOWN: Final = 4
 ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")]
-
-
-class IfExists(StrEnum):
-    """What to do about a tag of that name."""
-
-    VERIFY = "verify"
-    IGNORE = "ignore"
-    REPLACE = "replace"
-    ERROR = "error"
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -55,10 +45,6 @@ def add_commands(app: typer.Typer) -> None:
     app.command("rewrite-file-index", epilog=example + "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")(
         rewrite_file_index
     )
-    tag = typer.Typer(help="Create and delete tags.", no_args_is_help=True)
-    tag.command("create", epilog=example + "`paimon-engine tag create /lake/db.db/t 2013-01-01`")(tag_create)
-    tag.command("delete", epilog=example + "`paimon-engine tag delete /lake/db.db/t 2013-01-01`")(tag_delete)
-    app.add_typer(tag, name="tag")
     app.command(
         epilog=example
         + "`paimon-engine expire db.t -w /lake --retain-max 10 --dry-run`\n\n"
@@ -257,42 +243,6 @@ def _amplification(before: float, after: float | None) -> str:
     return f"{before:.1f}" if after is None else f"{before:.1f} → {after:.1f}"
 
 
-def tag_create(
-    table: TableArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Snapshot to name; else the latest.")] = None,
-    if_exists: Annotated[
-        IfExists, typer.Option(help="A tag of that name is fine on the same snapshot (verify), or anyway (ignore).")
-    ] = IfExists.VERIFY,
-    as_json: JsonOption = False,
-) -> None:
-    """Name a snapshot, so that expiry leaves it alone. Safe to repeat."""
-    from paimon_engine.actions.tags import CreateTag
-
-    job = job_on(table, warehouse, storage, catalog, CreateTag(name, snapshot, if_exists.value))
-    details = run_quick(job, "creating the tag")
-    _say(details, f"{_words(details)}: tag {name} on snapshot {details['snapshot_id']}", as_json=as_json)
-
-
-def tag_delete(
-    table: TableArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tag.")],
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Delete a tag, and the files that only it kept."""
-    from paimon_engine.actions.tags import DeleteTag
-
-    details = run_quick(job_on(table, warehouse, storage, catalog, DeleteTag(name)), "deleting the tag")
-    text = f"{_words(details)}: tag {name}, with {_gone(details)} that only it kept"
-    _say(details, text, as_json=as_json)
-
-
 def expire(
     table: TableArgument,
     warehouse: WarehouseOption = None,
@@ -318,7 +268,7 @@ def expire(
     if as_json:
         print_json(details)
         return
-    _print_deleted(details["deleted"])
+    print_deleted(details["deleted"])
     if kept := details["kept_by_tags"]:
         names = list(kept)
         some = ", ".join(names) if len(names) <= TAGS_SHOWN else f"{names[0]}, {names[1]} … {names[-1]}"
@@ -328,25 +278,13 @@ def expire(
         warn(f"left alone: {reason}")
 
 
-def _print_deleted(deleted: Sequence[Mapping[str, Any]]) -> None:
-    if not deleted:
-        return
-    rows = [
-        {"file": _short(item["path"]), "size": size(item["size_bytes"]), "why": item["why"]}
-        for item in deleted[:ROWS_SHOWN]
-    ]
-    print_grid(rows, empty="", flexible=("file", "why"))
-    if len(deleted) > ROWS_SHOWN:
-        hint(f"and {count(len(deleted) - ROWS_SHOWN, 'more file')} (--json lists all)")
-
-
 def _expire_line(details: Mapping[str, Any]) -> str:
     ids = details["expired_snapshots"]
     if not ids:
         return "nothing to expire"
     verb = "dry run: would expire" if details["status"] == "dry_run" else "expired"
     span = f"{ids[0]}" if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
-    return f"{verb} {count(len(ids), 'snapshot')} ({span}): {_gone(details)}"
+    return f"{verb} {count(len(ids), 'snapshot')} ({span}): {gone(details)}"
 
 
 def rollback(
@@ -356,22 +294,45 @@ def rollback(
     catalog: CatalogOption = None,
     snapshot: Annotated[int | None, typer.Option(metavar="ID", help="Snapshot to go back to.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME", help="Tag to go back to.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="To the newest snapshot not younger than this time.")
+    ] = None,
+    watermark: Annotated[
+        int | None, typer.Option(metavar="MS", help="To the newest snapshot whose watermark is not beyond.")
+    ] = None,
+    as_latest: Annotated[
+        bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot that holds what that one held.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make an earlier snapshot or tag the latest. What came after it is deleted."""
+    """Make an earlier snapshot, tag or moment the latest. What came after it is deleted."""
     from paimon_engine.actions.rollback import Rollback
+    from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 
-    if (snapshot is None) == (tag is None):
-        raise InvalidArgumentError("name what to go back to: either --snapshot ID or --tag NAME")
-    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag))
+    ways = {"snapshot": snapshot, "tag": tag, "timestamp": timestamp, "watermark": watermark}
+    given = {name: value for name, value in ways.items() if value is not None}
+    if len(given) != 1:
+        raise InvalidArgumentError(
+            "name what to go back to: one of --snapshot ID, --tag NAME, --timestamp TIME and --watermark MS"
+        )
+    moment = None if timestamp is None else epoch_ms(timestamp)
+    if as_latest:
+        spec = RollbackToAsLatest(snapshot, tag, moment, watermark)
+        details = run_quick(job_on(table, warehouse, storage, catalog, spec), "going back")
+        text = (
+            f"{words(details)}: snapshot {details['snapshot_id']} holds snapshot {details['restored_snapshot']} again"
+        )
+        tell(details, text, as_json=as_json)
+        return
+    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag, moment, watermark))
     if not yes:
-        target = f"snapshot {snapshot}" if tag is None else f"tag {tag}"
-        typer.confirm(f"Delete everything that came after {target}?", abort=True, err=True)
+        name, value = next(iter(given.items()))
+        typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)
     details = run_quick(job, "rolling back")
     removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
-    text = f"{_words(details)}: snapshot {details['snapshot_id']} is the latest; removed {removed}, {_gone(details)}"
-    _say(details, text, as_json=as_json)
+    text = f"{words(details)}: snapshot {details['snapshot_id']} is the latest; removed {removed}, {gone(details)}"
+    tell(details, text, as_json=as_json)
 
 
 def run(
@@ -414,25 +375,3 @@ def warm_up(
     with working("running Spark once"):
         path = session.warm_up(folder)
     say(f"made {path}, {size(path.stat().st_size)}; set PAIMON_ENGINE_CACHE={folder.absolute()} to use it")
-
-
-def _say(details: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(details)
-        return
-    say(text)
-    for reason in details.get("stopped", ()):
-        warn(f"left alone: {reason}")
-
-
-def _words(details: Mapping[str, Any]) -> str:
-    return str(details["status"]).replace("_", " ")
-
-
-def _gone(details: Mapping[str, Any]) -> str:
-    return f"{count(details['files_deleted'], 'file')}, {size(details['bytes_deleted'])}"
-
-
-def _short(path: str) -> str:
-    """The last two parts of a path."""
-    return "/".join(path.rsplit("/", 2)[-2:])

@@ -188,7 +188,9 @@ def snapshots(
         "snapshot_id": "id", "commit_kind": "kind", "commit_time": "time (UTC)",
         "total_record_count": "records", "delta_record_count": "change", "commit_user": "user",
     }  # fmt: skip
-    _print(open_named(table, warehouse, storage, catalog).snapshots(), names, as_json=as_json, empty="no snapshots yet")
+    print_columns(
+        open_named(table, warehouse, storage, catalog).snapshots(), names, as_json=as_json, empty="no snapshots yet"
+    )
 
 
 def tags(
@@ -196,6 +198,13 @@ def tags(
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
     catalog: CatalogOption = None,
+    like: Annotated[str | None, typer.Option(metavar="PATTERN", help="Only names such as '2013-01-*'.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only of snapshots committed then or later.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only of snapshots committed then or before.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the tags of a table."""
@@ -203,7 +212,11 @@ def tags(
         "tag_name": "tag", "snapshot_id": "snapshot", "commit_time": "committed (UTC)", "record_count": "records",
         "time_retained": "kept for",
     }  # fmt: skip
-    _print(open_named(table, warehouse, storage, catalog).tags(), names, as_json=as_json, empty="no tags yet")
+    low, high = (None if text is None else epoch_ms(text) for text in (since, until))
+    found = open_named(table, warehouse, storage, catalog).tags(like, since=low, until=high)
+    print_columns(
+        found, names, as_json=as_json, empty="no tags yet" if like is since is until is None else "no such tags"
+    )
 
 
 def files(
@@ -221,13 +234,13 @@ def files(
         "file_size_in_bytes": "size", "min_key": "min key", "max_key": "max key",
     }  # fmt: skip
     found = open_named(table, warehouse, storage, catalog).files(snapshot, tag)
-    _print(found, names, as_json=as_json, empty="no data files")
+    print_columns(found, names, as_json=as_json, empty="no data files")
     if found.num_rows and not as_json:
         records, total = sum(found["record_count"].to_pylist()), sum(found["file_size_in_bytes"].to_pylist())
         hint(f"{count(found.num_rows, 'file')}, {size(total)}, {count(records, 'record')}")
 
 
-def _print(found: pa.Table, names: Mapping[str, str], *, as_json: bool, empty: str) -> None:
+def print_columns(found: pa.Table, names: Mapping[str, str], *, as_json: bool, empty: str) -> None:
     """Some columns as a grid, or all as JSON. Columns that say nothing are left out of the grid."""
     if as_json:
         print_json(found.to_pylist())

@@ -82,6 +82,14 @@ class TablePaths:
         """Tag file."""
         return f"{self.tag_dir}/tag-{name}"
 
+    def tag_success(self, name: str) -> str:
+        """File that says that a tag is complete, for those who wait for one."""
+        return f"{self.tag_dir}/tag-success-file/{name}_SUCCESS"
+
+    def consumer(self, name: str) -> str:
+        """Consumer file."""
+        return f"{self.consumer_dir}/consumer-{name}"
+
     @property
     def latest_hint(self) -> str:
         """File with the number of the newest snapshot."""

@@ -11,14 +11,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from paimon_engine.errors import InvalidArgumentError, damaged
+from paimon_engine.errors import damaged
 from paimon_engine.format.stored import WRONG, reason
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
 
 _CREATE_TIME = "tagCreateTime"
 _TIME_RETAINED = "tagTimeRetained"
-_NAME_BYTES_MAX = 200
-"""File names end at 255 bytes on most stores; a tag needs room for its prefix and temporary names."""
 
 
 @dataclass(frozen=True)
@@ -29,22 +27,6 @@ class Tag:
     snapshot: Snapshot
     create_time: datetime | None = None
     time_retained: timedelta | None = None
-
-
-def check_tag_name(name: str) -> None:
-    """Raises InvalidArgumentError if the name is blank, a number, or not a plain file name."""
-    if not name or not name.strip():
-        raise InvalidArgumentError("a tag needs a name; it is blank")
-    if name.strip().isdigit():
-        raise InvalidArgumentError(
-            f"tag name {name!r} is a number and would hide the snapshot of that id; add a letter or dash"
-        )
-    if any(char in "/\\" or ord(char) < 32 or ord(char) == 127 for char in name) or name in (".", ".."):
-        raise InvalidArgumentError(
-            f"tag name {name!r} must be a plain file name, without separators or control characters"
-        )
-    if len(name.encode()) > _NAME_BYTES_MAX:
-        raise InvalidArgumentError(f"tag name {name[:40]!r}… is longer than {_NAME_BYTES_MAX} bytes")
 
 
 def parse_tag(name: str, data: str | bytes, path: str) -> Tag:

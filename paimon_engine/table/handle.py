@@ -11,6 +11,7 @@ from typing import BinaryIO, Final
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import WAY_OUT, NotFoundError, damaged
+from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
@@ -116,6 +117,7 @@ def load_table(
     Raises: NotFoundError if there is no table or branch; CorruptTableError, UnsupportedError from its schema.
     """
     env = env or config.build()
+    check_stays_inside("branch", branch)
     paths = TablePaths(path.rstrip("/"), branch)
     latest = latest_schema_id(env, paths)
     if latest is None:

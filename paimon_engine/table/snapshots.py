@@ -13,8 +13,10 @@ from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
+from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
+from paimon_engine.storage import FileInfo
 from paimon_engine.table.handle import TableHandle, numbered
 
 SNAPSHOT_PREFIX: Final = "snapshot-"
@@ -152,8 +154,9 @@ def only_compactions_since(table: TableHandle, begin: Snapshot | None, latest: S
 def read_tag(table: TableHandle, name: str) -> Tag:
     """The tag of that name.
 
-    Raises: NotFoundError naming some of the tags that exist, CorruptTableError.
+    Raises: NotFoundError naming some of the tags that exist, InvalidArgumentError, CorruptTableError.
     """
+    check_stays_inside("tag", name)
     path = table.paths.tag(name)
     try:
         return parse_tag(name, table.env.storage.read(path), path)
@@ -199,19 +202,26 @@ def branches(table: TableHandle) -> list[str]:
     return sorted(name[len(_BRANCH_PREFIX) :] for name in names if name.startswith(_BRANCH_PREFIX))
 
 
+def consumer_files(table: TableHandle) -> list[tuple[str, FileInfo]]:
+    """Names of the consumers, and their files."""
+    found = []
+    for info in table.env.storage.list(table.paths.consumer_dir):
+        name = info.path.rsplit("/", 1)[-1]
+        if not info.is_dir and name.startswith(_CONSUMER_PREFIX):
+            found.append((name[len(_CONSUMER_PREFIX) :], info))
+    return found
+
+
 def consumers(table: TableHandle) -> dict[str, int]:
     """Next snapshot id of each consumer.
 
     Raises: CorruptTableError if a consumer file cannot be read.
     """
     found = {}
-    for info in table.env.storage.list(table.paths.consumer_dir):
-        name = info.path.rsplit("/", 1)[-1]
-        if info.is_dir or not name.startswith(_CONSUMER_PREFIX):
-            continue
+    for name, info in consumer_files(table):
         try:
             stored = parse_object(table.env.storage.read(info.path), info.path)
-            found[name[len(_CONSUMER_PREFIX) :]] = whole(stored, "nextSnapshot", 0)
+            found[name] = whole(stored, "nextSnapshot", 0)
         except NotFoundError:
             continue
         except WRONG as error:

@@ -14,7 +14,16 @@ from typing import Any
 
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
-from paimon_engine.actions.tags import CreateTag, DeleteTag, DeleteTagResult, TagResult, create_tag, delete_tag
+from paimon_engine.actions.tags import (
+    CreateTag,
+    DeleteTag,
+    DeleteTagResult,
+    RenameTag,
+    TagResult,
+    create_tag,
+    delete_tag,
+    rename_tag,
+)
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
@@ -62,10 +71,10 @@ class History:
     def on(self, branch: str) -> TableHandle:
         return self.handle if branch == MAIN_BRANCH else self.handle.on_branch(branch)
 
-    def write(self, *names: str, branch: str = MAIN_BRANCH) -> History:
+    def write(self, *names: str, branch: str = MAIN_BRANCH, watermark: int | None = None) -> History:
         """One commit that adds a level-0 file of each name."""
         files = tuple(self.file(name) for name in names or [f"f{next(self._numbers)}"])
-        return self._commit(CommitMessage(EMPTY_ROW, 0, 1, new_files=files), CommitKind.APPEND, branch)
+        return self._commit(CommitMessage(EMPTY_ROW, 0, 1, new_files=files), CommitKind.APPEND, branch, watermark)
 
     def compact(self, name: str | None = None, *, branch: str = MAIN_BRANCH) -> History:
         """One commit that replaces all files by one; a single file of level 0 moves up, the same file."""
@@ -97,10 +106,10 @@ class History:
     def path(self, name: str) -> str:
         return f"{bucket_path(self.handle, EMPTY_ROW, 0)}/{name}"
 
-    def _commit(self, message: CommitMessage, kind: CommitKind, branch: str) -> History:
+    def _commit(self, message: CommitMessage, kind: CommitKind, branch: str, watermark: int | None = None) -> History:
         self.now_ms += HOUR_MS
         scope = OverwriteScope() if kind is CommitKind.OVERWRITE else None
-        request = CommitRequest([message], kind, f"user-{next(self._numbers)}", overwrite=scope)
+        request = CommitRequest([message], kind, f"user-{next(self._numbers)}", overwrite=scope, watermark=watermark)
         assert isinstance(commit(self.on(branch), request), Committed)
         return self
 
@@ -118,6 +127,9 @@ class History:
 
     def tag(self, name: str, snapshot: int | None = None, branch: str = MAIN_BRANCH, **fields: Any) -> TagResult:
         return create_tag(self.on(branch), CreateTag(name, snapshot, **fields), self.executor)
+
+    def rename_tag(self, name: str, to: str, branch: str = MAIN_BRANCH) -> TagResult:
+        return rename_tag(self.on(branch), RenameTag(name, to))
 
     def delete_tag(self, name: str, branch: str = MAIN_BRANCH) -> DeleteTagResult:
         return delete_tag(self.on(branch), DeleteTag(name), self.executor)

@@ -12,7 +12,7 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundEr
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
-from tests.actions.history import ROOT, History
+from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.storage_events import EventStorage
 from tests.support.corpus import Case, case, corpus_cases
 
@@ -167,6 +167,47 @@ def test_a_crash_anywhere_leaves_whole_snapshots_and_can_be_repeated() -> None:
             assert number > 0
             return
     raise AssertionError("never ended")
+
+
+# ── to a moment ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("hours", "left"), [(1, 1), (2.5, 2), (3, 3), (9, 3)])
+def test_the_newest_snapshot_of_a_time_is_the_latest_again(hours: float, left: int) -> None:
+    history = History().write("a").write("b").write("c")
+
+    assert history.rollback(timestamp_ms=int(hours * HOUR_MS)).snapshot_id == left
+
+    assert history.latest() == left
+    history.assert_exact()
+
+
+def test_a_time_of_which_only_a_tag_is_left_brings_the_tag_back() -> None:
+    history = History().write("a")
+    history.tag("t")
+    history.compact("b").write("c").expire(retain_max=1)
+
+    result = history.rollback(timestamp_ms=2 * HOUR_MS)
+
+    assert (result.snapshot_id, history.ids(), history.names()) == (1, [1], {"a"})
+    history.assert_exact()
+
+
+@pytest.mark.parametrize(("watermark", "left"), [(10, 3), (19, 3), (20, 4), (99, 4)])
+def test_the_newest_snapshot_up_to_a_watermark_is_the_latest_again(watermark: int, left: int) -> None:
+    history = History().write("a").write("b", watermark=10).write("c").write("d", watermark=20)
+
+    assert history.rollback(watermark=watermark).snapshot_id == left
+    history.assert_exact()
+
+
+def test_a_moment_before_all_snapshots_is_an_error() -> None:
+    history = History().write("a").write("b", watermark=10)
+
+    with pytest.raises(NotFoundError, match="as old as"):
+        history.rollback(timestamp_ms=5)
+    with pytest.raises(NotFoundError, match="watermark up to 9"):
+        history.rollback(watermark=9)
 
 
 # ── tables written by Java ──────────────────────────────────────────────────────────────────────

@@ -138,6 +138,119 @@ def test_an_expired_snapshot_can_be_tagged_through_its_tag() -> None:
     history.assert_exact()
 
 
+# ── by a moment ─────────────────────────────────────────────────────────────────────────────────
+
+
+def marked(history: History, *watermarks: int | None) -> History:
+    """A commit of each watermark."""
+    for watermark in watermarks:
+        history.write(watermark=watermark)
+    return history
+
+
+@pytest.mark.parametrize(("hours", "snapshot"), [(0, 1), (1, 1), (1.5, 2), (2, 2), (3, 3)])
+def test_a_tag_of_a_time_is_on_the_first_snapshot_committed_then_or_later(hours: float, snapshot: int) -> None:
+    history = History().write().write().write()
+
+    assert history.tag("t", timestamp_ms=int(hours * HOUR_MS)).snapshot_id == snapshot
+
+
+@pytest.mark.parametrize(("watermark", "snapshot"), [(5, 2), (10, 2), (11, 4), (30, 4)])
+def test_a_tag_of_a_watermark_is_on_the_first_snapshot_that_has_got_so_far(watermark: int, snapshot: int) -> None:
+    history = marked(History(), None, 10, None, 30)
+
+    assert history.tag("t", watermark=watermark).snapshot_id == snapshot
+
+
+def test_a_moment_that_no_snapshot_has_reached_is_an_error() -> None:
+    history = marked(History(), None, 10)
+
+    with pytest.raises(NotFoundError, match="committed at"):
+        history.tag("t", timestamp_ms=3 * HOUR_MS)
+    with pytest.raises(NotFoundError, match="watermark 11"):
+        history.tag("t", watermark=11)
+    with pytest.raises(InvalidArgumentError, match="in one way"):
+        history.tag("t", 1, watermark=10)
+
+
+def test_tags_stand_in_for_snapshots_that_have_expired() -> None:
+    history = marked(History(), 10, 20, 30)
+    history.tag("old", 1)
+    history.expire(retain_max=1)
+
+    assert history.tag("a", timestamp_ms=HOUR_MS).snapshot_id == 1
+    assert history.tag("b", watermark=5).snapshot_id == 1
+    assert history.tag("c", timestamp_ms=HOUR_MS + 1).snapshot_id == 3
+    assert history.tag("a", timestamp_ms=HOUR_MS).status == "already_done"
+    with pytest.raises(ConflictError, match="snapshot 1, not 3"):
+        history.tag("a", watermark=25)
+
+
+# ── rename ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tag_gets_another_name_and_keeps_its_time() -> None:
+    history = History().write("a")
+    history.tag("old", time_retained_ms=HOUR_MS)
+    before = history.storage.read(history.handle.paths.tag("old"))
+    history.compact("b").write("c")
+    history.expire(retain_max=1)
+
+    result = history.rename_tag("old", "new")
+
+    assert (result.status, result.tag, result.snapshot_id) == ("renamed", "new", 1)
+    assert history.tags() == ["new"]
+    assert history.storage.read(history.handle.paths.tag("new")) == before
+    history.assert_exact()
+    assert history.rename_tag("old", "new").status == "already_done"
+
+
+def test_a_tag_is_not_renamed_over_another_nor_to_a_bad_name() -> None:
+    history = History().write().write()
+    history.tag("one", 1)
+    history.tag("two", 2)
+
+    with pytest.raises(ConflictError, match="'two'"):
+        history.rename_tag("one", "two")
+    with pytest.raises(NotFoundError, match="no tag 'three'"):
+        history.rename_tag("three", "four")
+    for name in ("7", "../x", "a\0b", "x" * 10_000):
+        with pytest.raises(InvalidArgumentError):
+            history.rename_tag("one", name)
+    assert history.tags() == ["one", "two"]
+
+
+def test_a_renaming_that_was_cut_short_can_be_repeated() -> None:
+    for number in range(20):
+        storage = EventStorage()
+        history = History(storage=storage).write("a")
+        history.tag("old")
+        history.compact("b").write("c")
+        history.expire(retain_max=1)
+        storage.crash_at(number)
+        try:
+            history.rename_tag("old", "new")
+        except StorageError:
+            cut_short = True
+        else:
+            cut_short = False
+        storage.before = None
+
+        assert check_table(history.handle, footers=False) == []
+        history.rename_tag("old", "new")
+        assert history.tags() == ["new"]
+        history.assert_exact()
+        if not cut_short:
+            return
+    raise AssertionError("never ended")
+
+
+@pytest.mark.parametrize("name", ["../snapshot/snapshot-1", "\0", ".."])
+def test_no_name_of_a_tag_leads_out_when_it_is_read(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="tag name"):
+        read_tag(History().write().handle, name)
+
+
 # ── delete ──────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -12,12 +12,23 @@ from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.operators.branches import (
+    PaimonCreateBranchOperator,
+    PaimonDeleteBranchOperator,
+    PaimonFastForwardOperator,
+    PaimonRenameBranchOperator,
+)
 from airflow_provider_paimon.operators.clean_up import (
     PaimonRemoveOrphanFilesOperator,
     PaimonRestoreOrphanFilesOperator,
     PaimonVerifyOperator,
 )
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
+from airflow_provider_paimon.operators.consumers import (
+    PaimonClearConsumersOperator,
+    PaimonExpireConsumersOperator,
+    PaimonResetConsumerOperator,
+)
 from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
@@ -28,8 +39,14 @@ from airflow_provider_paimon.operators.partitions import (
     PaimonExpirePartitionsOperator,
     PaimonMarkPartitionDoneOperator,
 )
-from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator
-from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator, PaimonDeleteTagOperator
+from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator, PaimonRollbackToAsLatestOperator
+from airflow_provider_paimon.operators.tags import (
+    PaimonCreateDueTagsOperator,
+    PaimonCreateTagOperator,
+    PaimonDeleteTagOperator,
+    PaimonExpireTagsOperator,
+    PaimonRenameTagOperator,
+)
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog
 from paimon_engine.jobs import Job, JobResult
@@ -169,6 +186,44 @@ def test_rollback(catalog: Catalog, operator, context):
     operator(PaimonRollbackOperator, snapshot="2").execute(context)
 
     assert ids(catalog) == [1, 2]
+
+
+def test_a_tag_of_a_time_renamed_and_expired(catalog: Catalog, operator, context):
+    first = catalog.table(TABLE).snapshots()["commit_time"].cast("int64").to_pylist()[0]
+
+    made = operator(PaimonCreateTagOperator, tag="old", timestamp=str(first), time_retained="1 ms").execute(context)
+    renamed = operator(PaimonRenameTagOperator, tag="old", to="older").execute(context)
+    planned = operator(PaimonExpireTagsOperator, older_than="0 d", dry_run="true").execute(context)
+    result = operator(PaimonExpireTagsOperator).execute(context)
+
+    assert (made["snapshot_id"], renamed["status"]) == (1, "renamed")
+    assert list(planned["details"]["expired"]) == list(result["details"]["expired"]) == ["older"]
+    assert operator(PaimonCreateDueTagsOperator).execute(context)["status"] == "noop"
+
+
+def test_an_earlier_snapshot_as_the_latest(catalog: Catalog, operator, context):
+    result = operator(PaimonRollbackToAsLatestOperator, snapshot="1").execute(context)
+    again = operator(PaimonRollbackToAsLatestOperator, snapshot="1").execute(context)
+
+    assert (result["status"], again["status"]) == ("committed", "already_done")
+    assert result["snapshot_id"] == again["snapshot_id"] == 4
+    assert ids(catalog) == [1]
+
+
+def test_branches(catalog: Catalog, operator, context):
+    operator(PaimonCreateBranchOperator, branch="dev", snapshot="1").execute(context)
+    operator(PaimonRenameBranchOperator, branch="dev", to="next").execute(context)
+    forwarded = operator(PaimonFastForwardOperator, branch="next").execute(context)
+    deleted = operator(PaimonDeleteBranchOperator, branch="next").execute(context)
+
+    assert (forwarded["details"]["removed_snapshots"], deleted["status"]) == ([2, 3], "deleted")
+    assert ids(catalog) == [1]
+
+
+def test_consumers(catalog: Catalog, operator, context):
+    assert operator(PaimonResetConsumerOperator, consumer="c", next_snapshot="2").execute(context)["status"] == "reset"
+    assert operator(PaimonExpireConsumersOperator, older_than="1 d").execute(context)["status"] == "noop"
+    assert operator(PaimonClearConsumersOperator, excluding="x").execute(context)["details"]["removed"] == ["c"]
 
 
 def test_manifests_are_rewritten(catalog: Catalog, operator, context):

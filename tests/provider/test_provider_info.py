@@ -61,6 +61,7 @@ def test_each_action_has_an_operator():
     for module in _modules():
         importlib.import_module(module)
     arguments = {"source": "x", "tag": "x", "quarantine": "x", "partitions": [], "where": "true"}
+    arguments |= {"to": "y", "branch": "x", "consumer": "x"}
     made = set()
     for operator in PaimonJobOperator.__subclasses__():
         wanted = operator.__init__.__kwdefaults__ or {}

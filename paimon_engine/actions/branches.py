@@ -1,0 +1,393 @@
+"""Branches: make, delete with the files that only they need, rename; and make main go on where a branch is.
+
+Fast-forward, in this order, so that a reader finds an unbroken row of snapshots and a run that was cut short may be
+repeated from the branch, which stays as it is:
+
+1. Main's tags that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
+2. Schemas of the branch are written over main's, and main's newer ones go.
+3. From the first one that differs, the branch's snapshots take the place of main's; then its tags.
+4. Files that only the replaced snapshots and tags reached are deleted.
+
+Source: `FileSystemBranchManager` of the Java library. Differences: files that nothing reaches any more are deleted,
+not left; snapshots that both have are not touched; main is never left with a gap.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal
+
+from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.executor import Executor
+from paimon_engine.meta.names import check_branch_name, check_stays_inside
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
+from paimon_engine.meta.tag import Tag, tag_to_json
+from paimon_engine.table.branching import (
+    branch_exists,
+    branch_files,
+    existing_branch,
+    finish_branch,
+    is_unfinished,
+    move_branch,
+    refuse_server,
+    remove_branch_files,
+    write_branch,
+)
+from paimon_engine.table.deletion import DeletedFile, DeletionPlan, carry_out
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
+from paimon_engine.table.reachability import Root, all_roots, on_line
+from paimon_engine.table.snapshots import (
+    branches,
+    consumers,
+    list_tags,
+    read_snapshot,
+    read_tag,
+    snapshot_ids,
+    snapshots_newest_first,
+    write_hint,
+)
+from paimon_engine.table.tagging import check_no_branch_from, plan_removal, same_commit
+
+logger = logging.getLogger(__name__)
+
+BranchExists = Literal["error", "ignore"]
+_ROUNDS_MAX: Final = 5
+"""Times that snapshots of others who commit meanwhile are removed too."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateBranch:
+    """Make a branch: empty, of a tag of main, or of one of main's snapshots.
+
+    A branch of a tag is safe beside Java's expiry, which looks at tags only and not at branches; ours looks at both.
+    If the branch exists: `error` raises ConflictError, `ignore` leaves it as it is.
+    """
+
+    branch: str
+    tag: str | None = None
+    snapshot: int | None = None
+    if_exists: BranchExists = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBranch:
+    """Delete a branch, and the files that only it needed; a dry run says which."""
+
+    branch: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameBranch:
+    """Give a branch another name."""
+
+    branch: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class FastForward:
+    """Make main what the branch is, from the branch's first snapshot on; a dry run says what goes."""
+
+    branch: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BranchResult:
+    """What became of a branch.
+
+    `status` is `created`, `deleted`, `renamed`, `forwarded`, `already_done` or `dry_run`; `snapshot_id` the latest
+    snapshot of what it is about. `removed_snapshots` and `removed_tags` are those that main lost; `consumers_ahead`
+    names consumers of main that would go on from a snapshot that is gone. `stopped` says why files were left.
+    """
+
+    status: str
+    branch: str
+    snapshot_id: int | None = None
+    removed_snapshots: tuple[int, ...] = ()
+    removed_tags: tuple[str, ...] = ()
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    deleted: tuple[DeletedFile, ...] = ()
+    consumers_ahead: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+# ── create and rename ───────────────────────────────────────────────────────────────────────────
+
+
+def create_branch(table: TableHandle, spec: CreateBranch) -> BranchResult:
+    """Makes the branch. One that was cut short may be repeated.
+
+    Raises: ConflictError if the branch exists and must not, or if its origin expired meanwhile; NotFoundError if there
+    is no such tag or snapshot; InvalidArgumentError; UnsupportedError where a server keeps the branches.
+    """
+    begun = time.monotonic()
+    refuse_server(table)
+    check_branch_name(spec.branch)
+    if spec.if_exists not in ("error", "ignore"):
+        raise InvalidArgumentError(f"if_exists={spec.if_exists!r}; choose one of error, ignore")
+    if spec.tag is not None and spec.snapshot is not None:
+        raise InvalidArgumentError("make a branch of a tag or of a snapshot, not of both")
+    main = on_line(table, MAIN_BRANCH)
+    tag = None if spec.tag is None else read_tag(main, spec.tag)
+    origin = tag.snapshot if tag is not None else None if spec.snapshot is None else read_snapshot(main, spec.snapshot)
+    files = branch_files(table, spec.branch, origin, tag)
+    made_from = json.dumps({"tag": spec.tag, "snapshot": spec.snapshot})
+    if branch_exists(table, spec.branch) and not is_unfinished(table, spec.branch, made_from):
+        if spec.if_exists == "error":
+            raise ConflictError(f"branch {spec.branch!r} of {table.paths.root} exists already")
+        return _result("already_done", table, spec.branch, begun)
+    write_branch(table, spec.branch, files, made_from)
+    if origin is not None:
+        _check_still_there(main, spec, origin)
+    return _result("created", table, spec.branch, begun)
+
+
+def _check_still_there(main: TableHandle, spec: CreateBranch, origin: Snapshot) -> None:
+    """An expiry or deletion that began before the branch was there has not seen it."""
+    snapshots = snapshots_newest_first(main, newer_than=origin.id - 1)
+    kept = (*snapshots, *(tag.snapshot for tag in list_tags(main)))
+    if not any(same_commit(other, origin) for other in kept):
+        remove_branch_files(main, spec.branch)
+        raise ConflictError(
+            f"snapshot {origin.id} of {main.paths.root} expired while branch {spec.branch!r} was made; try a newer one"
+        )
+
+
+def rename_branch(table: TableHandle, spec: RenameBranch) -> BranchResult:
+    """Renames the branch. Safe to repeat; nobody should write to it meanwhile.
+
+    Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError for a bad name, or if the table
+    falls back on the branch; UnsupportedError where a server keeps the branches.
+    """
+    begun = time.monotonic()
+    refuse_server(table)
+    check_stays_inside("branch", spec.branch)
+    check_branch_name(spec.to)
+    _check_not_main(spec.branch)
+    if branch_exists(table, spec.to):
+        unfinished = is_unfinished(table, spec.to, spec.branch)
+        if spec.to == spec.branch or not branch_exists(table, spec.branch):
+            if unfinished:
+                finish_branch(table, spec.to)
+            return _result("already_done", table, spec.to, begun)
+        if not unfinished:
+            raise ConflictError(f"branch {spec.to!r} of {table.paths.root} exists already; delete it first")
+    existing_branch(table, spec.branch)
+    _check_no_fallback(table, spec.branch)
+    move_branch(table, spec.branch, spec.to)
+    return _result("renamed", table, spec.to, begun)
+
+
+def _check_not_main(name: str) -> None:
+    if name == MAIN_BRANCH:
+        raise InvalidArgumentError(f"{MAIN_BRANCH!r} is the table itself, not a branch beside it")
+
+
+def _check_no_fallback(table: TableHandle, name: str) -> None:
+    if table.options.raw.get("scan.fallback-branch") == name:
+        raise InvalidArgumentError(
+            f"the table reads missing partitions from branch {name!r}; remove its option 'scan.fallback-branch' first"
+        )
+
+
+def _result(status: str, table: TableHandle, branch: str, begun: float) -> BranchResult:
+    newest = next(iter(snapshot_ids(on_line(table, branch))[::-1]), None)
+    return BranchResult(status, branch, newest, seconds=time.monotonic() - begun)
+
+
+# ── delete ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def delete_branch(table: TableHandle, spec: DeleteBranch, executor: Executor) -> BranchResult:
+    """Deletes the branch and what only it needed. Safe to repeat, and beside readers and writers of other branches.
+
+    Raises: InvalidArgumentError for main, or if the table falls back on the branch; CorruptTableError if a snapshot or
+    tag cannot be understood, since it may protect anything; UnsupportedError.
+    """
+    begun = time.monotonic()
+    refuse_server(table)
+    check_stays_inside("branch", spec.branch)
+    _check_not_main(spec.branch)
+    if spec.branch not in branches(table):
+        return BranchResult("already_done", spec.branch, seconds=time.monotonic() - begun)
+    _check_no_fallback(table, spec.branch)
+    roots = all_roots(table)
+    gone = [root for root in roots if root.branch == spec.branch]
+    plan = plan_removal(table, roots, gone, executor)
+    result = _with_files(_result("dry_run", table, spec.branch, begun), plan)
+    if not spec.dry_run:
+        remove_branch_files(table, spec.branch)
+        result = _carried_out(replace(result, status="deleted"), table, plan, executor)
+        logger.info("deleted branch %s of %s", spec.branch, table.paths.root)
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+def _with_files(result: BranchResult, plan: DeletionPlan) -> BranchResult:
+    files = plan.files
+    size = sum(file.size_bytes for file in files)
+    return replace(result, files_deleted=len(files), bytes_deleted=size, deleted=files, stopped=plan.stopped)
+
+
+def _carried_out(result: BranchResult, table: TableHandle, plan: DeletionPlan, executor: Executor) -> BranchResult:
+    done = carry_out(table, plan, executor)
+    return replace(
+        result,
+        files_deleted=len(done.files),
+        bytes_deleted=done.size_bytes,
+        deleted=done.files,
+        stopped=done.stopped,
+    )
+
+
+# ── fast-forward ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Forward:
+    """`first` is where main begins to differ; `snapshots` the branch's from there on; `schema_id` its first one's."""
+
+    first: int
+    snapshots: tuple[Snapshot, ...]
+    tags: tuple[Tag, ...]
+    gone: tuple[Root, ...]
+    schema_id: int
+
+
+def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> BranchResult:
+    """Makes main what the branch is. Nobody should write to main meanwhile; a run that was cut short may be repeated.
+
+    Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, or begins so late that main would have a
+    gap; ConflictError if others keep committing to main; UnsupportedError.
+    """
+    begun = time.monotonic()
+    refuse_server(table)
+    check_stays_inside("branch", spec.branch)
+    _check_not_main(spec.branch)
+    main, branch = on_line(table, MAIN_BRANCH), existing_branch(table, spec.branch)
+    roots = all_roots(table)
+    forward = _forward(branch, roots)
+    check_no_branch_from([root for root in roots if root.branch != spec.branch], forward.gone)
+    newest = snapshot_ids(branch)[-1]
+    is_done = not forward.snapshots and not forward.gone and _has_tags(main, forward) and _same_schemas(main, branch)
+    plan = plan_removal(table, roots, forward.gone, executor)
+    result = BranchResult(
+        status="already_done" if is_done else "dry_run",
+        branch=spec.branch,
+        snapshot_id=newest,
+        removed_snapshots=tuple(sorted(root.snapshot.id for root in forward.gone if root.tag is None)),
+        removed_tags=tuple(sorted(root.tag for root in forward.gone if root.tag is not None)),
+        consumers_ahead=tuple(name for name, next_id in consumers(main).items() if next_id > newest + 1),
+    )
+    result = _with_files(result, plan)
+    if not spec.dry_run and not is_done:
+        _replace_main(main, branch, forward, removed_tags=result.removed_tags)
+        result = _carried_out(replace(result, status="forwarded"), table, plan, executor)
+        logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
+    theirs = {snapshot.id: snapshot for snapshot in list(snapshots_newest_first(branch))[::-1]}
+    if not theirs:
+        raise InvalidArgumentError(f"branch {branch.paths.branch!r} has no snapshot for main to go on from")
+    begin = min(theirs)
+    ours = {root.snapshot.id: root.snapshot for root in roots if root.branch == MAIN_BRANCH and root.tag is None}
+    below = [number for number in ours if number < begin]
+    if below and max(below) != begin - 1:
+        raise InvalidArgumentError(
+            f"branch {branch.paths.branch!r} begins with snapshot {begin} and main ends with {max(below)}: "
+            "what is between has expired, and main would have a gap"
+        )
+    first = next(
+        (number for number in theirs if number not in ours or not same_commit(ours[number], theirs[number])),
+        max(theirs) + 1,
+    )
+    tags = {tag.name: tag for tag in list_tags(branch)}
+    gone = tuple(
+        root
+        for root in roots
+        if root.branch == MAIN_BRANCH
+        and (
+            root.snapshot.id >= first
+            if root.tag is None
+            else root.snapshot.id >= begin
+            and not (root.tag in tags and same_commit(tags[root.tag].snapshot, root.snapshot))
+        )
+    )
+    snapshots = tuple(snapshot for number, snapshot in theirs.items() if number >= first)
+    return _Forward(first, snapshots, tuple(tags.values()), gone, theirs[begin].schema_id)
+
+
+def _has_tags(main: TableHandle, forward: _Forward) -> bool:
+    return all(tag in list_tags(main) for tag in forward.tags)
+
+
+def _schema_bytes(table: TableHandle) -> dict[int, bytes]:
+    ids = numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX)
+    return {number: table.env.storage.read(table.paths.schema(number)) for number in ids}
+
+
+def _same_schemas(main: TableHandle, branch: TableHandle) -> bool:
+    ours, theirs = _schema_bytes(main), _schema_bytes(branch)
+    return max(ours) == max(theirs) and all(ours.get(number) == data for number, data in theirs.items())
+
+
+def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, *, removed_tags: tuple[str, ...]) -> None:
+    storage, paths = main.env.storage, main.paths
+    storage.delete([paths.tag(name) for name in removed_tags])
+    newest = snapshot_ids(branch)[-1]
+    _remove_from(main, newest + 1)
+    _take_schemas(main, branch, forward.schema_id)
+    files = {snapshot.id: snapshot_to_json(snapshot).encode() for snapshot in forward.snapshots}
+    present = [number for number in snapshot_ids(main) if number in files]
+    # Where main has a snapshot of that number it is overwritten, so that no reader ever finds the table empty.
+    for number in reversed(present):
+        storage.overwrite(paths.snapshot(number), files[number])
+    for number, data in files.items():
+        path = paths.snapshot(number)
+        if number not in present and not storage.create(path, data) and storage.read(path) != data:
+            raise ConflictError(
+                f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
+            )
+    for tag in forward.tags:
+        storage.overwrite(paths.tag(tag.name), tag_to_json(tag).encode())
+    ids = snapshot_ids(main)
+    write_hint(main, paths.latest_hint, ids[-1])
+    write_hint(main, paths.earliest_hint, ids[0])
+
+
+def _remove_from(main: TableHandle, first: int) -> None:
+    for _ in range(_ROUNDS_MAX):
+        newer = [number for number in snapshot_ids(main) if number >= first]
+        if not newer:
+            return
+        write_hint(main, main.paths.latest_hint, first - 1)
+        for number in reversed(newer):
+            main.env.storage.delete([main.paths.snapshot(number)])
+    raise ConflictError(f"others keep committing to {main.paths.root} during the fast-forward; stop them")
+
+
+def _take_schemas(main: TableHandle, branch: TableHandle, since: int) -> None:
+    """Main's schemas from `since` on become the branch's."""
+    storage = main.env.storage
+    theirs = _schema_bytes(branch)
+    latest = latest_schema_id(main.env, TablePaths(main.paths.root))
+    newer = range(max(theirs) + 1, (latest or 0) + 1)
+    for number in reversed(newer):
+        storage.delete([main.paths.schema(number)])
+    ours = _schema_bytes(main)
+    for number, data in sorted(theirs.items()):
+        if ours.get(number) != data and (number >= since or number not in ours):
+            storage.overwrite(main.paths.schema(number), data)

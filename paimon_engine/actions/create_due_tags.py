@@ -1,0 +1,184 @@
+"""Make the tags that a table asks for by itself, and drop the oldest when there are too many.
+
+1. `tag.automatic-creation` says by which clock. With `process-time` and `watermark`, `meta.tag_periods` works out
+   from the existing tags and snapshots which periods have ended; with `batch`, the tag of today moves to the latest
+   snapshot, so this is to run after each batch job.
+2. The tags are made, oldest first. A run that was cut short may be repeated: it goes on where the newest tag is.
+3. Of more automatic tags than `tag.num-retained-max` the oldest go, with the files that only they kept.
+
+A dry run is step 1, and the plan of step 3.
+
+Source: `TagAutoCreation`, `TagBatchCreation` of the Java library. Difference: with `batch` too, only automatic tags are
+counted and dropped, as the option says; Java then drops any tags.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from paimon_engine.executor import Executor
+from paimon_engine.meta.names import check_file_name
+from paimon_engine.meta.tag import Tag
+from paimon_engine.meta.tag_periods import (
+    DueTag,
+    DueTags,
+    automatic_tags,
+    batch_tag_name,
+    batch_tags,
+    due_tags,
+    tag_periods,
+)
+from paimon_engine.table.deletion import DeletedFile, carry_out
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.reachability import Root, all_roots
+from paimon_engine.table.snapshots import latest_snapshot, list_tags, snapshots_newest_first
+from paimon_engine.table.tagging import (
+    branches_from,
+    check_no_branch_from,
+    make_tag,
+    move_tag,
+    new_tag,
+    plan_removal,
+    remove_tags,
+    same_commit,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDueTags:
+    """Make the tags that the table's options ask for by now; a dry run says which."""
+
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DueTagsResult:
+    """What was made and dropped; `status` is `created`, `noop` or `dry_run` (then: what would be).
+
+    `created` maps tags to their snapshots, oldest first; `tag` and `snapshot_id` are the newest of them. `skipped` says
+    which snapshots got no tag, or which tags stay beyond the number, and why; `stopped` why files were left.
+    """
+
+    status: str
+    created: dict[str, int]
+    tag: str | None = None
+    snapshot_id: int | None = None
+    deleted_tags: tuple[str, ...] = ()
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    deleted: tuple[DeletedFile, ...] = ()
+    skipped: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor) -> DueTagsResult:
+    """Makes what is due. Safe to repeat, and beside writers and expiry; expire tags by age with `expire_tags`.
+
+    Raises: InvalidArgumentError if an option cannot be understood, or a branch was made from a batch tag that moves;
+    ConflictError if a snapshot expired while its tag was made; CorruptTableError if a tag cannot be understood;
+    UnsupportedError.
+    """
+    begun = time.monotonic()
+    tags = list_tags(table)
+    due = _due(table, tags)
+    if not spec.dry_run:
+        for one in due.tags:
+            _make(table, tags, one, executor)
+        tags = list_tags(table)
+    else:
+        made = {one.name: Tag(one.name, one.snapshot) for one in due.tags}
+        tags = [*(tag for tag in tags if tag.name not in made), *made.values()]
+    result = DueTagsResult(
+        status="dry_run" if spec.dry_run else "created" if due.tags else "noop",
+        created={one.name: one.snapshot.id for one in due.tags},
+        tag=due.tags[-1].name if due.tags else None,
+        snapshot_id=due.tags[-1].snapshot.id if due.tags else None,
+        skipped=due.skipped,
+    )
+    result = _drop(table, _superfluous(table, tags), result, executor, dry_run=spec.dry_run)
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+# ── make ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _due(table: TableHandle, tags: Sequence[Tag]) -> DueTags:
+    periods = tag_periods(table.options)
+    if periods is not None:
+        automatic = automatic_tags(periods, tags)
+        seen = automatic[-1].snapshot.id if automatic else 0
+        return due_tags(periods, tags, list(snapshots_newest_first(table, newer_than=seen))[::-1])
+    latest = latest_snapshot(table)
+    if table.options.tag_automatic_creation != "batch" or latest is None:
+        return DueTags()
+    name = batch_tag_name(table.options, latest)
+    check_file_name("tag", name)
+    if any(tag.name == name and same_commit(tag.snapshot, latest) for tag in tags):
+        return DueTags()
+    return DueTags((DueTag(name, latest),))
+
+
+def _make(table: TableHandle, tags: Sequence[Tag], due: DueTag, executor: Executor) -> None:
+    tag = new_tag(table, due.name, due.snapshot)
+    existing = next((other for other in tags if other.name == due.name), None)
+    if existing is None:
+        # Somebody else who made the same tag has done the work.
+        if make_tag(table, tag):
+            logger.info("made tag %s of %s on snapshot %d", tag.name, table.paths.root, due.snapshot.id)
+        return
+    root, roots = Root(table.paths.branch, existing.snapshot, existing.name), all_roots(table)
+    check_no_branch_from(roots, [root])
+    plan = plan_removal(table, roots, [root], executor)
+    move_tag(table, existing, tag)
+    carry_out(table, plan, executor)
+
+
+# ── drop ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _superfluous(table: TableHandle, tags: Sequence[Tag]) -> list[Tag]:
+    most = table.options.tag_num_retained_max
+    if most is None or table.options.tag_automatic_creation == "none":
+        return []
+    periods = tag_periods(table.options)
+    automatic = batch_tags(table.options, tags) if periods is None else automatic_tags(periods, tags)
+    return automatic[: max(0, len(automatic) - max(most, 0))]
+
+
+def _drop(
+    table: TableHandle, doomed: Sequence[Tag], result: DueTagsResult, executor: Executor, *, dry_run: bool
+) -> DueTagsResult:
+    if not doomed:
+        return result
+    roots = all_roots(table)
+    wanted = [Root(table.paths.branch, tag.snapshot, tag.name) for tag in doomed]
+    held = {root.tag: found for root in wanted if (found := branches_from(roots, root))}
+    skipped = tuple(f"tag {tag!r} stays: branch {names[0]!r} was made from it" for tag, names in held.items())
+    gone = [root for root in wanted if root.tag not in held]
+    plan = plan_removal(table, roots, gone, executor)
+    names = tuple(root.tag for root in gone if root.tag is not None)
+    files, stopped = plan.files, plan.stopped
+    if not dry_run:
+        remove_tags(table, names)
+        deletion = carry_out(table, plan, executor)
+        files, stopped = deletion.files, deletion.stopped
+    return replace(
+        result,
+        deleted_tags=names,
+        files_deleted=len(files),
+        bytes_deleted=sum(file.size_bytes for file in files),
+        deleted=files,
+        skipped=(*result.skipped, *skipped),
+        stopped=stopped,
+    )

@@ -1,0 +1,187 @@
+"""Roll back without losing anything: a new snapshot that holds what an earlier one held.
+
+1. The files live now and then are compared; a tag keeps the earlier snapshot, since files come back that later
+   snapshots removed, and who expires those must not delete them.
+2. The next snapshot removes what is live only now and adds what was live only then, with the schema, index and
+   statistics of the earlier one. If somebody else commits first, this is worked out again.
+
+Source: `FileStoreCommitImpl.rollbackToAsLatest`, `RollbackToAsLatestProcedure` of the Java library.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
+from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_engine.meta.tag import Tag
+from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import MetadataWriter, live_entries
+from paimon_engine.table.moments import last_at_watermark
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.publish import publish
+from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot, list_tags, read_snapshot
+from paimon_engine.table.tagging import make_tag, same_commit
+
+logger = logging.getLogger(__name__)
+
+TAG_PREFIX: Final = "rollback-to-as-latest-"
+_CARRIED: Final = ("logOffsets", "properties", "nextRowId")
+"""What the new snapshot takes over of those keys that the format leaves open."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackToAsLatest:
+    """Make a new snapshot of an earlier one, a tag or a moment, exactly one of them; as in `Rollback`."""
+
+    snapshot: int | None = None
+    tag: str | None = None
+    timestamp_ms: int | None = None
+    watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackToAsLatestResult:
+    """What was made; `status` is `committed`, or `already_done` if this job has made it before.
+
+    `snapshot_id` is the new snapshot, `restored_snapshot` the one whose rows it holds, `tag` what keeps that one.
+    """
+
+    status: str
+    snapshot_id: int
+    restored_snapshot: int | None = None
+    previous_snapshot: int | None = None
+    tag: str | None = None
+    files_added: int = 0
+    files_removed: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def rollback_to_as_latest(
+    table: TableHandle, spec: RollbackToAsLatest, *, commit_user: str
+) -> RollbackToAsLatestResult:
+    """Makes the snapshot. Safe to repeat with the same `commit_user`, and beside writers, readers and expiry.
+
+    Raises: NotFoundError; InvalidArgumentError; ConflictError if others always commit first, or if the earlier snapshot
+    expires meanwhile; OutcomeUnknownError if the store never said whether it was made; UnsupportedError.
+    """
+    begun = time.monotonic()
+    check_metadata_writable(table.options)
+    own = find_own_commit(table, commit_user, (CommitKind.OVERWRITE,)).snapshot
+    if own is not None:
+        return RollbackToAsLatestResult("already_done", own.id, seconds=time.monotonic() - begun)
+    target = _target(table, spec)
+    tag = spec.tag or _keep(table, target)
+    for _ in range(table.options.commit_max_retries + 1):
+        result = _try(table, target, commit_user)
+        if result is not None:
+            logger.info("snapshot %d of %s is %d again", result.snapshot_id, table.paths.root, target.id)
+            return replace(result, tag=tag, seconds=time.monotonic() - begun)
+    raise ConflictError(
+        f"{table.paths.root}: others committed first in {table.options.commit_max_retries + 1} tries; run again"
+    )
+
+
+def _target(table: TableHandle, spec: RollbackToAsLatest) -> Snapshot:
+    if sum(way is not None for way in (spec.snapshot, spec.tag, spec.timestamp_ms, spec.watermark)) != 1:
+        raise InvalidArgumentError("name what to go back to in one way: snapshot, tag, timestamp or watermark")
+    if spec.watermark is not None:
+        return last_at_watermark(table, spec.watermark)
+    try:
+        found = choose_snapshot(table, snapshot=spec.snapshot, tag=spec.tag, timestamp_ms=spec.timestamp_ms)
+    except NotFoundError:
+        found = next((tag.snapshot for tag in list_tags(table) if tag.snapshot.id == spec.snapshot), None)
+        if found is None:
+            raise
+    assert found is not None
+    return found
+
+
+def _keep(table: TableHandle, target: Snapshot) -> str:
+    """The tag that keeps the snapshot, made unless an earlier try has made it."""
+    for tag in list_tags(table):
+        if tag.name.startswith(TAG_PREFIX) and same_commit(tag.snapshot, target):
+            return tag.name
+    name = f"{TAG_PREFIX}{target.id}-{table.env.new_id()}"
+    if not make_tag(table, Tag(name, target)):
+        raise ConflictError(f"tag {name!r} of {table.paths.root} exists already; run again")
+    return name
+
+
+def _try(table: TableHandle, target: Snapshot, commit_user: str) -> RollbackToAsLatestResult | None:
+    """The result, or None if somebody else committed first."""
+    latest = latest_snapshot(table)
+    if latest is None:
+        raise NotFoundError(f"{table.paths.root} has no snapshot to go back from")
+    writer = MetadataWriter(table)
+    try:
+        snapshot, changes = _next(table, latest, target, commit_user, writer)
+    except BaseException:
+        writer.take_back()
+        raise
+    try:
+        made = publish(table, snapshot, latest, changes)
+    except OutcomeUnknownError:
+        if not _is_there(table, snapshot):
+            raise
+        made = True
+    # A store's client may have repeated our own request, which then found our own snapshot.
+    if not made and not _is_there(table, snapshot):
+        writer.take_back()
+        return None
+    added = sum(entry.kind is FileKind.ADD for entry in changes)
+    return RollbackToAsLatestResult(
+        "committed", snapshot.id, target.id, latest.id, files_added=added, files_removed=len(changes) - added
+    )
+
+
+def _is_there(table: TableHandle, snapshot: Snapshot) -> bool:
+    try:
+        return read_snapshot(table, snapshot.id).delta_manifest_list == snapshot.delta_manifest_list
+    except NotFoundError:
+        return False
+
+
+def _next(
+    table: TableHandle, latest: Snapshot, target: Snapshot, commit_user: str, writer: MetadataWriter
+) -> tuple[Snapshot, list[ManifestEntry]]:
+    now, then = ({entry.identity: entry for entry in live_entries(table, item)} for item in (latest, target))
+    removed = [replace(entry, kind=FileKind.DELETE) for key, entry in now.items() if key not in then]
+    changes = [*removed, *(entry for key, entry in then.items() if key not in now)]
+    base_list, base_size = writer.manifest_list(writer.manifests(list(now.values())))
+    delta_list, delta_size = writer.manifest_list(writer.manifests(changes))
+    rows = sum(entry.file.row_count for entry in then.values())
+    extras = {"logOffsets": {}, **target.extras}
+    row_ids = [item.extras["nextRowId"] for item in (latest, target) if item.extras.get("nextRowId") is not None]
+    if row_ids:
+        # Ids that rows have got since must not be given again.
+        extras["nextRowId"] = max(row_ids)
+    snapshot = replace(
+        target,
+        id=latest.id + 1,
+        base_manifest_list=base_list,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta_list,
+        delta_manifest_list_size=delta_size,
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=0,
+        commit_user=commit_user,
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_kind=CommitKind.OVERWRITE,
+        time_ms=table.env.clock(),
+        total_record_count=rows,
+        delta_record_count=rows - sum(entry.file.row_count for entry in now.values()),
+        version=latest.version,
+        extras={key: value for key, value in extras.items() if key in _CARRIED},
+    )
+    return snapshot, changes

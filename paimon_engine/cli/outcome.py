@@ -1,0 +1,50 @@
+"""What actions did, as lines for people: how it went, what was deleted, what was left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from paimon_engine.cli.terminal import count, hint, print_grid, print_json, say, size, warn
+
+ROWS_SHOWN: Final = 20
+
+
+def tell(details: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """All details as JSON, or the line, what was to be deleted by a dry run, and why things were left."""
+    if as_json:
+        print_json(details)
+        return
+    if details["status"] == "dry_run":
+        print_deleted(details.get("deleted", ()))
+    say(text)
+    for reason in (*details.get("skipped", ()), *details.get("stopped", ())):
+        warn(f"left alone: {reason}")
+
+
+def words(details: Mapping[str, Any]) -> str:
+    """The status in words."""
+    return "dry run, would be" if details["status"] == "dry_run" else str(details["status"]).replace("_", " ")
+
+
+def gone(details: Mapping[str, Any]) -> str:
+    """Number and size of the deleted files."""
+    return f"{count(details['files_deleted'], 'file')}, {size(details['bytes_deleted'])}"
+
+
+def print_deleted(deleted: Sequence[Mapping[str, Any]]) -> None:
+    """The files that go, and why; the first of them if there are many."""
+    if not deleted:
+        return
+    rows = [
+        {"file": _short(item["path"]), "size": size(item["size_bytes"]), "why": item["why"]}
+        for item in deleted[:ROWS_SHOWN]
+    ]
+    print_grid(rows, empty="", flexible=("file", "why"))
+    if len(deleted) > ROWS_SHOWN:
+        hint(f"and {count(len(deleted) - ROWS_SHOWN, 'more file')} (--json lists all)")
+
+
+def _short(path: str) -> str:
+    """The last two parts of a path."""
+    return "/".join(path.rsplit("/", 2)[-2:])

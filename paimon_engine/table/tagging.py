@@ -1,0 +1,189 @@
+"""Making tags and taking them away: what all actions on tags share.
+
+Making one is *create if absent* plus another look: an expiry that removed the snapshot in between has not seen the tag
+and deletes the snapshot's files, so the tag is taken back. If the snapshot is still there after the tag was written,
+every expiry that begins to delete later sees the tag (`table.deletion`).
+
+Source: `TagManager`, `TagDeletion`, `SuccessFileTagCallback` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from paimon_engine.errors import (
+    ConflictError,
+    CorruptTableError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnsupportedError,
+)
+from paimon_engine.executor import Executor
+from paimon_engine.format.json_text import pretty_json
+from paimon_engine.format.stored import WRONG, parse_object, whole
+from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.tag import Tag, tag_to_json
+from paimon_engine.table.deletion import Candidates, DeletionPlan, plan_deletion
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import missing_metadata
+from paimon_engine.table.reachability import Root
+from paimon_engine.table.snapshots import list_tags, read_snapshot
+
+# ── make ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def refuse_callbacks(table: TableHandle) -> None:
+    """Raises UnsupportedError if the table names Java classes that want to hear of its tags."""
+    names = table.options.raw.get("tag.callbacks", "").strip()
+    if names:
+        raise UnsupportedError(
+            f"'tag.callbacks' = '{names}' are Java classes, which cannot be told of tags from here; "
+            "set the option to '' for this run if they need not be"
+        )
+
+
+def new_tag(table: TableHandle, name: str, snapshot: Snapshot, time_retained_ms: int | None = None) -> Tag:
+    """A tag to be made now, kept for that time or for the table's default."""
+    retained_ms = table.options.tag_default_time_retained_ms if time_retained_ms is None else time_retained_ms
+    if retained_ms is None:
+        return Tag(name, snapshot)
+    return Tag(name, snapshot, wall_clock(table.env.clock()), timedelta(milliseconds=retained_ms))
+
+
+def wall_clock(epoch_ms: int) -> datetime:
+    """This machine's wall clock then: what the format keeps as the time of a tag."""
+    return datetime.fromtimestamp(epoch_ms / 1000)  # noqa: DTZ006 - see above
+
+
+def same_commit(one: Snapshot, other: Snapshot) -> bool:
+    """Whether both are the same commit; the delta list's name is unique to it."""
+    return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list
+
+
+def make_tag(table: TableHandle, tag: Tag) -> bool:
+    """Makes the tag: True, or False if there is another one of that name. May be repeated.
+
+    Raises: ConflictError if its snapshot expired meanwhile; StorageError; UnsupportedError.
+    """
+    refuse_callbacks(table)
+    if not _create(table, tag):
+        return False
+    _look_again(table, tag, undo=lambda: table.env.storage.delete([table.paths.tag(tag.name)]))
+    tell_success(table, tag.name)
+    return True
+
+
+def _create(table: TableHandle, tag: Tag) -> bool:
+    """Whether the tag is there now with our content; False if another one is."""
+    path, data = table.paths.tag(tag.name), tag_to_json(tag).encode()
+    try:
+        if table.env.storage.create(path, data):
+            return True
+    except OutcomeUnknownError:
+        if not table.env.storage.exists(path):
+            raise
+    # A store's client may have repeated our own request, which then found our own tag.
+    return table.env.storage.read(path) == data
+
+
+def move_tag(table: TableHandle, old: Tag, new: Tag) -> None:
+    """Puts an existing tag on another snapshot; the files that only the old one kept are the caller's.
+
+    Raises: ConflictError if the new snapshot expired meanwhile: the tag is then where it was; UnsupportedError.
+    """
+    refuse_callbacks(table)
+    path = table.paths.tag(new.name)
+    table.env.storage.overwrite(path, tag_to_json(new).encode())
+    _look_again(table, new, undo=lambda: table.env.storage.overwrite(path, tag_to_json(old).encode()))
+    tell_success(table, new.name)
+
+
+def _look_again(table: TableHandle, tag: Tag, *, undo: Callable[[], None]) -> None:
+    held = _is_held_elsewhere(table, tag)
+    missing = missing_metadata(table, tag.snapshot) if held else None
+    if not held or missing is not None:
+        undo()
+        lacks = "expired" if missing is None else f"lost {missing}"
+        raise ConflictError(
+            f"snapshot {tag.snapshot.id} of {table.paths.root} {lacks} while tag {tag.name!r} was made; "
+            "tag a newer snapshot"
+        )
+
+
+def _is_held_elsewhere(table: TableHandle, tag: Tag) -> bool:
+    try:
+        return same_commit(read_snapshot(table, tag.snapshot.id), tag.snapshot)
+    except NotFoundError:
+        return any(other.name != tag.name and same_commit(other.snapshot, tag.snapshot) for other in list_tags(table))
+
+
+def tell_success(table: TableHandle, name: str) -> None:
+    """Writes the tag's success file where the table asks for one; an older file keeps its time of creation."""
+    if not table.options.tag_create_success_file:
+        return
+    path, now = table.paths.tag_success(name), table.env.clock()
+    created = now
+    try:
+        created = whole(parse_object(table.env.storage.read(path), path), "creationTime", 0)
+    except (NotFoundError, CorruptTableError, *WRONG):
+        created = now  # none there, or one that nobody understands: it is written anew
+    text = pretty_json({"creationTime": created, "modificationTime": now})
+    table.env.storage.overwrite(path, text.encode())
+
+
+# ── take away ───────────────────────────────────────────────────────────────────────────────────
+
+
+def remove_tags(table: TableHandle, names: Sequence[str]) -> None:
+    """Removes tag files, and their success files. What only the tags kept is the caller's."""
+    refuse_callbacks(table)
+    table.env.storage.delete([table.paths.tag(name) for name in names])
+    if table.options.tag_create_success_file:
+        table.env.storage.delete([table.paths.tag_success(name) for name in names])
+
+
+def plan_removal(table: TableHandle, roots: Sequence[Root], gone: Sequence[Root], executor: Executor) -> DeletionPlan:
+    """What goes with some of the roots: the files that only they reach.
+
+    Raises: UnsupportedError, as `Candidates` does, if there are any such roots that no other stands for.
+    """
+    identities = {root.identity for root in gone}
+    kept = [root for root in roots if root.identity not in identities]
+    held = {(root.snapshot.id, root.snapshot.delta_manifest_list) for root in kept}
+    # Of several roots on one commit, one is enough.
+    alone = {(root.snapshot.id, root.snapshot.delta_manifest_list): root for root in gone}
+    lonely = [root for commit, root in alone.items() if commit not in held]
+    if not lonely:
+        return DeletionPlan({}, {}, frozenset(root.identity for root in roots) - identities)
+    candidates = Candidates(table)
+    for root in lonely:
+        candidates.add_live(root, f"only in {root.label}")
+        candidates.add_changelog(root)
+    candidates.add_metadata(lonely)
+    return plan_deletion(table, candidates, kept, executor)
+
+
+def branches_from(roots: Sequence[Root], tag: Root) -> list[str]:
+    """Branches that were made from a tag of main: Java's expiry looks at no branch, only at the tag."""
+    if tag.branch != MAIN_BRANCH or tag.tag is None:
+        return []
+    return sorted(
+        root.branch
+        for root in roots
+        if root.branch != MAIN_BRANCH and root.tag == tag.tag and same_commit(root.snapshot, tag.snapshot)
+    )
+
+
+def check_no_branch_from(roots: Sequence[Root], tags: Sequence[Root]) -> None:
+    """Refuses to remove tags that branches were made from.
+
+    Raises: InvalidArgumentError.
+    """
+    for tag in tags:
+        for branch in branches_from(roots, tag):
+            raise InvalidArgumentError(
+                f"branch {branch!r} was made from tag {tag.tag!r}, which keeps its files; delete the branch first"
+            )

@@ -1,0 +1,242 @@
+"""The verbs of `Table` on its versions: tags, branches, consumers, rollback. Each verb is one call of an action."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+
+from paimon_engine import inspect
+from paimon_engine.actions.branches import (
+    BranchExists,
+    BranchResult,
+    CreateBranch,
+    DeleteBranch,
+    FastForward,
+    RenameBranch,
+    create_branch,
+    delete_branch,
+    fast_forward,
+    rename_branch,
+)
+from paimon_engine.actions.consumers import (
+    ClearConsumers,
+    ConsumersResult,
+    ExpireConsumers,
+    ResetConsumer,
+    clear_consumers,
+    expire_consumers,
+    reset_consumer,
+)
+from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult, create_due_tags
+from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult, expire_tags
+from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
+from paimon_engine.actions.rollback_to_as_latest import (
+    RollbackToAsLatest,
+    RollbackToAsLatestResult,
+    rollback_to_as_latest,
+)
+from paimon_engine.actions.tags import (
+    CreateTag,
+    DeleteTag,
+    DeleteTagResult,
+    IfExists,
+    RenameTag,
+    TagResult,
+    create_tag,
+    delete_tag,
+    rename_tag,
+)
+from paimon_engine.executor import Executor
+from paimon_engine.table.handle import TableHandle
+
+Moment = int | datetime
+"""Epoch milliseconds, or a datetime; a naive one is local time."""
+
+
+class VersionVerbs(ABC):
+    """What `Table` does with tags, branches, consumers and earlier snapshots."""
+
+    _executor: Executor
+
+    @property
+    @abstractmethod
+    def _handle(self) -> TableHandle:
+        """The table itself."""
+
+    # ── tags ────────────────────────────────────────────────────────────────────────────────────
+
+    def create_tag(
+        self,
+        name: str,
+        snapshot: int | None = None,
+        *,
+        timestamp: Moment | None = None,
+        watermark: int | None = None,
+        if_exists: IfExists = "verify",
+        time_retained_ms: int | None = None,
+    ) -> TagResult:
+        """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
+
+        `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far.
+
+        Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError, InvalidArgumentError.
+        """
+        spec = CreateTag(name, snapshot, if_exists, time_retained_ms, _ms(timestamp), watermark)
+        return create_tag(self._handle, spec, self._executor)
+
+    def rename_tag(self, name: str, to: str) -> TagResult:
+        """Gives a tag another name.
+
+        Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError.
+        """
+        return rename_tag(self._handle, RenameTag(name, to))
+
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> DeleteTagResult:
+        """Deletes a tag, and the files that only it kept."""
+        return delete_tag(self._handle, DeleteTag(name, dry_run), self._executor)
+
+    def expire_tags(self, older_than: Moment | None = None, *, dry_run: bool = False) -> ExpireTagsResult:
+        """Deletes tags whose time is over, with `older_than` all made before then, and the files that only they kept.
+
+        Raises: CorruptTableError, UnsupportedError, StorageError.
+        """
+        return expire_tags(self._handle, ExpireTags(_ms(older_than), dry_run), self._executor)
+
+    def create_due_tags(self, *, dry_run: bool = False) -> DueTagsResult:
+        """Makes the tags that `tag.automatic-creation` asks for by now, and drops the oldest of too many.
+
+        Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
+        """
+        return create_due_tags(self._handle, CreateDueTags(dry_run), self._executor)
+
+    def tags(self, like: str | None = None, *, since: Moment | None = None, until: Moment | None = None) -> pa.Table:
+        """Tags by snapshot; columns as in the system table `$tags`.
+
+        `like` is a pattern of names such as `2013-01-*`; `since` and `until` bound the commit time of the snapshot.
+        """
+        found = inspect.tags(self._handle)
+        low, high = _ms(since), _ms(until)
+        times = found["commit_time"].cast(pa.int64()).to_pylist()
+        keep = [
+            (like is None or fnmatchcase(name, like))
+            and (low is None or low <= time)
+            and (high is None or time <= high)
+            for name, time in zip(found["tag_name"].to_pylist(), times, strict=True)
+        ]
+        return found.filter(pa.array(keep, pa.bool_()))
+
+    # ── going back ──────────────────────────────────────────────────────────────────────────────
+
+    def rollback(
+        self,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        *,
+        timestamp: Moment | None = None,
+        watermark: int | None = None,
+    ) -> RollbackResult:
+        """Makes that snapshot or tag the latest; newer snapshots and tags go.
+
+        `timestamp` chooses the newest snapshot not younger, `watermark` the newest that is not beyond.
+
+        Raises: NotFoundError, InvalidArgumentError, ConflictError.
+        """
+        return rollback(self._handle, Rollback(snapshot, tag, _ms(timestamp), watermark), self._executor)
+
+    def rollback_to_as_latest(
+        self,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        *,
+        timestamp: Moment | None = None,
+        watermark: int | None = None,
+        commit_user: str | None = None,
+    ) -> RollbackToAsLatestResult:
+        """Makes a new snapshot that holds what that one held; nothing is lost.
+
+        A `commit_user` makes repeating the call safe: it commits once.
+
+        Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
+        """
+        spec = RollbackToAsLatest(snapshot, tag, _ms(timestamp), watermark)
+        return rollback_to_as_latest(self._handle, spec, commit_user=commit_user or str(uuid.uuid4()))
+
+    # ── branches ────────────────────────────────────────────────────────────────────────────────
+
+    def create_branch(
+        self, name: str, tag: str | None = None, snapshot: int | None = None, *, if_exists: BranchExists = "error"
+    ) -> BranchResult:
+        """Makes a branch of a tag or a snapshot, or an empty one.
+
+        Raises: ConflictError if it exists; NotFoundError, InvalidArgumentError, UnsupportedError.
+        """
+        return create_branch(self._handle, CreateBranch(name, tag, snapshot, if_exists))
+
+    def rename_branch(self, name: str, to: str) -> BranchResult:
+        """Gives a branch another name.
+
+        Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError, UnsupportedError.
+        """
+        return rename_branch(self._handle, RenameBranch(name, to))
+
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> BranchResult:
+        """Deletes a branch, and the files that only it needed.
+
+        Raises: InvalidArgumentError, CorruptTableError, UnsupportedError, StorageError.
+        """
+        return delete_branch(self._handle, DeleteBranch(name, dry_run), self._executor)
+
+    def fast_forward(self, branch: str, *, dry_run: bool = False) -> BranchResult:
+        """Makes main what the branch is, from the branch's first snapshot on; what main had since then goes.
+
+        Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
+        """
+        return fast_forward(self._handle, FastForward(branch, dry_run), self._executor)
+
+    def branches(self) -> pa.Table:
+        """Branches by name; columns as in the system table `$branches`."""
+        return inspect.branch_table(self._handle)
+
+    # ── consumers ───────────────────────────────────────────────────────────────────────────────
+
+    def consumers(self) -> pa.Table:
+        """Consumers, and the snapshot that each will read next; columns as in the system table `$consumers`."""
+        return inspect.consumer_table(self._handle)
+
+    def reset_consumer(self, name: str, next_snapshot: int | None = None) -> ConsumersResult:
+        """Lets a consumer go on from a snapshot; without one it is forgotten.
+
+        Raises: InvalidArgumentError, NotFoundError.
+        """
+        return reset_consumer(self._handle, ResetConsumer(name, next_snapshot))
+
+    def clear_consumers(
+        self, including: str = ".*", excluding: str | None = None, *, dry_run: bool = False
+    ) -> ConsumersResult:
+        """Forgets consumers whose whole names match one regular expression, and not the other.
+
+        Raises: InvalidArgumentError.
+        """
+        return clear_consumers(self._handle, ClearConsumers(including, excluding, dry_run))
+
+    def expire_consumers(self, older_than: Moment | None = None, *, dry_run: bool = False) -> ConsumersResult:
+        """Forgets consumers that have not moved since then, or for `consumer.expiration-time`.
+
+        Raises: InvalidArgumentError.
+        """
+        return expire_consumers(self._handle, ExpireConsumers(_ms(older_than), dry_run))
+
+
+def epoch_ms(moment: Moment) -> int:
+    """Epoch milliseconds of a moment."""
+    if isinstance(moment, datetime):
+        return (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return moment
+
+
+def _ms(moment: Moment | None) -> int | None:
+    return None if moment is None else epoch_ms(moment)

@@ -1,0 +1,105 @@
+"""Consumers: moved, forgotten by name or age; what they have yet to read stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_engine.actions.consumers import (
+    ClearConsumers,
+    ExpireConsumers,
+    ResetConsumer,
+    clear_consumers,
+    expire_consumers,
+    reset_consumer,
+)
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
+from paimon_engine.table.snapshots import consumers
+from tests.actions.history import History
+
+
+def reset(history: History, name: str, next_snapshot: int | None = None) -> str:
+    return reset_consumer(history.handle, ResetConsumer(name, next_snapshot)).status
+
+
+def several() -> History:
+    history = History().write().write().write()
+    for number, name in enumerate(("etl-1", "etl-2", "report"), start=1):
+        reset(history, name, number)
+    return history
+
+
+def test_a_consumer_is_moved_and_holds_its_snapshots():
+    history = several()
+
+    assert consumers(history.handle) == {"etl-1": 1, "etl-2": 2, "report": 3}
+    assert history.storage.read(history.handle.paths.consumer("etl-1")) == b'{\n  "nextSnapshot" : 1\n}'
+    history.expire(retain_max=1)
+    assert history.ids() == [1, 2, 3]
+    reset(history, "etl-1", 4)
+    history.expire(retain_max=1)
+    assert history.ids() == [2, 3]
+
+
+def test_a_consumer_without_a_snapshot_to_go_on_from_is_forgotten():
+    history = several()
+
+    assert [reset(history, "etl-1"), reset(history, "etl-1")] == ["removed", "noop"]
+    assert list(consumers(history.handle)) == ["etl-2", "report"]
+
+
+@pytest.mark.parametrize("number", [0, 5, -1])
+def test_a_consumer_goes_on_from_what_there_is(number: int):
+    with pytest.raises(NotFoundError, match="choose 1 to 4"):
+        reset(several(), "etl-1", number)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a\0", "x" * 10_000])
+def test_bad_names_are_refused(name: str):
+    with pytest.raises(InvalidArgumentError):
+        reset(several(), name, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "left"),
+    [
+        (ClearConsumers(), []),
+        (ClearConsumers("etl-.*"), ["report"]),
+        (ClearConsumers("etl"), ["etl-1", "etl-2", "report"]),
+        (ClearConsumers(excluding="etl-2|report"), ["etl-2", "report"]),
+        (ClearConsumers(dry_run=True), ["etl-1", "etl-2", "report"]),
+    ],
+)
+def test_consumers_are_forgotten_by_name(spec: ClearConsumers, left: list[str]):
+    history = several()
+
+    result = clear_consumers(history.handle, spec)
+
+    assert sorted(consumers(history.handle)) == left
+    if spec.dry_run:
+        assert (result.status, result.removed) == ("dry_run", ("etl-1", "etl-2", "report"))
+
+
+def test_a_pattern_that_is_none_is_named():
+    with pytest.raises(InvalidArgumentError, match="excluding='\\['"):
+        clear_consumers(several().handle, ClearConsumers(excluding="["))
+
+
+def test_consumers_are_forgotten_by_age():
+    history = several()
+    moved = history.storage.stat(history.handle.paths.consumer("etl-1")).modified_ms
+
+    assert expire_consumers(history.handle, ExpireConsumers()).status == "noop"
+    assert expire_consumers(history.handle, ExpireConsumers(older_than_ms=moved)).status == "noop"
+    result = expire_consumers(history.handle, ExpireConsumers(older_than_ms=moved + 3_600_000))
+    assert result.removed == ("etl-1", "etl-2", "report")
+
+
+def test_the_table_says_how_old_a_consumer_may_be():
+    history = History({"consumer.expiration-time": "1 h"}).write()
+    reset(history, "old", 1)
+    moved = history.storage.stat(history.handle.paths.consumer("old")).modified_ms
+
+    history.now_ms = moved + 3_600_000
+    assert expire_consumers(history.handle, ExpireConsumers()).status == "noop"
+    history.now_ms += 1
+    assert expire_consumers(history.handle, ExpireConsumers()).removed == ("old",)

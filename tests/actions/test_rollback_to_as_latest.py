@@ -1,0 +1,192 @@
+"""An earlier snapshot as a new one: its rows are back, and nothing is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paimon_engine.actions.rollback_to_as_latest import (
+    RollbackToAsLatest,
+    RollbackToAsLatestResult,
+    rollback_to_as_latest,
+)
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError, StorageError
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table.check import check_table
+from paimon_engine.table.handle import load_table
+from paimon_engine.table.manifests import delta_entries, live_entries
+from paimon_engine.table.snapshots import latest_snapshot, read_snapshot
+from tests.actions.history import HOUR_MS, History
+from tests.actions.storage_events import EventStorage
+from tests.support.corpus import Case, corpus_cases
+
+
+def restore(history: History, user: str = "user", **fields: Any) -> RollbackToAsLatestResult:
+    return rollback_to_as_latest(history.handle, RollbackToAsLatest(**fields), commit_user=user)
+
+
+def live(history: History) -> set[str]:
+    found = live_entries(history.handle, latest_snapshot(history.handle))
+    return {entry.file.name.removesuffix(".orc") for entry in found}
+
+
+def test_the_files_of_then_are_those_of_now_and_all_snapshots_stay():
+    history = History().write("a").write("b").compact("c").write("d")
+
+    result = restore(history, snapshot=2)
+
+    assert (result.status, result.snapshot_id, result.restored_snapshot, result.previous_snapshot) == (
+        *("committed", 5, 2),
+        4,
+    )
+    assert (result.files_added, result.files_removed) == (2, 2)
+    assert (history.ids(), live(history)) == ([1, 2, 3, 4, 5], {"a", "b"})
+    made = read_snapshot(history.handle, 5)
+    assert (made.commit_kind, made.total_record_count, made.delta_record_count) == (CommitKind.OVERWRITE, 2, -1)
+    assert len(delta_entries(history.handle, made)) == 4
+    history.assert_exact()
+
+
+def test_what_came_back_survives_the_expiry_of_those_who_removed_it():
+    history = History().write("a").compact("b").write("c")
+    restore(history, snapshot=1)
+    history.write("d").expire(retain_max=1)
+
+    assert live(history) == {"a", "d"}
+    assert len(history.tags()) == 1
+    history.delete_tag(history.tags()[0])
+    assert history.names() == {"a", "d"}
+    history.assert_exact()
+
+
+def test_a_snapshot_that_has_expired_comes_back_from_its_tag():
+    history = History().write("a")
+    history.tag("t")
+    history.compact("b").write("c").expire(retain_max=1)
+
+    assert restore(history, tag="t").tag == "t"
+
+    assert (history.ids(), live(history), history.tags()) == ([3, 4], {"a"}, ["t"])
+    assert restore(history, "other", snapshot=1).restored_snapshot == 1
+    history.assert_exact()
+
+
+def test_a_moment_chooses_as_a_rollback_does():
+    history = History().write("a", watermark=10).write("b").write("c", watermark=20)
+
+    assert restore(history, "one", timestamp_ms=HOUR_MS + 1).restored_snapshot == 1
+    # The new snapshot has the watermark of the one that it holds.
+    assert restore(history, "two", watermark=19).restored_snapshot in (2, 4)
+
+
+@pytest.mark.parametrize("fields", [{}, {"snapshot": 1, "tag": "t"}])
+def test_exactly_one_target(fields: dict[str, Any]):
+    with pytest.raises(InvalidArgumentError, match="in one way"):
+        restore(History().write(), **fields)
+
+
+def test_the_target_must_exist():
+    with pytest.raises(NotFoundError, match="no snapshot 9"):
+        restore(History().write(), snapshot=9)
+
+
+def test_a_repeated_job_finds_its_own_snapshot():
+    history = History().write("a").write("b")
+    first = restore(history, snapshot=1)
+    history.write("c")
+
+    again = restore(history, snapshot=1)
+
+    assert (again.status, again.snapshot_id) == ("already_done", first.snapshot_id)
+    assert len(history.tags()) == 1
+
+
+def test_who_commits_meanwhile_is_taken_into_account():
+    storage = EventStorage()
+    history = History(storage=storage).write("a").write("b")
+    storage.once("create", "snapshot/snapshot-3", lambda: history.write("c"))
+
+    result = restore(history, snapshot=1)
+
+    assert (result.snapshot_id, result.previous_snapshot, live(history)) == (4, 3, {"a"})
+    history.assert_exact()
+
+
+def test_who_always_loses_gives_up():
+    storage = EventStorage()
+    history = History({"commit.max-retries": "2"}, storage=storage).write("a").write("b")
+
+    def others(event: tuple[str, str]) -> None:
+        if event[0] == "create" and "/snapshot/snapshot-" in event[1]:
+            history.write()
+
+    storage.before = others
+    with pytest.raises(ConflictError, match="3 tries"):
+        restore(history, snapshot=1)
+    storage.before = None
+    history.assert_exact()
+
+
+class LosesReplies(EventStorage):
+    """Makes snapshots, but the answer is lost."""
+
+    losing = False
+
+    def create(self, path: str, data: bytes) -> bool:
+        created = super().create(path, data)
+        if self.losing and "/snapshot/" in path:
+            raise OutcomeUnknownError(f"{path}: no reply")
+        return created
+
+
+def test_a_lost_reply_is_looked_up():
+    storage = LosesReplies()
+    history = History(storage=storage).write("a").write("b")
+    storage.losing = True
+
+    assert restore(history, snapshot=1).status == "committed"
+    assert history.ids() == [1, 2, 3]
+
+
+def test_a_crash_anywhere_leaves_a_whole_table_and_the_job_can_be_repeated():
+    for number in range(50):
+        storage = EventStorage()
+        history = History(storage=storage).write("a").compact("b").write("c")
+        storage.crash_at(number)
+        try:
+            restore(history, snapshot=1)
+        except StorageError:
+            cut_short = True
+        else:
+            cut_short = False
+        storage.before = None
+
+        assert check_table(history.handle, footers=False) == []
+        restore(history, snapshot=1)
+        assert (history.ids(), live(history), len(history.tags())) == ([1, 2, 3, 4], {"a"}, 1)
+        if not cut_short:
+            return
+    raise AssertionError("never ended")
+
+
+WITH_HISTORY = ("rollback_snapshot", "changelog_lookup", "dv_parquet")
+
+
+@pytest.mark.parametrize("one", [item for item in corpus_cases() if item.id in WITH_HISTORY])
+def test_java_reads_it_and_goes_on(one: Case, oracle: Any, tmp_path: Any):
+    ours = one.copy_to(tmp_path)
+    table = load_table(str(ours), EnvConfig(str(ours)))
+    target = min(int(path.name.split("-")[1]) for path in (ours / "snapshot").glob("snapshot-*")) + 1
+    rows = oracle.read(ours, snapshot=target)
+
+    rollback_to_as_latest(table, RollbackToAsLatest(snapshot=target), commit_user="us")
+
+    assert oracle.read(ours) == rows
+    oracle.assert_sound(ours)
+    assert check_table(table) == []
+    oracle.call("compact", table=str(ours))
+    oracle.call("expire", table=str(ours), retain_max=1)
+    assert oracle.read(ours) == rows
+    oracle.assert_sound(ours)
