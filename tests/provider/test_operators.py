@@ -39,6 +39,7 @@ from airflow_provider_paimon.operators.partitions import (
     PaimonExpirePartitionsOperator,
     PaimonMarkPartitionDoneOperator,
 )
+from airflow_provider_paimon.operators.rescale import PaimonRescaleOperator
 from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator, PaimonRollbackToAsLatestOperator
 from airflow_provider_paimon.operators.tags import (
     PaimonCreateDueTagsOperator,
@@ -48,7 +49,7 @@ from airflow_provider_paimon.operators.tags import (
     PaimonRenameTagOperator,
 )
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
-from paimon_engine import Catalog
+from paimon_engine import Catalog, SetOption
 from paimon_engine.jobs import Job, JobResult
 from tests.provider.conftest import TABLE, make_context
 
@@ -161,6 +162,16 @@ def test_a_tag_on_another_snapshot_fails(catalog: Catalog, operator, context):
 
     with pytest.raises(AirflowException, match="2013-01-05"):
         operator(PaimonCreateTagOperator, snapshot=2).execute(context)
+
+
+def test_rescale(catalog: Catalog, operator, context):
+    catalog.alter_table(TABLE, [SetOption("bucket", "3")])
+
+    planned = operator(PaimonRescaleOperator, dry_run="True").execute(context)
+    result = operator(PaimonRescaleOperator).execute(context)
+
+    assert (planned["status"], result["status"]) == ("dry_run", "committed")
+    assert set(catalog.table(f"{TABLE}$buckets").to_arrow()["bucket"].to_pylist()) <= {0, 1, 2}
 
 
 def test_delete_tag(catalog: Catalog, operator, context):
