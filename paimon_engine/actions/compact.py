@@ -16,7 +16,7 @@ from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
-from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
+from paimon_engine.meta.index_manifest import IndexFile, VectorRange
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
@@ -25,12 +25,13 @@ from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
+from paimon_engine.table.bucket_vectors import vector_files
 from paimon_engine.table.commit import CommitRequest
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries, live_index_files
+from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
 from paimon_engine.table.rewrite import RewriteTask, rewrite
@@ -180,7 +181,7 @@ def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> lis
 
 def _plan(table: TableHandle, spec: Compact, run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
     snapshot = latest_snapshot(table)
-    run.vectors = _vectors(table, snapshot)
+    run.vectors = vector_files(table, snapshot)
     tasks = []
     for bucket, members in by_bucket(_chosen(table, spec, snapshot)).items():
         if only is not None and bucket not in only:
@@ -208,18 +209,6 @@ def _plan(table: TableHandle, spec: Compact, run: _Run, only: frozenset[Bucket] 
 def _deleted_count(vector: VectorRange) -> int:
     """Rows that a vector deletes; one at least where its writer, of 0.9, did not say how many."""
     return 1 if vector.cardinality is None else vector.cardinality
-
-
-def _vectors(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
-    """Index files with deletion vectors, by bucket."""
-    if not table.options.deletion_vectors_enabled:
-        return {}
-    found: dict[Bucket, tuple[IndexFile, ...]] = {}
-    for file in live_index_files(table, snapshot):
-        if file.kind == DELETION_VECTORS:
-            bucket = (file.partition, file.bucket)
-            found[bucket] = (*found.get(bucket, ()), file)
-    return found
 
 
 def _rewrite(
