@@ -36,7 +36,8 @@ from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted
-from paimon_engine.table.choice import Choice, bucket_vectors, chosen_entries, deleted_counts
+from paimon_engine.table.bucket_vectors import vector_files
+from paimon_engine.table.choice import Choice, chosen_entries, deleted_counts
 from paimon_engine.table.commit import CommitRequest
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.commit_parts import commit_parts
@@ -293,7 +294,7 @@ def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> lis
 def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
     """Tasks of all chosen buckets, or of `only` these, in order of need."""
     snapshot = latest_snapshot(table)
-    run.vectors = bucket_vectors(table, snapshot)
+    run.vectors = vector_files(table, snapshot)
     tasks = []
     # A partition to which this run has written is no longer idle.
     asked = replace(run.spec, partition_idle_time=None)

@@ -1,7 +1,8 @@
 """Delete rows: those that match a condition, in append tables with deletion vectors; no data file is rewritten.
 
 Each bucket is a task: it finds the positions of matching rows in the files that may hold some, and writes an index file
-with all vectors that changed. A conflict (somebody compacted the files, or deleted from them) does the bucket again.
+with all vectors that changed. One commit takes all of them or none, so that a delete that died is repeated as a whole;
+a conflict (somebody compacted the files, or deleted from them) begins it anew.
 
 Source: `AppendDeleteFileMaintainer` of the Java library; the commit is a COMPACT snapshot, as in 0.9.
 """
@@ -19,29 +20,28 @@ import pyarrow as pa
 
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
-from paimon_engine.executor import Executor, values
+from paimon_engine.executor import Done, Executor, values
 from paimon_engine.format.deletion_vector import Positions, kept_rows
 from paimon_engine.meta.conflict import Bucket
-from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
-from paimon_engine.table.bucket_vectors import BucketVectors
-from paimon_engine.table.commit import CommitRequest
+from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
+from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
-from paimon_engine.table.manifests import live_index_files
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.scan import plan_splits
 from paimon_engine.table.snapshots import latest_snapshot
 
 ROUNDS_MAX = 4
-"""Times that conflicting buckets are done anew."""
+"""Times that a delete is begun, while others change the same files."""
 
 _POSITION = "_POSITION"
 
@@ -57,7 +57,7 @@ class DeleteRows:
 class DeleteRowsResult:
     """What was deleted; `status` is `committed`, `noop` or `already_done`.
 
-    `files` counts data files of which rows went; `conflicts` buckets that had to be done again.
+    `files` counts data files of which rows went; `conflicts` buckets that others changed meanwhile.
     """
 
     status: str
@@ -114,28 +114,31 @@ def delete_rows(
             return DeleteRowsResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
     user = commit_user or str(uuid.uuid4())
-    only: frozenset[Bucket] | None = None
-    rows = files = conflicts = 0
-    snapshot_id = None
-    for number in range(1, ROUNDS_MAX + 1):
-        marked = _mark_all(table, _plan(table, where, only), executor, on_progress)
+    conflicts = 0
+    for _ in range(ROUNDS_MAX):
+        marked = _mark_all(table, _plan(table, where), executor, on_progress)
+        if not marked:
+            return DeleteRowsResult("noop", None, conflicts=conflicts, seconds=time.monotonic() - begun)
         messages = [item.message for item in marked]
-        request = CommitRequest(messages, CommitKind.COMPACT, user, number, checked_up_to=checked_up_to)
-        parts = commit_parts(table, request)
-        if parts.snapshot is not None:
-            snapshot_id = parts.snapshot.id
-            done = {(message.partition, message.bucket) for message in parts.committed}
-            counted = [item for item in marked if (item.message.partition, item.message.bucket) in done]
-            rows += sum(item.rows for item in counted)
-            files += sum(item.files for item in counted)
-        only = parts.conflicting
-        if not only:
-            status = "noop" if snapshot_id is None else "committed"
-            return DeleteRowsResult(status, snapshot_id, rows, files, conflicts, time.monotonic() - begun)
-        conflicts += len(only)
+        # Where nothing was deleted before, no index file tells that somebody has compacted the files meanwhile.
+        needed = {
+            (message.partition, message.bucket): [
+                item.data_file for file in message.new_index_files for item in file.vectors
+            ]
+            for message in messages
+        }
+        request = CommitRequest(messages, CommitKind.COMPACT, user, checked_up_to=checked_up_to, needed_files=needed)
+        outcome = commit(table, request)
+        if isinstance(outcome, Committed) and not outcome.by_other_attempt:
+            rows, files = sum(item.rows for item in marked), sum(item.files for item in marked)
+            seconds = time.monotonic() - begun
+            return DeleteRowsResult("committed", outcome.snapshot.id, rows, files, conflicts, seconds)
+        delete_uncommitted(table, messages)
+        if isinstance(outcome, Committed):
+            return DeleteRowsResult("already_done", outcome.snapshot.id, seconds=time.monotonic() - begun)
+        conflicts += len({(conflict.partition, conflict.bucket) for conflict in outcome.conflicts})
     raise ConflictError(
-        f"{table.paths.root}: others changed the same files in {ROUNDS_MAX} rounds; "
-        f"{rows} rows are deleted, run it again for the others"
+        f"{table.paths.root}: others changed the same files in {ROUNDS_MAX} rounds; nothing is deleted, run it later"
     )
 
 
@@ -153,19 +156,13 @@ def _check(table: TableHandle) -> None:
         )
 
 
-def _plan(table: TableHandle, where: Predicate, only: frozenset[Bucket] | None) -> list[_Task]:
+def _plan(table: TableHandle, where: Predicate) -> list[_Task]:
     snapshot = latest_snapshot(table)
     files: dict[Bucket, list[DataFile]] = {}
     for split in plan_splits(table, snapshot, where):
-        bucket = (split.partition, split.bucket)
-        if only is None or bucket in only:
-            found = [file for section in split.sections for run in section for file in run]
-            files.setdefault(bucket, []).extend(found)
-    vectors: dict[Bucket, tuple[IndexFile, ...]] = {}
-    for file in live_index_files(table, snapshot):
-        if file.kind == DELETION_VECTORS:
-            bucket = (file.partition, file.bucket)
-            vectors[bucket] = (*vectors.get(bucket, ()), file)
+        found = [file for section in split.sections for run in section for file in run]
+        files.setdefault((split.partition, split.bucket), []).extend(found)
+    vectors = vector_files(table, snapshot)
     plain, total = table.plain(), table.options.bucket
     return [
         _Task(plain, bucket, total, tuple(found), vectors.get(bucket, ()), where) for bucket, found in files.items()
@@ -177,7 +174,11 @@ def _mark_all(
 ) -> list[_Marked]:
     listener = counting(on_progress, "delete", len(tasks))
     outcomes = executor.map(mark_rows, tasks, config=table.config, on_done=listener) if tasks else []
-    return [marked for marked in values(outcomes) if marked.rows]
+    try:
+        return [marked for marked in values(outcomes) if marked.rows]
+    except Exception:
+        delete_uncommitted(table, [outcome.value.message for outcome in outcomes if isinstance(outcome, Done)])
+        raise
 
 
 def mark_rows(env: Env, task: _Task) -> _Marked:

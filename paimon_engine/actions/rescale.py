@@ -22,7 +22,8 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted
-from paimon_engine.table.choice import Choice, bucket_vectors, chosen_entries
+from paimon_engine.table.bucket_vectors import vector_files
+from paimon_engine.table.choice import Choice, chosen_entries
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle
@@ -118,7 +119,7 @@ def _plan(table: TableHandle, spec: Rescale) -> tuple[list[RescaleTask], list[Co
     """A task per new bucket, and messages that remove the old ones."""
     snapshot = latest_snapshot(table)
     wanted = table.options.bucket
-    vectors = bucket_vectors(table, snapshot)
+    vectors = vector_files(table, snapshot)
     found = by_bucket(chosen_entries(table, snapshot, Choice(spec.where)))
     partitions: dict[bytes, dict[int, list[ManifestEntry]]] = {}
     for (partition, number), entries in sorted(found.items()):

@@ -14,8 +14,24 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from paimon_engine.format.deletion_vector import Positions, decode_index_file, encode_index_file
+from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
+from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_index_files
+
+
+def vector_files(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
+    """Live index files with deletion vectors, by bucket; none where the table has no vectors.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    found: dict[Bucket, tuple[IndexFile, ...]] = {}
+    for file in live_index_files(table, snapshot) if table.options.deletion_vectors_enabled else ():
+        if file.kind == DELETION_VECTORS:
+            bucket = (file.partition, file.bucket)
+            found[bucket] = (*found.get(bucket, ()), file)
+    return found
 
 
 class BucketVectors:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.meta.conflict import Bucket
-from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
+from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import parse_where
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries, live_index_files
+from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
 from paimon_engine.table.roll import local_wall_clock_ms
 from paimon_engine.table.scan import check_key_types
@@ -54,18 +53,6 @@ def _idle(table: TableHandle, entries: Sequence[ManifestEntry], idle_ms: int) ->
         if entry.file.creation_time_ms is None or entry.file.creation_time_ms > before
     }
     return [entry for entry in entries if entry.partition not in busy]
-
-
-def bucket_vectors(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
-    """Index files with deletion vectors, by bucket."""
-    if not table.options.deletion_vectors_enabled:
-        return {}
-    found: dict[Bucket, tuple[IndexFile, ...]] = {}
-    for file in live_index_files(table, snapshot):
-        if file.kind == DELETION_VECTORS:
-            bucket = (file.partition, file.bucket)
-            found[bucket] = (*found.get(bucket, ()), file)
-    return found
 
 
 def deleted_counts(files: Sequence[IndexFile]) -> Mapping[str, int]:

@@ -18,7 +18,7 @@ at once, and a snapshot is recognised as ours by its delta list, whose name is u
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -115,8 +115,9 @@ class CommitRequest:
     `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
     `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
     name is fresh. `read` is what the writer of the messages knew of the keys in the table. `statistics` names a new
-    statistics file. `compacts_manifests` rewrites the base manifests, whether that is due or not. `replaces_all` says
-    that the messages remove all files of their partitions, so that any other file in there is a conflict.
+    statistics file. `needed_files` names data files that must still be live, by bucket. `compacts_manifests` rewrites
+    the base manifests, whether that is due or not. `replaces_all` says that the messages remove all files of their
+    partitions, so that any other file in there is a conflict.
     """
 
     messages: Sequence[CommitMessage]
@@ -131,6 +132,7 @@ class CommitRequest:
     checked_up_to: int | None = None
     read: IndexRead | None = None
     replaces_all: bool = False
+    needed_files: Mapping[tuple[bytes, int], Collection[str]] = field(default_factory=dict)
 
 
 def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
@@ -290,8 +292,9 @@ class _Commit:
             if moved and latest is not None:
                 return Conflict(tuple(moved), latest.id)
         index = self._next_index(latest, changes, writer)
-        if index.conflicts:
-            return Conflict(index.conflicts, latest.id if latest else 0)
+        misplaced = index.conflicts or self._replaced_files(latest)
+        if misplaced:
+            return Conflict(misplaced, latest.id if latest else 0)
         previous = snapshot_manifests(self._table, latest) if latest else []
         merge = compact_manifests if self._request.compacts_manifests else merge_manifests
         base_list, base_size = writer.manifest_list(merge(self._table, previous, writer))
@@ -345,6 +348,21 @@ class _Commit:
         schema_id = latest_schema_id(self._table.env, self._table.paths)
         # A server may keep the schemas.
         return self._table.schema.id if schema_id is None else schema_id
+
+    def _replaced_files(self, latest: Snapshot | None) -> tuple[BucketConflict, ...]:
+        """Buckets of messages that mark rows of data files which are not live any more: the rows live on in others."""
+        needed = self._request.needed_files
+        if not needed:
+            return ()
+        buckets = dict.fromkeys((message.partition, message.bucket) for message in self._request.messages)
+        before = live_entries(self._table, latest, {partition for partition, _ in buckets})
+        live = {entry.file.name for entry in before}
+        return tuple(
+            BucketConflict(*bucket, f"data file {name} was already replaced")
+            for bucket in buckets
+            for name in needed.get(bucket, ())
+            if name not in live
+        )
 
     def _next_index(
         self, latest: Snapshot | None, changes: Sequence[ManifestEntry], writer: MetadataWriter

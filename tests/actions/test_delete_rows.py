@@ -90,15 +90,16 @@ def test_nothing_to_delete_makes_no_snapshot(tmp_path: Path):
 
 
 class Interfering(LocalExecutor):
-    """Compacts the table while the first delete is under way."""
+    """Compacts the table, or the partitions that `where` chooses, while the first delete is under way."""
 
     table: Table | None = None
+    where: str | None = None
 
     def map(self, run: Any, tasks: Any, **others: Any) -> list[Any]:
         outcomes = super().map(run, tasks, **others)
         if self.table is not None and others.get("on_done") is None:
             table, self.table = self.table, None
-            table.compact(full=True)
+            table.compact(full=True, where=self.where)
         return outcomes
 
 
@@ -114,6 +115,18 @@ def test_a_compaction_in_between_makes_the_bucket_be_done_again(tmp_path: Path, 
     assert numbers(table) == list(range(10, 200))
     assert sorted(row[1] for row in oracle.read(table.path)) == list(range(10, 200))
     assert check_table(table._handle) == []
+
+
+def test_a_delete_is_one_commit_although_one_partition_conflicts(tmp_path: Path):
+    executor = Interfering()
+    table = make(tmp_path, executor)
+    executor.table, executor.where = Catalog(str(tmp_path)).table("db.t"), "day = 'a'"
+
+    result = table.delete("n < 10", commit_user="job")
+
+    users = table.snapshots()["commit_user"].to_pylist()
+    assert (users.count("job"), result.rows, result.conflicts) == (1, 10, 1)
+    assert numbers(table) == list(range(10, 200))
 
 
 def test_tables_that_cannot_are_refused_with_the_way_out(tmp_path: Path):

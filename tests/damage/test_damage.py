@@ -42,7 +42,10 @@ UNTOLD: Final = (
     Untold("statistics", "replaced by its like", r"\$statistics", "a statistics file does not say its name"),
     Untold("index manifest", "replaced by its like", ".*", "snapshots say nothing of an index manifest but its name"),
     Untold(
-        "manifest list", "replaced by its like", r"\$manifests|check", "snapshots of 0.9 do not say how large a list is"
+        "manifest list",
+        "replaced by its like",
+        r"\$manifests|changes|check",
+        "snapshots of 0.9 say no more of a list than how many rows its changes add",
     ),
     Untold("snapshot|tag|consumer|schema|statistics", "flipped", ".*", "JSON files have no checksum"),
     Untold("manifest|manifest list|index manifest", "flipped", ".*", "Avro and ORC files have no checksum"),

@@ -22,7 +22,7 @@ from paimon_engine.storage import MemoryStorage, storage_for
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.manifests import live_entries, live_index_files
 from paimon_engine.table.read import read_schema, read_snapshot_rows
 from paimon_engine.table.rewrite import RewriteTask, rewrite
 from paimon_engine.table.snapshots import latest_snapshot
@@ -57,7 +57,11 @@ class Subject:
 
     def compact(self, *, full: bool = True) -> Subject:
         """Compacts every bucket that the plan finds worth it."""
-        messages = [rewrite(self.handle.env, RewriteTask(self.handle.plain(), task)) for task in self.plan(full=full)]
+        index = live_index_files(self.handle, self.snapshot)
+        messages = []
+        for task in self.plan(full=full):
+            vectors = tuple(file for file in index if (file.partition, file.bucket) == (task.partition, task.bucket))
+            messages.append(rewrite(self.handle.env, RewriteTask(self.handle.plain(), task, vectors)))
         return self.commit(messages, CommitKind.COMPACT) if messages else self
 
     def plan(self, *, full: bool = True) -> list[CompactTask]:
