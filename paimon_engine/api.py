@@ -3,54 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_engine import inspect
 from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_table
-from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
 from paimon_engine.actions.commit import CommitResult, commit_messages
-from paimon_engine.actions.compact import Compact, CompactResult, compact
-from paimon_engine.actions.compact_manifests import (
-    CompactManifests,
-    CompactManifestsResult,
-    compact_manifests,
-)
-from paimon_engine.actions.delete_rows import DeleteRows, DeleteRowsResult, delete_rows
-from paimon_engine.actions.drop_partition import (
-    DropPartition,
-    DropPartitionResult,
-    ExpirePartitions,
-    drop_partition,
-    expire_partitions,
-)
-from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
-from paimon_engine.actions.mark_partition_done import (
-    MarkPartitionDone,
-    MarkPartitionDoneResult,
-    mark_partition_done,
-)
-from paimon_engine.actions.remove_orphan_files import (
-    RemoveOrphanFiles,
-    RemoveOrphanFilesResult,
-    RestoreOrphanFiles,
-    remove_orphan_files,
-    restore_orphan_files,
-)
-from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
-from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
-from paimon_engine.actions.verify import Verify, VerifyResult, verify
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.inspect.system_tables import open_system_table
+from paimon_engine.maintenance_verbs import MaintenanceVerbs, names_of
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.predicate import Condition
-from paimon_engine.progress import OnProgress
 from paimon_engine.table import catalog as tables
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle
@@ -62,7 +31,7 @@ from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
 from paimon_engine.version_verbs import VersionVerbs, epoch_ms
 
 
-class Table(VersionVerbs):
+class Table(MaintenanceVerbs, VersionVerbs):
     """One table. Verbs look at the store anew each time; the schema is that of the moment the table was opened."""
 
     def __init__(self, handle: TableHandle, executor: Executor, system: str | None = None) -> None:
@@ -182,7 +151,7 @@ class Table(VersionVerbs):
         Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
         """
         moment = None if timestamp is None else epoch_ms(timestamp)
-        names, given = _names(columns), dict(options or {})
+        names, given = names_of(columns), dict(options or {})
         request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
         schema, batches = self._read(request)
         return pa.Table.from_batches(batches, schema)
@@ -203,7 +172,7 @@ class Table(VersionVerbs):
     ) -> pa.RecordBatchReader:
         """As `to_arrow`, as a stream: memory stays bounded by runs × batch."""
         moment = None if timestamp is None else epoch_ms(timestamp)
-        names, given = _names(columns), dict(options or {})
+        names, given = names_of(columns), dict(options or {})
         request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
         schema, batches = self._read(request)
         return pa.RecordBatchReader.from_batches(schema, batches)
@@ -212,104 +181,6 @@ class Table(VersionVerbs):
         if self._system is None:
             return open_read(self._source, request)
         return open_system_table(self._source, self._system, request)
-
-    # ── maintenance ─────────────────────────────────────────────────────────────────────────────
-
-    def compact(
-        self,
-        full: bool = False,  # noqa: FBT001, FBT002 - reads well as compact(full=True), and is in use so
-        where: str | Condition | None = None,
-        *,
-        dry_run: bool = False,
-        buckets: Sequence[int] | None = None,
-        partition_idle_time: str | None = None,
-        max_bytes: int | None = None,
-        max_buckets: int | None = None,
-        max_seconds: float | None = None,
-        round_bytes: int | None = None,
-        task_bytes: int | None = None,
-        task_memory_bytes: int | None = None,
-        commit_user: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> CompactResult:
-        """Merges sorted runs (small files on append tables); `full` takes everything to the highest level.
-
-        `where` chooses partitions, `partition_idle_time`, such as `1 d`, those to which nobody has written for so long,
-        `buckets` numbers of buckets. With `max_bytes` of files to rewrite, `max_buckets` or `max_seconds` the buckets
-        that cost readers most are done, in commits of about `round_bytes`, and `buckets_left` in the result says
-        whether another run finds work. A bucket is split into tasks of about `task_bytes`, each of which merges in
-        about `task_memory_bytes`; `Compact` tells more.
-
-        The result tells files, bytes, rows and read amplification before and after, per bucket, and why buckets were
-        skipped; a dry run plans the same and writes nothing.
-
-        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
-        """
-        spec = Compact(
-            full,
-            None if where is None else str(where),
-            dry_run,
-            buckets=buckets,
-            partition_idle_time=partition_idle_time,
-            max_bytes=max_bytes,
-            max_buckets=max_buckets,
-            max_seconds=max_seconds,
-            round_bytes=round_bytes,
-            task_bytes=task_bytes,
-            task_memory_bytes=task_memory_bytes,
-        )
-        return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
-
-    def delete(
-        self,
-        where: str | Condition,
-        *,
-        commit_user: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> DeleteRowsResult:
-        """Deletes the rows of an append table with deletion vectors that match; no data file is rewritten.
-
-        Rows of primary-key tables are deleted by writing them with the kind -D.
-
-        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
-        """
-        spec = DeleteRows(str(where))
-        return delete_rows(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
-
-    def rescale(
-        self,
-        where: str | Condition | None = None,
-        *,
-        dry_run: bool = False,
-        commit_user: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> RescaleResult:
-        """Gives all partitions, or those that `where` chooses, as many buckets as the option `bucket` says by now.
-
-        Their files are written anew in one OVERWRITE commit, which conflicts with what others write meanwhile.
-
-        Raises: UnsupportedError, ConflictError, StorageError.
-        """
-        spec = Rescale(None if where is None else str(where), dry_run)
-        return rescale(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
-
-    def rewrite_file_index(
-        self,
-        where: str | Condition | None = None,
-        *,
-        rebuild: bool = False,
-        dry_run: bool = False,
-        commit_user: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> RewriteFileIndexResult:
-        """Gives data files the indexes that `file-index.<type>.columns` ask for now; no data is rewritten.
-
-        `where` chooses partitions. Files that have just these indexes are left, unless `rebuild` asks for all.
-
-        Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
-        """
-        spec = RewriteFileIndex(None if where is None else str(where), rebuild, dry_run)
-        return rewrite_file_index(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def alter(self, changes: Sequence[SchemaChange | Mapping[str, Any]]) -> AlterResult:
         """Makes the next schema: `AddColumn`, `RenameColumn`, `UpdateColumnType`, `SetOption` …, in order, all or none.
@@ -321,127 +192,6 @@ class Table(VersionVerbs):
         result = alter_table(self._handle, AlterTable(changes))
         self._source = self._handle.newest()
         return result
-
-    def compact_manifests(
-        self,
-        dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as compact_manifests(dry_run=True)
-        *,
-        commit_user: str | None = None,
-    ) -> CompactManifestsResult:
-        """Rewrites the lists of the table's files to few large ones; no data file is touched.
-
-        The result tells manifests, bytes and entries before and after; a dry run plans the same and writes nothing.
-
-        Raises: UnsupportedError, ConflictError, StorageError.
-        """
-        return compact_manifests(self._handle, CompactManifests(dry_run), commit_user=commit_user)
-
-    def analyze(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        commit_user: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> AnalyzeResult:
-        """Counts the rows and gathers statistics of these columns, for query planners; a snapshot names them.
-
-        All columns that are not nested by default; `columns=[]` counts rows only. The system table `$statistics`
-        shows what was found. Beyond 65,535 distinct values their count is an estimate.
-
-        Raises: InvalidArgumentError for a missing or nested column; UnsupportedError, ConflictError, StorageError.
-        """
-        spec = Analyze(_names(columns))
-        return analyze(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
-
-    def expire_snapshots(
-        self,
-        retain_max: int | None = None,
-        retain_min: int | None = None,
-        older_than: int | datetime | None = None,
-        dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as expire_snapshots(dry_run=True), and is in use so
-    ) -> ExpireResult:
-        """Deletes old snapshots and the files that nothing else reaches: tags, branches and consumers keep theirs.
-
-        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options.
-
-        Raises: InvalidArgumentError, UnsupportedError, StorageError.
-        """
-        limit = None if older_than is None else epoch_ms(older_than)
-        return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
-
-    def drop_partition(
-        self, *partitions: Mapping[str, Any], dry_run: bool = False, commit_user: str | None = None
-    ) -> DropPartitionResult:
-        """Drops the partitions that equal one of those: values by column, all of the columns or some of them.
-
-        Raises: InvalidArgumentError, ConflictError, StorageError.
-        """
-        return drop_partition(self._handle, DropPartition(partitions, dry_run), commit_user=commit_user)
-
-    def expire_partitions(
-        self,
-        expiration_time: str | timedelta | None = None,
-        *,
-        strategy: str | None = None,
-        timestamp_pattern: str | None = None,
-        timestamp_formatter: str | None = None,
-        max_num: int | None = None,
-        dry_run: bool = False,
-        commit_user: str | None = None,
-    ) -> DropPartitionResult:
-        """Drops the partitions older than `expiration_time`; what is not given comes from the options `partition.*`.
-
-        Partitions whose values stand for no time are kept; `stopped` of the result names them.
-
-        Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
-        """
-        age = expiration_time
-        if isinstance(age, timedelta):
-            age = f"{age // timedelta(milliseconds=1)} ms"
-        spec = ExpirePartitions(age, strategy, timestamp_pattern, timestamp_formatter, max_num, dry_run)
-        return expire_partitions(self._handle, spec, commit_user=commit_user)
-
-    def mark_partition_done(self, *partitions: Mapping[str, Any]) -> MarkPartitionDoneResult:
-        """Writes a `_SUCCESS` file into the directory of each partition; each with a value for every column.
-
-        Raises: InvalidArgumentError, UnsupportedError, StorageError.
-        """
-        return mark_partition_done(self._handle, MarkPartitionDone(partitions))
-
-    def remove_orphan_files(
-        self,
-        older_than: int | datetime | None = None,
-        *,
-        dry_run: bool = False,
-        quarantine: bool = False,
-    ) -> RemoveOrphanFilesResult:
-        """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
-
-        `older_than` is epoch milliseconds or a datetime, a day ago by default: it must be older than the longest
-        running job. With `quarantine` files are moved aside, and `restore_orphan_files` brings them back. Nothing goes
-        where anything cannot be read; `stopped` says so.
-
-        Raises: InvalidArgumentError, UnsupportedError, StorageError.
-        """
-        limit = None if older_than is None else epoch_ms(older_than)
-        return remove_orphan_files(self._handle, RemoveOrphanFiles(limit, dry_run, quarantine), self._executor)
-
-    def restore_orphan_files(self, quarantine: str) -> RemoveOrphanFilesResult:
-        """Brings back what `remove_orphan_files(quarantine=True)` moved aside; `quarantine` is the name it gave.
-
-        Raises: InvalidArgumentError, StorageError.
-        """
-        return restore_orphan_files(self._handle, RestoreOrphanFiles(quarantine))
-
-    def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
-        """Checks that the table is whole; `problems` of the result is empty for a sound one. Nothing is written.
-
-        `depth` is `metadata`, `files` (also that data files are there, with their size, indexes and deletion vectors)
-        or `rows` (also the order, key ranges and statistics of all rows).
-
-        Raises: InvalidArgumentError for another depth; StorageError.
-        """
-        return verify(self._handle, Verify(depth), self._executor, on_progress=on_progress)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 
@@ -461,7 +211,3 @@ class Table(VersionVerbs):
 def _is_frame(data: Any) -> bool:
     """Whether the data is a Spark DataFrame; asked without importing pyspark."""
     return type(data).__module__.startswith("pyspark.")
-
-
-def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if columns is None else tuple(columns)

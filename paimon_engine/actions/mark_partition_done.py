@@ -17,7 +17,7 @@ from paimon_engine.errors import InvalidArgumentError, NotFoundError, Unsupporte
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
 from paimon_engine.meta.paths import partition_path
-from paimon_engine.option_texts import split_list
+from paimon_engine.options.texts import split_list
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.partitions import partition_spec
 

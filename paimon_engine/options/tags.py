@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_engine.option_texts import OptionTexts
+from paimon_engine.options.texts import OptionTexts
 
 
 @dataclass(frozen=True)

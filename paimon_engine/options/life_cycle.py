@@ -1,0 +1,63 @@
+"""Options of commits and of what stays: retries, overwrites, snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_engine.options.texts import OptionTexts
+
+
+@dataclass(frozen=True)
+class LifeCycleOptions(OptionTexts):
+    """What a table asks for as to its commits and the life of its snapshots."""
+
+    @property
+    def commit_max_retries(self) -> int:
+        """Lost races that a commit endures."""
+        return self._int("commit.max-retries", 10)
+
+    @property
+    def commit_timeout_ms(self) -> int | None:
+        """Total time for the retries of a commit; None is unbounded."""
+        return self._duration("commit.timeout", 0) if "commit.timeout" in self.raw else None
+
+    @property
+    def commit_min_retry_wait_ms(self) -> int:
+        """Wait before the first retry of a commit."""
+        return self._duration("commit.min-retry-wait", 10)
+
+    @property
+    def commit_max_retry_wait_ms(self) -> int:
+        """Upper bound of the wait between retries of a commit."""
+        return self._duration("commit.max-retry-wait", 10_000)
+
+    @property
+    def dynamic_partition_overwrite(self) -> bool:
+        """Whether an overwrite replaces only the partitions that it brings rows for."""
+        return self._bool("dynamic-partition-overwrite", default=True)
+
+    @property
+    def snapshot_num_retained_min(self) -> int:
+        """Snapshots that expiry always leaves."""
+        return self._int("snapshot.num-retained.min", 10)
+
+    @property
+    def snapshot_num_retained_max(self) -> int | None:
+        """Snapshots that expiry leaves at most; None is unbounded."""
+        text = self.raw.get("snapshot.num-retained.max")
+        return None if text is None else self._int("snapshot.num-retained.max", 0)
+
+    @property
+    def snapshot_time_retained_ms(self) -> int:
+        """Age below which a snapshot is left unless there are too many."""
+        return self._duration("snapshot.time-retained", 3_600_000)
+
+    @property
+    def snapshot_expire_limit(self) -> int:
+        """Snapshots that one expiry removes at most."""
+        return self._int("snapshot.expire.limit", 50)
+
+    @property
+    def clean_empty_directories(self) -> bool:
+        """Whether expiry removes bucket and partition directories that became empty."""
+        return self._bool("snapshot.clean-empty-directories", default=False)

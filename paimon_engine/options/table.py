@@ -1,0 +1,217 @@
+"""Table options: the stored text of each, as typed values with Paimon's defaults.
+
+`TableOptions` keeps every key that it was given; properties parse the ones the engine understands.
+`supported` refuses tables whose options change what the table means in a way that the engine does not implement, so
+that no option is ever ignored in silence.
+
+Source: `CoreOptions` of the Java library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.options.life_cycle import LifeCycleOptions
+from paimon_engine.options.merging import MergeOptions
+from paimon_engine.options.tags import TagOptions
+from paimon_engine.units import MIB
+
+POSTPONED_BUCKET: Final = -2
+"""Bucket, and number of buckets, of files whose rows have no bucket yet."""
+_CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress", "avro": "avro.codec"}
+
+
+@dataclass(frozen=True)
+class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
+    """The options of one table; unknown keys are kept in `raw`.
+
+    A property raises InvalidArgumentError if the stored text cannot be parsed; the message names the option.
+    """
+
+    has_primary_key: bool = True
+
+    @property
+    def bucket(self) -> int:
+        """Number of buckets; −1 dynamic or unaware, −2 postponed."""
+        return self._int("bucket", -1)
+
+    @property
+    def bucket_key(self) -> tuple[str, ...]:
+        """Columns that choose the bucket; empty means the trimmed primary key."""
+        return self._list("bucket-key")
+
+    @property
+    def bucket_function(self) -> str:
+        """`default`, `mod` or `hive`."""
+        return self._choice("bucket-function.type", "default", ("default", "mod", "hive"))
+
+    @property
+    def dynamic_bucket_target_row_num(self) -> int:
+        """Keys that a dynamic bucket takes before a new one is begun."""
+        return self._int("dynamic-bucket.target-row-num", 2_000_000)
+
+    @property
+    def dynamic_bucket_initial_buckets(self) -> int | None:
+        """Buckets that writing in tasks begins a partition with; None: as many as tasks run at once."""
+        key = "dynamic-bucket.initial-buckets"
+        return self._int(key, 1) if key in self.raw else None
+
+    @property
+    def dynamic_bucket_max_buckets(self) -> int | None:
+        """Dynamic buckets of a partition at most; None is unbounded."""
+        count = self._int("dynamic-bucket.max-buckets", -1)
+        if count == 0 or count < -1:
+            raise InvalidArgumentError(
+                f"option 'dynamic-bucket.max-buckets' = '{count}'; use a positive number, or -1 for no limit"
+            )
+        return None if count == -1 else count
+
+    @property
+    def postpone_default_bucket_num(self) -> int:
+        """Buckets of a partition whose postponed rows are the first to get one."""
+        return self._int("postpone.default-bucket-num", 1)
+
+    @property
+    def file_format(self) -> str:
+        """Format of new data files: `parquet`, `orc` or `avro`."""
+        return self.raw.get("file.format", "parquet").lower()
+
+    @property
+    def file_compression(self) -> str:
+        """Codec of new data files."""
+        return self.raw.get("file.compression", "zstd").lower()
+
+    @property
+    def file_formats(self) -> tuple[str, ...]:
+        """All formats that new data files may have."""
+        return (self.file_format, *self._per_level("file.format.per.level").values())
+
+    def file_format_of(self, level: int) -> str:
+        """Format of new data files of a level."""
+        return self._per_level("file.format.per.level").get(level, self.file_format)
+
+    def file_compression_of(self, level: int) -> str:
+        """Codec of new data files of a level."""
+        return self._per_level("file.compression.per.level").get(level, self.file_compression)
+
+    def codec_of(self, file_format: str, compression: str) -> str:
+        """That codec, or the one that an option of the file format's own names, which wins."""
+        return self.raw.get(_CODEC_OPTIONS.get(file_format, ""), compression).lower()
+
+    @property
+    def thin_files(self) -> bool:
+        """Whether data files leave out the key columns that come again among the values."""
+        return self._bool("data-file.thin-mode", default=False)
+
+    @property
+    def zstd_level(self) -> int:
+        """Level for the zstd codec."""
+        return self._int("file.compression.zstd-level", 1)
+
+    @property
+    def target_file_size_bytes(self) -> int:
+        """Size at which a writer begins the next data file."""
+        default = 128 * MIB if self.has_primary_key else 256 * MIB
+        return self._size("target-file-size", default)
+
+    @property
+    def write_buffer_size_bytes(self) -> int:
+        """Arrow bytes that a writer holds before it flushes a level-0 file."""
+        return self._size("write-buffer-size", 256 * MIB)
+
+    @property
+    def split_target_size_bytes(self) -> int:
+        """File bytes that one unit of reading holds at most, if it has several sections."""
+        return self._size("source.split.target-size", 128 * MIB)
+
+    @property
+    def split_open_file_cost_bytes(self) -> int:
+        """Size that the smallest file counts as when files are packed for reading."""
+        return self._size("source.split.open-file-cost", 4 * MIB)
+
+    @property
+    def data_file_prefix(self) -> str:
+        """Begin of data file names."""
+        return self.raw.get("data-file.prefix", "data-")
+
+    @property
+    def partition_default_name(self) -> str:
+        """Directory name of null and blank partition values."""
+        return self.raw.get("partition.default-name", "__DEFAULT_PARTITION__")
+
+    @property
+    def partition_legacy_name(self) -> bool:
+        """Whether dates and timestamps appear in partition directories in Java's internal form."""
+        return self._bool("partition.legacy-name", default=True)
+
+    @property
+    def manifest_target_file_size_bytes(self) -> int:
+        """Size at which a new manifest begins, and above which one is not merged."""
+        return self._size("manifest.target-file-size", 8 * MIB)
+
+    @property
+    def manifest_merge_min_count(self) -> int:
+        """Small manifests that gather before they are merged."""
+        return self._int("manifest.merge-min-count", 30)
+
+    @property
+    def manifest_full_compaction_threshold_size_bytes(self) -> int:
+        """Size of manifests with deletions that triggers a full merge."""
+        return self._size("manifest.full-compaction-threshold-size", 16 * MIB)
+
+    @property
+    def stats_mode(self) -> str:
+        """Statistics mode of columns without their own: `none`, `counts`, `truncate(n)` or `full`."""
+        return self.raw.get("metadata.stats-mode", "truncate(16)")
+
+    def stats_mode_of(self, column: str) -> str | None:
+        """Statistics mode that a column has of its own."""
+        return self.raw.get(f"fields.{column}.stats-mode")
+
+    def stats_mode_of_level(self, level: int) -> str:
+        """Statistics mode of the files of a level, for columns without their own; append tables have no levels."""
+        by_level = self._per_level("metadata.stats-mode.per.level") if self.has_primary_key else {}
+        return by_level.get(level, self.stats_mode)
+
+    @property
+    def changelog_stats_mode(self) -> str | None:
+        """Statistics mode of changelog files, for columns without their own; None: as data files of their level."""
+        return self.raw.get("changelog-file.stats-mode")
+
+    @property
+    def stats_columns_max(self) -> int | None:
+        """Columns, from the first on, that have statistics without a mode of their own; None is unbounded."""
+        count = self._int("metadata.stats-keep-first-n-columns", -1)
+        return None if count < 0 else count
+
+    @property
+    def stats_dense(self) -> bool:
+        """Whether statistics leave out columns without any, which Paimon 0.9.0 cannot read.
+
+        Without the option only tables with another statistics option of the releases that came with it do so.
+        """
+        later = ("metadata.stats-mode.per.level", "metadata.stats-keep-first-n-columns")
+        return self._bool("metadata.stats-dense-store", default=any(key in self.raw for key in later))
+
+    @property
+    def delete_entries_drop_stats(self) -> bool:
+        """Whether manifest entries that remove a file say nothing of its values."""
+        return self._bool("manifest.delete-file-drop-stats", default=False)
+
+    @property
+    def file_index_in_manifest_threshold_bytes(self) -> int:
+        """Size up to which the index of a data file goes into its manifest entry, not into a file of its own."""
+        return self._size("file-index.in-manifest-threshold", 500)
+
+    @property
+    def file_index_read_enabled(self) -> bool:
+        """Whether reads look at file indexes."""
+        return self._bool("file-index.read.enabled", default=True)
+
+    @property
+    def file_index_types(self) -> tuple[str, ...]:
+        """Types of the indexes that new data files get."""
+        begin, end = "file-index.", ".columns"
+        return tuple(key[len(begin) : -len(end)] for key in self.raw if key.startswith(begin) and key.endswith(end))
