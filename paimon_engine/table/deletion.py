@@ -26,6 +26,7 @@ from paimon_engine.errors import NotFoundError, PaimonError, StorageError, Unsup
 from paimon_engine.executor import Executor
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.changelogs import is_change
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.reachability import (
@@ -33,10 +34,11 @@ from paimon_engine.table.reachability import (
     Root,
     RootFiles,
     RootIdentity,
+    Unreadable,
     all_roots,
+    changelog_files,
     in_threads,
     protected,
-    refuse_long_lived_changelogs,
     try_root_files,
 )
 
@@ -76,13 +78,11 @@ def check_places(table: TableHandle) -> None:
 class Candidates:
     """Files that roots to be removed reach, by path.
 
-    Raises: UnsupportedError if the table's options put files where we would not find them, or if there are changelogs
-    that outlive their snapshots.
+    Raises: UnsupportedError if the table's options put files where we would not find them.
     """
 
     def __init__(self, table: TableHandle) -> None:
         check_places(table)
-        refuse_long_lived_changelogs(table)
         self._table = table
         self._paths = DataPaths(table)
         self.data: dict[str, DataCandidate] = {}
@@ -97,22 +97,31 @@ class Candidates:
         """The files that the root's commit added."""
         self._add((entry for entry in self._read(delta_entries, root) if entry.kind is FileKind.ADD), why)
 
-    def add_removed(self, root: Root, why: str) -> None:
-        """The files that the root's commit removed for good: one that is added again was only upgraded."""
-        for entry in self._read(delta_entries, root):
+    def add_removed(self, root: Root, why: str, *, but_changes: bool = False) -> None:
+        """The files that the root's commit removed for good: one that is added again was only upgraded.
+
+        With `but_changes` those stay that are the changelog of the commits that added them.
+        """
+        for entry in self._read(_changelog_delta if root.is_changelog else delta_entries, root):
             if entry.kind is FileKind.DELETE:
-                self._add([entry], why)
+                if not (but_changes and is_change(entry)):
+                    self._add([entry], why, may_miss=root.is_changelog)
             else:
                 for path, _ in self._paths.of(entry):
                     self.data.pop(path, None)
 
     def add_changelog(self, root: Root) -> None:
         """The root's changelog files."""
-        self._add(self._read(_changelog_entries, root), f"changelog of {root.label}")
+        why = f"named by {root.label}" if root.is_changelog else f"changelog of {root.label}"
+        self._add(self._read(_changelog_entries, root), why)
+
+    def add_named(self, root: Root) -> None:
+        """All files that the delta of a changelog names."""
+        self._add(self._read(_changelog_delta, root), f"named by {root.label}", may_miss=True)
 
     def add_metadata(self, roots: Sequence[Root]) -> None:
-        """The metadata files of roots."""
-        for root, files in zip(roots, in_threads(self._table, try_root_files, roots), strict=True):
+        """The metadata files of roots; of changelogs also what an expiry that was cut short has left of them."""
+        for root, files in zip(roots, in_threads(self._table, _metadata_of, roots), strict=True):
             if not isinstance(files, RootFiles):
                 self.stopped.append(f"metadata of {root.label} is left: {files.reason}")
                 continue
@@ -126,13 +135,32 @@ class Candidates:
             self.stopped.append(f"files that only {root.label} names are left: {error}")
             return []
 
-    def _add(self, entries: Iterable[ManifestEntry], why: str) -> None:
+    def _add(self, entries: Iterable[ManifestEntry], why: str, *, may_miss: bool = False) -> None:
         for entry in entries:
             if entry.file.external_path is not None:
                 self.stopped.append(f"{entry.file.external_path} lies outside the table and is left")
                 continue
             for path, size_bytes in self._paths.of(entry):
-                self.data[path] = DataCandidate(entry.file.name, size_bytes, why, self._paths.directory(entry))
+                # Where a file may be gone already, its size is looked up, which tells.
+                known = None if may_miss else size_bytes
+                self.data[path] = DataCandidate(entry.file.name, known, why, self._paths.directory(entry))
+
+
+def _metadata_of(table: TableHandle, root: Root) -> RootFiles | Unreadable:
+    if not root.is_changelog:
+        return try_root_files(table, root)
+    try:
+        return changelog_files(table, root, left_behind=True)
+    except PaimonError as error:
+        return Unreadable(f"{root.label} cannot be read: {error}")
+
+
+def _changelog_delta(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Entries of the delta of an expired snapshot, as far as it is still there."""
+    try:
+        return delta_entries(table, snapshot)
+    except NotFoundError:
+        return []
 
 
 def _changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
@@ -191,20 +219,29 @@ def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Roo
 
 
 def _sized(table: TableHandle, plan: DeletionPlan) -> DeletionPlan:
-    """The plan with sizes looked up where no metadata tells them."""
+    """The plan with sizes looked up where no metadata tells them, without files that are not there any more."""
     unsized = [path for path, item in plan.data.items() if item.size_bytes is None]
     unsized += [path for path, (size_bytes, _) in plan.metadata.items() if size_bytes is None]
     sizes = dict(zip(unsized, in_threads(table, _size_bytes, unsized), strict=True))
-    data = {path: replace(item, size_bytes=sizes[path]) if path in sizes else item for path, item in plan.data.items()}
-    metadata = {path: (sizes.get(path, size_bytes), why) for path, (size_bytes, why) in plan.metadata.items()}
+    gone = {path for path, size_bytes in sizes.items() if size_bytes is None}
+    data = {
+        path: replace(item, size_bytes=sizes[path]) if path in sizes else item
+        for path, item in plan.data.items()
+        if path not in gone
+    }
+    metadata = {
+        path: (sizes.get(path, size_bytes), why)
+        for path, (size_bytes, why) in plan.metadata.items()
+        if path not in gone
+    }
     return replace(plan, data=data, metadata=metadata)
 
 
-def _size_bytes(table: TableHandle, path: str) -> int:
+def _size_bytes(table: TableHandle, path: str) -> int | None:
     try:
         return table.env.storage.stat(path).size_bytes
     except NotFoundError:
-        return 0
+        return None
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.actions.expire_snapshots import Choice, ExpireSnapshots, Retention, choose_expired, expire_snapshots
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.tags import DeleteTag, delete_tag
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, StorageError, UnsupportedError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, StorageError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import storage_for
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.reachability import LOCAL_MANIFESTS_MAX
+from paimon_engine.table.retention import Choice, Retention, choose_expired
 from paimon_engine.table.snapshots import read_snapshot, snapshot_ids, tag_names
 from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.storage_events import EventStorage
@@ -208,24 +209,6 @@ def test_an_unreadable_expired_snapshot_leaves_only_its_own_files() -> None:
     # Snapshot 3 removed b, which nobody can tell any more; a went in snapshot 2, c in snapshot 4.
     assert history.names() == {"b", "d", "e"}
     assert check_table(history.handle, footers=False) == []
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"changelog.num-retained.max": "20", "snapshot.num-retained.max": "10"}, {"changelog.time-retained": "2 h"}],
-    ids=lambda item: next(iter(item)),
-)
-def test_longer_lived_changelogs_are_refused(options: dict[str, str]) -> None:
-    with pytest.raises(UnsupportedError, match=next(iter(options))):
-        History(options).write().expire()
-
-
-def test_changelogs_left_behind_are_refused() -> None:
-    history = History().write().write()
-    history.storage.overwrite(f"{ROOT}/changelog/changelog-1", b"{}")
-
-    with pytest.raises(UnsupportedError, match="long-lived changelogs"):
-        history.expire(retain_max=1)
 
 
 def test_consumers_keep_snapshots() -> None:
