@@ -65,6 +65,11 @@ class Going:
         return not self.snapshots and not self.changelogs
 
     @property
+    def first_id(self) -> int | None:
+        """Id of the first snapshot that goes."""
+        return self.snapshots[0].snapshot.id if self.snapshots else None
+
+    @property
     def changelog_ids(self) -> tuple[int, ...]:
         """Ids of all changelogs that go."""
         return tuple(sorted(root.snapshot.id for root in (*self.changelogs, *self.passing)))
@@ -92,16 +97,18 @@ def plan_expiry(table: TableHandle, line: Line, gone: Going, executor: Executor)
     candidates = Candidates(table)
     if gone.is_empty:
         return DeletionPlan({}, {})
-    decoupled = bool(gone.kept or gone.passing)
+    passing = {root.snapshot.id: root for root in gone.passing}
+    # The oldest first: a file is added before it is removed.
+    for root in (*gone.changelogs, *(root for root in gone.passing if root.snapshot.id == gone.first_id)):
+        candidates.add_removed(root, f"removed by {root.label}")
     if gone.snapshots:
+        decoupled = bool(gone.kept or gone.passing)
         # What was live in an expired snapshot but is not in the first one that stays was removed in between.
         for root in (*gone.snapshots[1:], line.snapshots[len(gone.snapshots)]):
-            but_changes = decoupled and keeps_delta(table, root.snapshot)
+            but_changes = decoupled and root.snapshot.id not in passing and keeps_delta(table, root.snapshot)
             candidates.add_removed(root, f"removed by {root.label}", but_changes=but_changes)
-    for root in gone.snapshots if not decoupled else ():
-        candidates.add_changelog(root)
-    for root in (*gone.changelogs, *gone.passing):
-        candidates.add_removed(root, f"removed by {root.label}")
+    kept = {root.snapshot.id for root in gone.kept}
+    for root in (*gone.changelogs, *(root for root in gone.snapshots if root.snapshot.id not in kept)):
         candidates.add_changelog(root)
     if gone.changelogs and not table.options.changelog_outlives_snapshots:
         # The commits that removed what these added may leave no changelog any more with which it would go.
@@ -111,8 +118,8 @@ def plan_expiry(table: TableHandle, line: Line, gone: Going, executor: Executor)
             candidates.add_named(changelog_root(table, line.snapshots[0].snapshot))
     candidates.add_metadata([*gone.snapshots, *gone.changelogs])
     forgotten = {root.identity for root in (*gone.snapshots, *gone.changelogs, *gone.kept)}
-    kept = [root for root in line.roots if root.identity not in forgotten]
-    return plan_deletion(table, candidates, [*kept, *gone.kept], executor)
+    staying = [root for root in line.roots if root.identity not in forgotten]
+    return plan_deletion(table, candidates, [*staying, *gone.kept], executor)
 
 
 def changelogs_left(line: Line, gone: Going) -> list[int]:
