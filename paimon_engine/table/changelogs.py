@@ -9,6 +9,7 @@ Source: `Changelog`, `ChangelogManager`, `ChangelogDeletion`, `SnapshotDeletion`
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from paimon_engine.errors import NotFoundError, PaimonError, damaged
@@ -39,16 +40,24 @@ def read_changelog(table: TableHandle, snapshot_id: int) -> Snapshot:
     return found
 
 
-def read_snapshot_or_changelog(table: TableHandle, snapshot_id: int) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What changes are read of: a snapshot, or one that has expired and whose changelog lives on."""
+
+    snapshot: Snapshot
+    is_expired: bool
+
+
+def read_commit(table: TableHandle, snapshot_id: int) -> Commit:
     """The snapshot, or where it has expired its changelog.
 
     Raises: NotFoundError, CorruptTableError.
     """
     try:
-        return read_snapshot(table, snapshot_id)
+        return Commit(read_snapshot(table, snapshot_id), is_expired=False)
     except NotFoundError:
         try:
-            return read_changelog(table, snapshot_id)
+            return Commit(read_changelog(table, snapshot_id), is_expired=True)
         except NotFoundError:
             pass
         raise
@@ -56,10 +65,11 @@ def read_snapshot_or_changelog(table: TableHandle, snapshot_id: int) -> Snapshot
 
 def earliest_change_id(table: TableHandle, earliest_snapshot_id: int) -> int:
     """The oldest id from which on every commit's changes can be read: by its snapshot, or by its changelog."""
-    ids = set(changelog_ids(table))
     earliest = earliest_snapshot_id
-    while earliest - 1 in ids:
-        earliest -= 1
+    for number in reversed([number for number in changelog_ids(table) if number < earliest]):
+        if number != earliest - 1:
+            break
+        earliest = number
     return earliest
 
 

@@ -63,14 +63,23 @@ def expire_both(oracle: JavaPaimon, ours: Path, java: Path, most: int, changelog
     oracle.call(
         "expire",
         table=str(java),
-        **{"retain_max": most, "retain_min": 1, "older_ms": 0, "max_deletes": limit},
-        **{"changelog_retain_max": changelogs, "changelog_retain_min": 2, "expire_changelog": True},
+        retain_max=most,
+        retain_min=1,
+        older_ms=0,
+        max_deletes=limit,
+        changelog_retain_max=changelogs,
+        changelog_retain_min=2,
+        expire_changelog=True,
     )
     now_ms = time.time_ns() // 1_000_000 + 1
     options = {
-        **{"changelog.num-retained.max": str(changelogs), "changelog.num-retained.min": "2"},
-        **{"snapshot.num-retained.max": str(most), "snapshot.num-retained.min": "1"},
-        **{"snapshot.time-retained": "0 ms", "changelog.time-retained": "0 ms", "snapshot.expire.limit": str(limit)},
+        "changelog.num-retained.max": str(changelogs),
+        "changelog.num-retained.min": "2",
+        "snapshot.num-retained.max": str(most),
+        "snapshot.num-retained.min": "1",
+        "snapshot.time-retained": "0 ms",
+        "changelog.time-retained": "0 ms",
+        "snapshot.expire.limit": str(limit),
     }
     done = open_table(str(ours), options=options).expire_snapshots(older_than=now_ms)
     assert done.stopped == () or "expire.limit" in done.stopped[0], done.stopped
@@ -91,5 +100,7 @@ def test_the_same_files_go_and_stay(kind: str, tmp_path: Path, oracle: JavaPaimo
         assert files(ours) == files(java)
         assert open_table(str(ours)).verify().problems == ()
         oracle.assert_sound(ours)
-        begin = min(int(name[name.rindex("-") + 1 :]) for name in files(ours) if name.startswith("changelog/changelog-"))
+        begin = min(
+            int(name[name.rindex("-") + 1 :]) for name in files(ours) if name.startswith("changelog/changelog-")
+        )
         assert changes(oracle, ours, begin) == changes(oracle, java, begin)
