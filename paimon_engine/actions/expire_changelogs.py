@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError
@@ -84,7 +84,7 @@ def expire_changelogs(table: TableHandle, spec: ExpireChangelogs, executor: Exec
     gone = going(line, (), {}, choice.expired)
     plan = plan_expiry(table, line, gone, executor)
     if plan.unknown:
-        gone = Going()
+        gone, plan = Going(), replace(plan, data={}, metadata={})
     files, stopped = plan.files, plan.stopped
     left = changelogs_left(line, gone)
     if not spec.dry_run:

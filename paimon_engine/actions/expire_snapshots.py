@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from paimon_engine.executor import Executor
@@ -92,16 +92,17 @@ def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Execut
     """Expires snapshots of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
 
     Raises: InvalidArgumentError for a contradicting retention; CorruptTableError if a snapshot, tag, changelog or
-    consumer cannot be understood, since it may protect anything; UnsupportedError.
+    consumer cannot be understood, since it may protect anything; ConflictError if others roll back meanwhile;
+    UnsupportedError.
     """
     begun = time.monotonic()
     roots = all_roots(table)
     line = line_of(table, roots)
     gone, reasons = _choose(table, spec, line)
     plan = plan_expiry(table, line, gone, executor)
-    # Forgetting a snapshot whose files cannot be deleted gains nothing, and the next run could not find them.
+    # Where a later run may know more, or the snapshots that stay may be broken, nothing is forgotten for now.
     if plan.unknown:
-        gone = Going()
+        gone, plan = Going(), replace(plan, data={}, metadata={})
     expired = [root.snapshot.id for root in gone.snapshots]
     files, stopped = plan.files, plan.stopped
     if not spec.dry_run:

@@ -22,10 +22,10 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundEr
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.changelogs import forget_newest
-from paimon_engine.table.deletion import Candidates, carry_out, plan_deletion
+from paimon_engine.table.deletion import Candidates, DeletedFile, carry_out, plan_deletion
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.moments import last_at_watermark
-from paimon_engine.table.reachability import Root, all_roots
+from paimon_engine.table.reachability import Root, all_roots, lost_snapshots
 from paimon_engine.table.snapshots import (
     choose_snapshot,
     consumers,
@@ -54,13 +54,15 @@ class Rollback:
     tag: str | None = None
     timestamp_ms: int | None = None
     watermark: int | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """What a rollback did; `status` is `rolled_back` or `noop`.
+    """What a rollback did; `status` is `rolled_back`, `noop` or `dry_run` (then: what it would do).
 
-    `consumers_ahead` names consumers that would go on from a snapshot that is gone. `stopped` says why files were left.
+    `consumers_ahead` names consumers that would go on from a snapshot that is gone. `deleted` names every file, which
+    is not known where a server rolls back. `stopped` says why files were left.
     """
 
     status: str
@@ -73,6 +75,7 @@ class RollbackResult:
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
     removed_changelogs: tuple[int, ...] = ()
+    deleted: tuple[DeletedFile, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -104,6 +107,8 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     if result.status == "noop":
         return result
     if table.door is not None:
+        if spec.dry_run:
+            return replace(result, status="dry_run", seconds=time.monotonic() - begun)
         # The server removes what is newer, files and all.
         latest = latest_snapshot(table)
         assert latest is not None
@@ -114,15 +119,25 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         _candidates(table, target, snapshots, tags, changelogs),
         [root for root in roots if root not in gone],
         executor,
+        lost=lost_snapshots(roots, but_below=gone),
     )
+    if spec.dry_run:
+        return _with_files(replace(result, status="dry_run"), plan.files, plan.stopped, begun)
     _hide(table, target, expired=expired, result=result)
     deletion = carry_out(table, plan, executor)
     logger.info("rolled %s back to snapshot %d", table.paths.root, target.id)
+    return _with_files(result, deletion.files, deletion.stopped, begun)
+
+
+def _with_files(
+    result: RollbackResult, files: Sequence[DeletedFile], stopped: Sequence[str], begun: float
+) -> RollbackResult:
     return replace(
         result,
-        files_deleted=len(deletion.files),
-        bytes_deleted=deletion.size_bytes,
-        stopped=deletion.stopped,
+        files_deleted=len(files),
+        bytes_deleted=sum(file.size_bytes for file in files),
+        deleted=tuple(files),
+        stopped=tuple(stopped),
         seconds=time.monotonic() - begun,
     )
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paimon_engine.errors import ConflictError
 from paimon_engine.executor import Executor
 from paimon_engine.table.changelogs import (
     forget_oldest,
@@ -24,7 +25,7 @@ from paimon_engine.table.changelogs import (
 )
 from paimon_engine.table.deletion import Candidates, DeletionPlan, plan_deletion
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import Root, changelog_root
+from paimon_engine.table.reachability import Root, changelog_root, lost_snapshots
 from paimon_engine.table.snapshots import hint_of, write_hint
 
 
@@ -119,7 +120,7 @@ def plan_expiry(table: TableHandle, line: Line, gone: Going, executor: Executor)
     candidates.add_metadata([*gone.snapshots, *gone.changelogs])
     forgotten = {root.identity for root in (*gone.snapshots, *gone.changelogs, *gone.kept)}
     staying = [root for root in line.roots if root.identity not in forgotten]
-    return plan_deletion(table, candidates, [*staying, *gone.kept], executor)
+    return plan_deletion(table, candidates, [*staying, *gone.kept], executor, lost=lost_snapshots(line.roots))
 
 
 def changelogs_left(line: Line, gone: Going) -> list[int]:
@@ -128,8 +129,21 @@ def changelogs_left(line: Line, gone: Going) -> list[int]:
     return sorted(ids | {root.snapshot.id for root in gone.kept})
 
 
+def _check_latest_is_there(table: TableHandle, line: Line) -> None:
+    """Somebody may roll back meanwhile: then what was to go is the newest there is."""
+    latest = line.snapshots[-1].snapshot
+    if table.door is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
+        raise ConflictError(
+            f"snapshot {latest.id} of {table.paths.root} vanished while older ones were to expire: others roll back; "
+            "run it again when they have done"
+        )
+
+
 def hide(table: TableHandle, line: Line, gone: Going) -> None:
-    """Removes what goes from the row of what can be read. Safe to repeat."""
+    """Removes what goes from the row of what can be read. Safe to repeat.
+
+    Raises: ConflictError if others roll back meanwhile.
+    """
     storage, paths = table.env.storage, table.paths
     dropped = {root.snapshot.id for root in gone.changelogs}
     kept = {root.snapshot.id: root.snapshot for root in gone.kept}
@@ -137,6 +151,7 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
     if dropped:
         forget_oldest(table, sorted(dropped), left[0] if left else None)
     for root in gone.snapshots:
+        _check_latest_is_there(table, line)
         if root.snapshot.id in kept:
             keep_changelog(table, root.snapshot)
         storage.delete([paths.snapshot(root.snapshot.id)])

@@ -21,22 +21,22 @@ Source: `SnapshotDeletion`, `TagDeletion`, `FileDeletionBase` of the Java librar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
 from paimon_engine.env import Env
-from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError
-from paimon_engine.executor import Done, Executor, Failed, LocalExecutor, values
-from paimon_engine.meta.file_set import live_files
-from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.errors import NotFoundError, PaimonError, StorageError
+from paimon_engine.executor import LocalExecutor, values
+from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.changelogs import changelog_ids, is_change, keeps_delta, read_changelog
+from paimon_engine.table.changelogs import changelog_ids, keeps_delta, read_changelog
+from paimon_engine.table.doubts import Doubt, missing_between
 from paimon_engine.table.file_format import bucket_path
-from paimon_engine.table.handle import PlainTable, TableHandle
-from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list, snapshot_manifests
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_index_files, read_manifest_list, snapshot_manifests
 from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, read_tag, snapshot_ids, tag_names
 
 READER_THREADS: Final = 8
@@ -161,6 +161,22 @@ def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
                 yield one, following
 
 
+def lost_snapshots(roots: Sequence[Root], *, but_below: Collection[Root] = ()) -> tuple[Doubt, ...]:
+    """The gaps in each branch's row of snapshots, without those right below one that goes in `but_below`."""
+    going = {root.identity for root in but_below}
+    found: list[Doubt] = []
+    for branch in dict.fromkeys(root.branch for root in roots):
+        line = sorted((root for root in roots if root.branch == branch and root.is_snapshot), key=_id_of)
+        ends = {root.snapshot.id - 1 for root in line if root.identity in going}
+        gaps = missing_between(branch, [root.snapshot.id for root in line])
+        found += (gap for gap in gaps if gap.snapshot_id not in ends)
+    return tuple(found)
+
+
+def _id_of(root: Root) -> int:
+    return root.snapshot.id
+
+
 def _snapshot_or_none(table: TableHandle, snapshot_id: int) -> Snapshot | None:
     try:
         return read_snapshot(table, snapshot_id)
@@ -203,12 +219,18 @@ class RootFiles:
     delta_manifests: tuple[ManifestFile, ...] = ()
     """Of a changelog whose data files are the changelog."""
 
+    @property
+    def names(self) -> Iterator[str]:
+        """Names of the manifests of which entries are read."""
+        return (item.name for item in (*self.manifests, *self.changelog_manifests, *self.delta_manifests))
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A root whose metadata cannot be read."""
+    """A root whose metadata cannot be read; `may_pass` says whether another try may well be able to."""
 
     reason: str
+    may_pass: bool = False
 
 
 def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
@@ -298,7 +320,7 @@ def try_root_files(table: TableHandle, root: Root) -> RootFiles | Unreadable:
     try:
         return changelog_files(table, root) if root.is_changelog else root_files(table, root.snapshot)
     except PaimonError as error:
-        return Unreadable(f"{root.label} cannot be read: {error}")
+        return Unreadable(f"{root.label} cannot be read: {error}", isinstance(error, StorageError))
 
 
 # ── data files ──────────────────────────────────────────────────────────────────────────────────
@@ -325,146 +347,3 @@ class DataPaths:
         directory = self.directory(entry)
         extras: list[tuple[str, int | None]] = [(f"{directory}/{name}", None) for name in entry.file.extra_files]
         return [(f"{directory}/{entry.file.name}", entry.file.size_bytes), *extras]
-
-
-Entries = Mapping[str, Sequence[ManifestEntry] | Failed]
-"""Entries by manifest name; a manifest that cannot be read is a failure."""
-
-
-@dataclass(frozen=True)
-class _ScanTask:
-    table: PlainTable
-    manifests: tuple[ManifestFile, ...]
-    names: frozenset[str]
-    may_miss: frozenset[str]
-
-
-def _scan(env: Env, task: _ScanTask) -> list[tuple[str, list[ManifestEntry]]]:
-    table = task.table.load(env)
-    return [(manifest.name, _entries_of(table, manifest, task)) for manifest in task.manifests]
-
-
-def _entries_of(table: TableHandle, manifest: ManifestFile, task: _ScanTask) -> list[ManifestEntry]:
-    try:
-        return [entry for entry in read_manifest(table, manifest.name, manifest) if entry.file.name in task.names]
-    except NotFoundError:
-        if manifest.name not in task.may_miss:
-            raise
-        return []
-
-
-def _read_manifests(
-    table: TableHandle, known: Sequence[tuple[Root, RootFiles]], names: frozenset[str], executor: Executor
-) -> dict[str, list[ManifestEntry] | Failed]:
-    """Entries of the named data files, by manifest. In this process, or as tasks where there are many."""
-    strict, lenient = (
-        {
-            item.name: item
-            for root, found in known
-            if root.is_changelog is is_changelog
-            for item in (*found.manifests, *found.changelog_manifests, *found.delta_manifests)
-        }
-        for is_changelog in (False, True)
-    )
-    # Java deletes the lists of a deleted tag whatever changelog needs them.
-    may_miss = frozenset(lenient.keys() - strict.keys())
-    wanted = sorted({**lenient, **strict}.values(), key=lambda item: item.name)
-    if len(wanted) <= LOCAL_MANIFESTS_MAX:
-        step, executor = 1, LocalExecutor(READER_THREADS, env=table.env)
-    else:
-        step = MANIFESTS_PER_TASK
-    plain = table.plain()
-    chunks = [tuple(wanted[start : start + step]) for start in range(0, len(wanted), step)]
-    tasks = [_ScanTask(plain, chunk, names, may_miss) for chunk in chunks]
-    found: dict[str, list[ManifestEntry] | Failed] = {}
-    for task, outcome in zip(tasks, executor.map(_scan, tasks, config=table.config), strict=True):
-        if isinstance(outcome, Done):
-            found.update(outcome.value)
-        else:
-            found.update({manifest.name: outcome for manifest in task.manifests})
-    return found
-
-
-# ── protection ──────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Protection:
-    """Which of the paths in question roots still reach.
-
-    `holders` counts the paths by root. `unknown` says which roots could not be read: then nothing may be deleted.
-    """
-
-    paths: frozenset[str] = frozenset()
-    holders: Mapping[RootIdentity, int] = field(default_factory=dict)
-    unknown: tuple[str, ...] = ()
-
-
-def protected(
-    table: TableHandle,
-    roots: Sequence[Root],
-    *,
-    metadata: Collection[str],
-    data: Mapping[str, str],
-    executor: Executor,
-) -> Protection:
-    """Those of the `metadata` and `data` paths that a root reaches.
-
-    `data` maps a path to the name of the data file that it belongs to: its own, or for an extra file its owner's.
-    """
-    files = in_threads(table, try_root_files, roots)
-    unknown = [item.reason for item in files if isinstance(item, Unreadable)]
-    known = [(root, item) for root, item in zip(roots, files, strict=True) if isinstance(item, RootFiles)]
-    entries: dict[str, list[ManifestEntry] | Failed] = {}
-    if data:
-        entries = _read_manifests(table, known, frozenset(data.values()), executor)
-    for name, outcome in sorted(entries.items()):
-        if isinstance(outcome, Failed):
-            unknown.append(f"manifest {name} cannot be read: {outcome.message}")
-    if unknown:
-        return Protection(unknown=tuple(unknown))
-    paths = DataPaths(table)
-    holders: dict[RootIdentity, int] = {}
-    reached: set[str] = set()
-    for root, item in known:
-        try:
-            # Also what a key names that we do not know: one of a later release, or a known one with a bit flipped.
-            extras = {value for value in root.snapshot.extras.values() if isinstance(value, str)}
-            held = {path for path in metadata if path in item.metadata or path.rpartition("/")[2] in extras}
-            held.update(path for path in _reached(item, entries, paths) if path in data)
-        except CorruptTableError as error:
-            return Protection(unknown=(f"{root.label} cannot be read: {error}",))
-        holders[root.identity] = len(held)
-        reached |= held
-    return Protection(frozenset(reached | _beside_missing(table, [item for _, item in known], metadata)), holders)
-
-
-def _beside_missing(table: TableHandle, files: Sequence[RootFiles], metadata: Collection[str]) -> set[str]:
-    """Those of the paths in whose directory a root names a file that is not there.
-
-    These files are named once and not read here, so that a damaged name would go unnoticed and its file be deleted.
-    """
-    places = {f"{table.paths.root}/statistics", f"{table.paths.root}/index"}
-    asked = places & {_directory(path) for path in metadata}
-    stored = {info.path for place in asked for info in table.env.storage.list(place)}
-    named = {path for item in files for path in item.metadata if _directory(path) in asked}
-    doubtful = {_directory(path) for path in named - stored}
-    return {path for path in metadata if _directory(path) in doubtful}
-
-
-def _directory(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _reached(files: RootFiles, entries: Entries, paths: DataPaths) -> Iterator[str]:
-    def named(manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
-        for manifest in manifests:
-            found = entries.get(manifest.name, ())
-            assert not isinstance(found, Failed)
-            yield from found
-
-    # A removal without an addition means that a manifest no longer names what it did.
-    delta = (entry for entry in named(files.delta_manifests) if entry.kind is FileKind.ADD and is_change(entry))
-    for entry in (*live_files(named(files.manifests)), *named(files.changelog_manifests), *delta):
-        for path, _ in paths.of(entry):
-            yield path

@@ -29,7 +29,7 @@ from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.deletion import Candidates, DeletionPlan, plan_deletion
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import missing_metadata
-from paimon_engine.table.reachability import Root
+from paimon_engine.table.reachability import Root, lost_snapshots
 from paimon_engine.table.snapshots import list_tags, read_snapshot
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +167,7 @@ def plan_removal(table: TableHandle, roots: Sequence[Root], gone: Sequence[Root]
         candidates.add_named(root)
         candidates.add_changelog(root)
     candidates.add_metadata([*lonely, *changelogs])
-    return plan_deletion(table, candidates, kept, executor)
+    return plan_deletion(table, candidates, kept, executor, lost=lost_snapshots(roots, but_below=gone))
 
 
 def _commit_of(root: Root) -> tuple[int, str]:

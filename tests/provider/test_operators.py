@@ -194,7 +194,7 @@ def test_expire(catalog: Catalog, operator, context):
 
 
 def test_changelogs_live_on_until_they_are_expired(catalog: Catalog, operator, context):
-    catalog.table(TABLE).alter(SetOption("changelog.num-retained.min", "20"))
+    catalog.table(TABLE).alter([SetOption("changelog.num-retained.min", "20")])
     kept = operator(PaimonExpireSnapshotsOperator, retain_max=1).execute(context)
 
     planned = operator(PaimonExpireChangelogsOperator, delete_all="true", dry_run=True).execute(context)
