@@ -3,7 +3,7 @@
 Fast-forward, in this order, so that a reader finds an unbroken row of snapshots and a run that was cut short may be
 repeated from the branch, which stays as it is:
 
-1. Main's tags that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
+1. Main's tags and changelogs that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
 2. Schemas of the branch are written over main's, and main's newer ones go.
 3. From the first one that differs, the branch's snapshots take the place of main's; then its changelogs of expired
    snapshots, and its tags.
@@ -376,6 +376,7 @@ def _same_schemas(main: TableHandle, branch: TableHandle) -> bool:
 def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult) -> None:
     storage, paths = main.env.storage, main.paths
     storage.delete([paths.tag(name) for name in result.removed_tags])
+    forget_newest(main, list(result.removed_changelogs))
     newest = snapshot_ids(branch)[-1]
     _remove_from(main, newest + 1)
     _take_schemas(main, branch, forward.schema_id)
@@ -390,7 +391,6 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
             raise ConflictError(
                 f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
             )
-    forget_newest(main, list(result.removed_changelogs))
     for changelog in forward.changelogs:
         keep_changelog(main, changelog)
     if forward.changelogs:

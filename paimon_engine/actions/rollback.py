@@ -1,8 +1,9 @@
 """Rollback: make an earlier snapshot the latest one again.
 
 1. Files that only newer snapshots, tags and changelogs reach are planned for deletion.
-2. A snapshot that has expired is written again from its tag; then newer snapshots are removed, newest first, so that
-   at any moment the table has an unbroken row of snapshots; then newer changelogs of expired snapshots, and tags.
+2. A snapshot that has expired is written again from its tag, and newer changelogs of expired snapshots are removed;
+   then newer snapshots, newest first, so that at any moment the table has an unbroken row of snapshots (but for those
+   that had expired); then newer tags.
 3. The planned files are deleted, after another look at what is there (`table.deletion`).
 
 Nobody should write meanwhile: a commit that began before would be made on top of a snapshot that is gone.
@@ -188,6 +189,7 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: Rollba
     storage, paths = table.env.storage, table.paths
     if expired:
         storage.create(paths.snapshot(target.id), snapshot_to_json(target).encode())
+    forget_newest(table, list(result.removed_changelogs))
     write_hint(table, paths.latest_hint, target.id)
     for _ in range(_ROUNDS_MAX):
         newer = [snapshot_id for snapshot_id in snapshot_ids(table) if snapshot_id > target.id]
@@ -197,7 +199,6 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: Rollba
             storage.delete([paths.snapshot(snapshot_id)])
     else:
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
-    forget_newest(table, list(result.removed_changelogs))
     storage.delete([paths.tag(name) for name in result.removed_tags])
     write_hint(table, paths.latest_hint, target.id)
     if expired:

@@ -353,6 +353,7 @@ def rollback(
     as_latest: Annotated[
         bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot that holds what that one held.")
     ] = False,
+    dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -368,6 +369,8 @@ def rollback(
         )
     moment = None if timestamp is None else epoch_ms(timestamp)
     if as_latest:
+        if dry_run:
+            raise InvalidArgumentError("--dry-run says what is deleted, and --as-latest deletes nothing; leave one out")
         spec = RollbackToAsLatest(snapshot, tag, moment, watermark)
         details = run_quick(job_on(table, warehouse, storage, catalog, spec), "going back")
         text = (
@@ -375,8 +378,8 @@ def rollback(
         )
         tell(details, text, as_json=as_json)
         return
-    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag, moment, watermark))
-    if not yes:
+    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag, moment, watermark, dry_run))
+    if not yes and not dry_run:
         name, value = next(iter(given.items()))
         typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)
     details = run_quick(job, "rolling back")

@@ -155,7 +155,7 @@ def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
     ascending = sorted((root for root in roots if root.is_snapshot), key=lambda root: root.snapshot.id)
     latest = {root.branch: root.snapshot.id for root in ascending}
     for root in roots:
-        if root.is_changelog and root.snapshot.id > latest.get(root.branch, 0):
+        if root.is_changelog and root.snapshot.id > latest.get(root.branch, root.snapshot.id):
             yield Problem(root.label, "is newer than the latest snapshot")
 
 

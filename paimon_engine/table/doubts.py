@@ -36,9 +36,8 @@ class Doubt:
 def missing_between(branch: str, ids: Sequence[int]) -> Iterator[Doubt]:
     """The gaps between the ids of a branch's snapshots, ascending."""
     for one, following in pairwise(ids):
-        if following != one + 1:
-            what = (
-                f"snapshot {one + 1}" if following == one + 2 else f"each of the snapshots {one + 1} to {following - 1}"
-            )
+        first, last = one + 1, following - 1
+        if first <= last:
+            what = f"snapshot {first}" if first == last else f"each of the snapshots {first} to {last}"
             where = "" if branch == MAIN_BRANCH else f" of branch {branch!r}"
             yield Doubt(branch, last, f"{what}{where} is missing and may have needed them")
