@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from paimon_engine import open_table
+from paimon_engine import Catalog, SetOption, open_table
+from tests.support.newest import NewestPaimon
 from tests.support.oracle import JavaPaimon
 
 COLUMNS = [["k", "INT NOT NULL"], ["v", "INT"]]
@@ -90,7 +92,7 @@ def test_the_same_files_go_and_stay(kind: str, tmp_path: Path, oracle: JavaPaimo
     chance = random.Random(f"lifetime {kind}")
     ours, java = tmp_path / "ours.db" / "t", tmp_path / "java.db" / "t"
     create(oracle, ours, kind)
-    for _ in range(4):
+    for _ in range(3):
         write_some(oracle, ours, chance, kind)
         shutil.rmtree(java, ignore_errors=True)
         shutil.copytree(ours, java)
@@ -100,7 +102,95 @@ def test_the_same_files_go_and_stay(kind: str, tmp_path: Path, oracle: JavaPaimo
         assert files(ours) == files(java)
         assert open_table(str(ours)).verify().problems == ()
         oracle.assert_sound(ours)
-        begin = min(
-            int(name[name.rindex("-") + 1 :]) for name in files(ours) if name.startswith("changelog/changelog-")
-        )
+        begin, _ = changelog_span(ours)
         assert changes(oracle, ours, begin) == changes(oracle, java, begin)
+
+
+@pytest.mark.parametrize("kind", ["none", "input"])
+def test_java_and_we_see_the_same_changes_of_expired_snapshots(kind: str, tmp_path: Path, oracle: JavaPaimon) -> None:
+    chance = random.Random(f"changes {kind}")
+    path = tmp_path / "db.db" / "t"
+    create(oracle, path, kind)
+    for _ in range(2):
+        write_some(oracle, path, chance, kind)
+    table = open_table(str(path), options={"snapshot.num-retained.min": "1"})
+    table.expire_snapshots(retain_max=1)
+
+    streamed = {change["snapshot"]: change["rows"] for change in changes(oracle, path, 1)}
+    log = Catalog(str(tmp_path)).table("db.t$audit_log")
+    latest = table.latest_snapshot_id()
+    assert latest is not None
+    for number in range(1, latest + 1):
+        ours = log.to_arrow(incremental=(number - 1, number)).to_pylist()
+        assert sorted(map(str, streamed.get(number, []))) == sorted(
+            str([row["rowkind"], row["k"], row["v"]]) for row in ours
+        )
+
+
+@pytest.mark.parametrize("kind", ["none", "input", "lookup"])
+def test_a_rollback_leaves_what_java_leaves(kind: str, tmp_path: Path, oracle: JavaPaimon) -> None:
+    chance = random.Random(f"rollback {kind}")
+    ours, java = tmp_path / "ours.db" / "t", tmp_path / "java.db" / "t"
+    create(oracle, ours, kind)
+    write_some(oracle, ours, chance, kind)
+    oracle.call("create_tag", table=str(ours), tag="t")
+    write_some(oracle, ours, chance, kind)
+    open_table(str(ours), options={"snapshot.num-retained.min": "1"}).expire_snapshots(retain_max=1)
+    shutil.copytree(ours, java)
+
+    oracle.call("rollback", table=str(java), tag="t")
+    result = open_table(str(ours)).rollback(tag="t")
+
+    assert result.removed_changelogs
+    of_ours, of_java = files(ours), files(java)
+    metadata = ("changelog/", "snapshot/", "tag/")
+    assert {name for name in of_ours if name.startswith(metadata)} == {
+        name for name in of_java if name.startswith(metadata)
+    }
+    assert all(data == of_java[name] for name, data in of_ours.items() if name.startswith("changelog/"))
+    assert oracle.read(ours) == oracle.read(java)
+    oracle.assert_sound(ours)
+    assert open_table(str(ours)).verify().problems == ()
+    write_some(oracle, ours, chance, kind)
+    assert open_table(str(ours)).verify().problems == ()
+
+
+def test_the_newest_java_goes_on_where_we_expired(tmp_path: Path, oracle: JavaPaimon, newest: NewestPaimon) -> None:
+    chance = random.Random("newest")
+    path = tmp_path / "db.db" / "t"
+    create(oracle, path, "none")
+    for _ in range(2):
+        write_some(oracle, path, chance, "none")
+    limits = {
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "2",
+        "snapshot.time-retained": "9 d",
+        "changelog.num-retained.min": "1",
+        "changelog.num-retained.max": "5",
+        "changelog.time-retained": "9 d",
+    }
+    table = open_table(str(path))
+    table.alter([SetOption(key, value) for key, value in limits.items()])
+    table.expire_snapshots()
+    begin, latest = changelog_span(path)[0], table.latest_snapshot_id()
+    assert latest is not None
+    assert begin == latest - 4
+    source = Catalog(str(tmp_path)).create_table("db.s", schema=table.arrow_schema, primary_keys=["k"])
+    source.write(pa.table({"k": [1, 2], "v": [7, 8]}, schema=table.arrow_schema))
+
+    newest.write(path, rows_of=source.path)
+
+    newer = open_table(str(path))
+    assert newer.latest_snapshot_id() == latest + 1
+    assert changelog_span(path) == (begin + 1, latest - 1)
+    assert newer.verify().problems == ()
+    newer.expire_snapshots(retain_max=1)
+    assert changelog_span(path) == (begin + 1, latest)
+    assert newer.verify().problems == ()
+    oracle.assert_sound(path)
+
+
+def changelog_span(path: Path) -> tuple[int, int]:
+    """The oldest and the newest changelog that outlives its snapshot."""
+    ids = [int(file.name.rpartition("-")[2]) for file in (path / "changelog").glob("changelog-*")]
+    return min(ids), max(ids)
