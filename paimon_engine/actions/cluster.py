@@ -225,7 +225,7 @@ def cluster(
     while tasks:
         taken = _next_round(run, tasks)
         if not taken.chosen or spec.dry_run:
-            tasks = taken.later
+            tasks = list(taken.later)
             continue
         messages = _rewrite(run, taken.chosen, executor, on_progress)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
@@ -292,7 +292,7 @@ def _curve(table: TableHandle, spec: Cluster, columns: Sequence[str]) -> Curve:
     types = [table.schema.row_type.field(name).type for name in columns]
     for name, kind in zip(columns, types, strict=True):
         if not isinstance(kind, AtomicType):
-            raise UnsupportedError(f"column {name!r}: rows cannot be ordered by {kind}")
+            raise UnsupportedError(f"column {name!r} holds values with parts, which have no order; leave it out")
     order = spec.order or table.options.clustering_strategy
     if order == "auto":
         order = "order" if len(columns) == 1 else "zorder" if len(columns) <= _ZORDER_COLUMNS_MAX else "hilbert"

@@ -55,7 +55,9 @@ class Curve:
         if self.order == "order":
             return self
         found = zip(sample.columns, self.types, strict=True)
-        return replace(self, cuts=tuple(_cuts(_keys(column.drop_null(), kind), self._rank_max) for column, kind in found))
+        return replace(
+            self, cuts=tuple(_cuts(_keys(column.drop_null(), kind), self._rank_max) for column, kind in found)
+        )
 
     def places(self, rows: pa.RecordBatch) -> Keys:
         """Place of each row, given the columns: int64, or byte strings for `order`, as keys are.
@@ -158,12 +160,12 @@ def _keys(column: pa.Array, data_type: DataType) -> Keys:
 
 
 def _cuts(keys: Keys, rank_max: int) -> Keys:
-    """Borders of at most `rank_max` ranks, each of which has about as many of the keys; ascending, each once."""
+    """Where the second and all further of at most `rank_max` ranks begin, which have about as many keys each."""
     if not len(keys):
         return keys
     ordered = np.sort(keys)
-    wanted = np.linspace(0, len(ordered) - 1, min(len(ordered), rank_max - 1)).astype(np.int64)
-    return np.unique(ordered[wanted])
+    wanted = np.linspace(0, len(ordered) - 1, min(len(ordered), rank_max)).astype(np.int64)
+    return np.unique(ordered[wanted])[1:]
 
 
 # ── curves ──────────────────────────────────────────────────────────────────────────────────────
@@ -184,16 +186,16 @@ def _interleaved(ranks: Sequence[Numbers], bits: int) -> Numbers:
 
 def _along_hilbert(ranks: Sequence[Numbers], bits: int) -> list[Numbers]:
     """Numbers whose interleaved bits are the places of the ranks on a Hilbert curve."""
-    axes = [rank.copy() for rank in ranks]
+    axes = list(ranks)
     for bit in reversed(range(1, bits)):
         low = (1 << bit) - 1
-        for axis in axes:
+        for number, axis in enumerate(axes):
             is_set = (axis >> bit & 1).astype(np.bool_)
             swapped = np.where(is_set, 0, (axes[0] ^ axis) & low)
-            axes[0] ^= np.where(is_set, low, swapped)
-            axis ^= swapped
+            axes[number] = axis ^ swapped
+            axes[0] = axes[0] ^ np.where(is_set, low, swapped)
     for number in range(1, len(axes)):
-        axes[number] ^= axes[number - 1]
+        axes[number] = axes[number] ^ axes[number - 1]
     flips = np.zeros_like(axes[0])
     for bit in reversed(range(1, bits)):
         flips ^= np.where(axes[-1] >> bit & 1, (1 << bit) - 1, 0)

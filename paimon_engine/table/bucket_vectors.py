@@ -19,13 +19,15 @@ from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, Vecto
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_index_files
+from paimon_engine.table.vector_mode import check_mode
 
 
 def vector_files(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
     """Live index files with deletion vectors, by bucket; none where the table has no vectors.
 
-    Raises: NotFoundError, CorruptTableError.
+    Raises: NotFoundError, CorruptTableError; UnsupportedError for a snapshot of a mode that shows other rows.
     """
+    check_mode(table, snapshot)
     found: dict[Bucket, tuple[IndexFile, ...]] = {}
     for file in live_index_files(table, snapshot) if table.options.deletion_vectors_enabled else ():
         if file.kind == DELETION_VECTORS:

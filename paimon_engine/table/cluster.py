@@ -34,9 +34,9 @@ from paimon_engine.table.sorting import sort_rows
 from paimon_engine.types import to_arrow_schema
 
 SAMPLE_ROWS: Final = 1 << 17
-"""Rows of a bucket that are sampled: some 30 for each rank of a curve, and enough to cut it into thousands of ranges."""
-_PLACE: Final = "__paimon_place"
-_RANGE: Final = "__paimon_range"
+"""Rows of a bucket that are sampled: some 30 for each rank of a curve, enough to cut it into thousands of ranges."""
+_PLACE: Final = "__paimon_curve_place"
+_RANGE: Final = "__paimon_curve_range"
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 """Multiplied by this, numbers of rows are spread over all numbers, so that what recurs in the rows is no bias."""
 
@@ -95,7 +95,7 @@ class Sampling:
         vectors = BucketVectors(table, task.partition, task.bucket, task.vectors)
         step = np.uint64(self.steps[task.unit])
         schema = to_arrow_schema(table.schema.row_type.project(self.columns))
-        found = []
+        found: list[pa.RecordBatch] = []
         for file in task.files:
             numbers = np.arange(file.row_count, dtype=np.uint64)
             # The high bits are those that all bits of the number went into.
@@ -139,6 +139,7 @@ class PlacedRows:
         vectors = BucketVectors(table, task.partition, task.bucket, task.vectors)
         unit = self.units[task.unit]
         schema = self.schema(to_arrow_schema(table.schema.row_type))
+        travelling = pa.schema(list(schema)[:-2])
         for file in task.files:
             deleted = vectors.deleted_rows(file.name)
             names = table.schema.row_type.names
@@ -147,14 +148,31 @@ class PlacedRows:
                     continue
                 places = unit.curve.places(rows.select(list(self.columns)))
                 ranges = unit.first_range + range_numbers(places, unit.stops)
-                columns = [*rows.columns, to_column(places), pa.array(ranges.astype(np.int32))]
+                plain = rows.cast(travelling).columns
+                columns = [*plain, to_column(places), pa.array(ranges.astype(np.int32))]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def schema(self, rows: pa.Schema) -> pa.Schema:
-        """Columns of the batches, given those of the table."""
+        """Columns of the batches, given those of the table; times travel as numbers, which no cluster rounds."""
         place = pa.binary() if self.units[0].curve.order == "order" else pa.int64()
-        plain = [field.remove_metadata() for field in rows]
+        plain = [pa.field(field.name, _travelling(field.type), field.nullable) for field in rows]
         return pa.schema([*plain, pa.field(_PLACE, place), pa.field(_RANGE, pa.int32())])
+
+
+def _travelling(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_temporal(data_type) and not pa.types.is_date(data_type):
+        return pa.int64() if data_type.bit_width == 64 else pa.int32()
+    if pa.types.is_list(data_type):
+        return pa.list_(_travelling_field(data_type.value_field))
+    if pa.types.is_map(data_type):
+        return pa.map_(_travelling_field(data_type.key_field), _travelling_field(data_type.item_field))
+    if pa.types.is_struct(data_type):
+        return pa.struct([_travelling_field(field) for field in data_type])
+    return data_type
+
+
+def _travelling_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _travelling(field.type), field.nullable)
 
 
 def range_of(rows: pa.RecordBatch) -> pa.Array:
@@ -182,7 +200,6 @@ class RangeWriting:
         writer = RollingWriter(table, unit.partition, unit.bucket, level=0, source=FileSource.COMPACT)
         try:
             for rows in sort_rows(batches, _PLACE, self.memory_bytes):
-                # What comes through a cluster may have other types that say the same.
                 writer.write(rows.select(schema.names).cast(schema))
             written = writer.finish()
         except BaseException:

@@ -32,11 +32,13 @@ from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
 from paimon_engine.table.read_request import Changes, Difference
 from paimon_engine.table.scan import Split, is_visible, splits_of, visible_entries
 from paimon_engine.table.snapshots import read_snapshot
+from paimon_engine.table.vector_mode import check_mode
 
 
 def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
     snapshots = [read_snapshot(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
+    check_mode(table, *snapshots)
     entries = [entry for snapshot in snapshots for entry in _added(table, snapshot, changes.mode)]
     if not table.schema.primary_keys:
         places = _vectors(table, *snapshots)
