@@ -18,6 +18,7 @@ from paimon_engine.actions.branches import (
     fast_forward,
     rename_branch,
 )
+from paimon_engine.actions.cluster import Cluster, cluster
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.consumers import (
@@ -61,6 +62,7 @@ from paimon_engine.table.handle import TableHandle
 Action = (
     Write
     | Compact
+    | Cluster
     | Rescale
     | RewriteFileIndex
     | CompactManifests
@@ -121,6 +123,11 @@ def _compact(context: Context, spec: Compact) -> Any:
     return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _cluster(context: Context, spec: Cluster) -> Any:
+    user = context.commit_user
+    return cluster(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 def _delete_rows(context: Context, spec: DeleteRows) -> Any:
     user = context.commit_user
     return delete_rows(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
@@ -144,6 +151,7 @@ def _analyze(context: Context, spec: Analyze) -> Any:
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
+    "cluster": ActionInfo(Cluster, _cluster, "order rows of append tables by columns that are filtered", on_tasks=True),
     "delete_rows": ActionInfo(DeleteRows, _delete_rows, "delete rows that match, by deletion vectors", on_tasks=True),
     "rescale": ActionInfo(Rescale, _rescale, "bring partitions to the table's number of buckets", on_tasks=True),
     "rewrite_file_index": ActionInfo(

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
+from paimon_engine.actions.cluster import Cluster, ClusterResult, cluster
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.actions.compact_manifests import (
     CompactManifests,
@@ -103,6 +104,44 @@ class MaintenanceVerbs(ABC):
             task_memory_bytes=task_memory_bytes,
         )
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def cluster(
+        self,
+        columns: str | Sequence[str] = (),
+        *,
+        order: str | None = None,
+        where: str | Condition | None = None,
+        dry_run: bool = False,
+        partition_idle_time: str | None = None,
+        max_bytes: int | None = None,
+        round_bytes: int | None = None,
+        target_file_bytes: int | None = None,
+        task_bytes: int | None = None,
+        task_memory_bytes: int | None = None,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ClusterResult:
+        """Brings rows of an append table that are near each other in some columns into the same files.
+
+        Filters on these columns then read few files. `order` is `order` (one column after another), `zorder` or
+        `hilbert`; columns and order may come from the options `clustering.columns` and `clustering.strategy`. What
+        others insert meanwhile stays as it is, and rows that are deleted by vectors go; `Cluster` tells more.
+
+        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
+        """
+        spec = Cluster(
+            (columns,) if isinstance(columns, str) else tuple(columns),
+            order,
+            None if where is None else str(where),
+            dry_run,
+            partition_idle_time=partition_idle_time,
+            max_bytes=max_bytes,
+            round_bytes=round_bytes,
+            target_file_bytes=target_file_bytes,
+            task_bytes=task_bytes,
+            task_memory_bytes=task_memory_bytes,
+        )
+        return cluster(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def delete(
         self,

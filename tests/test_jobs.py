@@ -119,7 +119,8 @@ def test_what_is_no_job_is_refused_by_name(text: str, said: str):
 
 def test_every_action_has_a_name_a_spec_and_a_summary():
     assert list(ACTIONS) == [
-        *("write", "compact", "delete_rows", "rescale", "rewrite_file_index", "compact_manifests", "analyze"),
+        *("write", "compact", "cluster", "delete_rows", "rescale", "rewrite_file_index"),
+        *("compact_manifests", "analyze"),
         *("create_tag", "delete_tag", "expire_snapshots", "expire_changelogs", "rollback", "alter_table"),
         *("remove_orphan_files", "restore_orphan_files", "verify"),
         *("drop_partition", "expire_partitions", "mark_partition_done"),

@@ -1,4 +1,4 @@
-"""Commands that change: compact, rescale, rewrite-file-index, expire, expire-changelogs, rollback, run."""
+"""Commands that change: compact, cluster, rescale, rewrite-file-index, expire, expire-changelogs, rollback, run."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine compact /lake/db.db/t --where \"day >= DATE '2013-01-01'\"`\n\n"
         + "`paimon-engine compact db.t -w /lake --max-bytes 50gb --max-seconds 3600`"
     )(compact)
+    app.command(
+        epilog=example
+        + "`paimon-engine cluster db.t -w /lake --by city --by day`\n\n"
+        + "`paimon-engine cluster /lake/db.db/t --by x --by y --order hilbert --partition-idle-time 1d --dry-run`"
+    )(cluster)
     app.command(
         epilog=example + "`paimon-engine alter set db.t bucket=8 -w /lake && paimon-engine rescale db.t -w /lake`"
     )(rescale)
@@ -120,6 +125,80 @@ def compact(
 
 def _bytes(text: str | None) -> int | None:
     return None if text is None else parse_size_bytes(text)
+
+
+def cluster(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    by: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to cluster by; may be repeated.")
+    ] = None,
+    order: Annotated[str | None, typer.Option(metavar="ORDER", help="order, zorder or hilbert.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option("--partition-idle-time", metavar="TIME", help="Only partitions without a newer file, as in 1d."),
+    ] = None,
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Rewrite no more than this, as in 50gb.")
+    ] = None,
+    round_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="Commit after so much.")] = None,
+    target_file: Annotated[str | None, typer.Option(metavar="SIZE", help="Size of new files.")] = None,
+    task_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="What a task writes.")] = None,
+    task_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="What a task sorts in.")] = None,
+    dry_run: DryRunOption = False,
+    spark: SparkOption = None,
+    progress: ProgressOption = ProgressStyle.BAR,
+    as_json: JsonOption = False,
+) -> None:
+    """Order the rows of an append table by columns, so that filters on these read few files."""
+    from paimon_engine.actions.cluster import Cluster
+
+    spec = Cluster(
+        tuple(by or ()),
+        order,
+        where,
+        dry_run,
+        partition_idle_time=idle,
+        max_bytes=_bytes(max_bytes),
+        round_bytes=_bytes(round_bytes),
+        target_file_bytes=_bytes(target_file),
+        task_bytes=_bytes(task_bytes),
+        task_memory_bytes=_bytes(task_memory),
+    )
+    job = job_on(table, warehouse, storage, catalog, spec)
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+    else:
+        for reason in details["failed"]:
+            warn(f"failed: {reason}")
+        say(_cluster_line(details))
+    if details["failed"]:
+        raise typer.Exit(1)
+
+
+def _cluster_line(details: Mapping[str, Any]) -> str:
+    chosen = [report for report in details["partitions"] if report["skipped"] is None]
+    ordered = f"by {', '.join(details['columns'])} ({details['order']})"
+    left = (
+        f"; {count(details['partitions_left'], 'partition')} left to another run" if details["partitions_left"] else ""
+    )
+    if details["status"] == "already_done":
+        return f"already done by snapshot {details['snapshot_id']}"
+    if not chosen:
+        return f"nothing to cluster{left}"
+    before = size(sum(report["bytes_before"] for report in chosen))
+    if details["status"] == "dry_run":
+        return f"dry run: would cluster {count(len(chosen), 'partition')} {ordered}, and rewrite {before}{left}"
+    files = f"{sum(report['files_before'] for report in chosen):,} → "
+    files += count(sum(report["files_after"] for report in chosen), "file")
+    done = f"clustered {count(len(chosen), 'partition')} {ordered}, {files} in {details['seconds']:.1f} s"
+    return f"committed snapshot {details['snapshot_id']}: {done}{left}"
 
 
 def rescale(

@@ -34,15 +34,18 @@ from paimon_engine.table.manifests import changelog_entries, delta_entries
 from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
 from paimon_engine.table.read_request import Changes, Difference
 from paimon_engine.table.scan import Split, is_visible, splits_of, visible_entries
+from paimon_engine.table.vector_mode import check_mode
 
 
 def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
     commits = [read_commit(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
+    # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
+    alive = [commit.snapshot for commit in commits if not commit.is_expired]
+    check_mode(table, *alive)
     entries = [entry for commit in commits for entry in _added(table, commit.snapshot, changes.mode)]
     if not table.schema.primary_keys:
-        # Expiry takes the indexes of a snapshot, also where its changelog lives on.
-        places = _vectors(table, *(commit.snapshot for commit in commits if not commit.is_expired))
+        places = _vectors(table, *alive)
         yield from read_splits(table, splits_of(table, entries, rows.file_filter, vectors=places), rows)
         return
     splits = splits_of(table, entries, rows.file_filter)

@@ -23,6 +23,7 @@ from airflow_provider_paimon.operators.clean_up import (
     PaimonRestoreOrphanFilesOperator,
     PaimonVerifyOperator,
 )
+from airflow_provider_paimon.operators.cluster import PaimonClusterOperator
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.consumers import (
     PaimonClearConsumersOperator,
@@ -51,7 +52,7 @@ from airflow_provider_paimon.operators.tags import (
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog, SetOption
 from paimon_engine.jobs import Job, JobResult
-from tests.provider.conftest import TABLE, make_context
+from tests.provider.conftest import SCHEMA, TABLE, make_context, rows
 
 
 @pytest.fixture
@@ -172,6 +173,19 @@ def test_rescale(catalog: Catalog, operator, context):
 
     assert (planned["status"], result["status"]) == ("dry_run", "committed")
     assert set(catalog.table(f"{TABLE}$buckets").to_arrow()["bucket"].to_pylist()) <= {0, 1, 2}
+
+
+def test_cluster(catalog: Catalog, operator, context):
+    table = catalog.create_table("air.log", schema=SCHEMA, options={"bucket": "-1"})
+    for number in (2, 3, 1):
+        table.write(rows(number))
+
+    planned = operator(PaimonClusterOperator, table="air.log", columns="id", dry_run="True").execute(context)
+    result = operator(PaimonClusterOperator, table="air.log", columns=["id"], max_bytes="1 gb").execute(context)
+
+    assert (planned["status"], result["status"]) == ("dry_run", "committed")
+    assert (result["details"]["files_before"], result["details"]["files_after"]) == (3, 1)
+    assert table.to_arrow()["id"].to_pylist() == [1, 2, 3]
 
 
 def test_delete_tag(catalog: Catalog, operator, context):
