@@ -10,7 +10,7 @@ A crash in between leaves files that nobody reaches, never a root with files mis
 
 - a snapshot or tag that stays cannot be read, or one of its manifests cannot: no file at all is deleted;
 - a manifest of a root to be removed cannot be read: the files only it names stay;
-- a file lies outside the table's directory: it stays.
+- a file lies outside the table's directory, where nobody allows to delete, or behind a link out of it: it stays.
 
 Each case is said in `stopped`.
 """
@@ -26,6 +26,8 @@ from paimon_engine.errors import NotFoundError, PaimonError, StorageError, Unsup
 from paimon_engine.executor import Executor
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.storage.places import leads_out
+from paimon_engine.table.external import delete_files, deletable_path, store_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.reachability import (
@@ -88,6 +90,7 @@ class Candidates:
         self.data: dict[str, DataCandidate] = {}
         self.metadata: dict[str, tuple[int | None, str]] = {}
         self.stopped: list[str] = []
+        self._outside: dict[str, bool] = {}
 
     def add_live(self, root: Root, why: str) -> None:
         """The files live in a root."""
@@ -117,6 +120,9 @@ class Candidates:
                 self.stopped.append(f"metadata of {root.label} is left: {files.reason}")
                 continue
             for path, size_bytes in files.metadata.items():
+                if self._leads_out(path.rpartition("/")[0]):
+                    self.stopped.append(f"{path} lies behind a link that leads out of the table and is left")
+                    continue
                 self.metadata[path] = (size_bytes, f"metadata of {root.label}")
 
     def _read(self, read: Callable[[TableHandle, Snapshot], list[ManifestEntry]], root: Root) -> list[ManifestEntry]:
@@ -126,13 +132,23 @@ class Candidates:
             self.stopped.append(f"files that only {root.label} names are left: {error}")
             return []
 
+    def _leads_out(self, directory: str) -> bool:
+        if directory not in self._outside:
+            self._outside[directory] = leads_out(f"{directory}/.", self._table.paths.root)
+        return self._outside[directory]
+
     def _add(self, entries: Iterable[ManifestEntry], why: str) -> None:
         for entry in entries:
-            if entry.file.external_path is not None:
-                self.stopped.append(f"{entry.file.external_path} lies outside the table and is left")
+            outside = entry.file.external_path
+            if outside is not None and deletable_path(self._table, outside, entry.file.name) is None:
+                self.stopped.append(f"{outside} lies outside the table and is left")
+                continue
+            directory = self._paths.directory(entry)
+            if outside is None and self._leads_out(directory):
+                self.stopped.append(f"{directory} is a link that leads out of the table; {entry.file.name} is left")
                 continue
             for path, size_bytes in self._paths.of(entry):
-                self.data[path] = DataCandidate(entry.file.name, size_bytes, why, self._paths.directory(entry))
+                self.data[path] = DataCandidate(entry.file.name, size_bytes, why, directory)
 
 
 def _changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
@@ -202,7 +218,7 @@ def _sized(table: TableHandle, plan: DeletionPlan) -> DeletionPlan:
 
 def _size_bytes(table: TableHandle, path: str) -> int:
     try:
-        return table.env.storage.stat(path).size_bytes
+        return store_of(table, path).stat(path).size_bytes
     except NotFoundError:
         return 0
 
@@ -235,7 +251,7 @@ def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor) -> Del
     # One after the other: data files must be gone before the metadata that names them.
     for chunk in chunks:
         try:
-            table.env.storage.delete([file.path for file in chunk])
+            delete_files(table, [file.path for file in chunk])
         except StorageError as error:
             stopped.append(f"{len(files) - len(deleted)} files are left: {error}")
             break
