@@ -235,6 +235,8 @@ def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | No
     Raises: PaimonError of all kinds.
     """
     begun = time.monotonic()
+    if not job.commit_user:
+        raise InvalidArgumentError("a job needs a commit_user, by which a repeated job is known")
     info = ACTIONS[name_of(job.action)]
     table = _open_named(job) if job.catalog.options else _open(job)
     context = Context(table, executor or LocalExecutor(), job.commit_user, on_progress)
