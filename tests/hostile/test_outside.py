@@ -15,14 +15,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import CorruptTableError, PaimonError, StorageError, Table, UnsupportedError, open_table
+from paimon_engine.env import now_ms
 from paimon_engine.format.avro import read_records
 from paimon_engine.storage.places import is_below, leads_out, normal_path
 from tests.hostile.sandbox import Sandbox, make_sandbox, rows
 from tests.support.newest import NewestPaimon
-
-OLD_MS = 4_102_444_800_000
-"""Far in the future, so that every file is older."""
-
 
 @pytest.fixture
 def box(tmp_path: Path) -> Sandbox:
@@ -80,8 +77,8 @@ def use_everything(table: Callable[[], Table]) -> None:
         lambda item: item.delete_tag("t"),
         lambda item: item.delete_branch("b"),
         lambda item: item.rollback(1),
-        lambda item: item.remove_orphan_files(older_than=OLD_MS),
-        lambda item: item.remove_orphan_files(older_than=OLD_MS, quarantine=True),
+        lambda item: item.remove_orphan_files(older_than=now_ms()),
+        lambda item: item.remove_orphan_files(older_than=now_ms(), quarantine=True),
         lambda item: item.analyze(),
         lambda item: item.verify("rows"),
         lambda item: item.files(),
@@ -248,7 +245,7 @@ def test_orphan_clean_up_takes_a_link_away_and_not_what_it_leads_to(box: Sandbox
     link = box.path / "p=a" / "bucket-0" / "data-orphan.parquet"
     link.symlink_to(box.victim / "secret.txt")
 
-    result = box.table.remove_orphan_files(older_than=OLD_MS)
+    result = box.table.remove_orphan_files(older_than=now_ms())
 
     assert [item.path for item in result.deleted] == [str(link)]
     assert (box.victim / "secret.txt").read_text() == "keep me"
@@ -379,7 +376,7 @@ def use_few(box: Sandbox) -> None:
         lambda item: item.delete_tag("t"),
         lambda item: item.delete_branch("b"),
         lambda item: item.rollback(1),
-        lambda item: item.remove_orphan_files(older_than=OLD_MS),
+        lambda item: item.remove_orphan_files(older_than=now_ms()),
         lambda item: item.restore_orphan_files("q"),
     ):
         try:
