@@ -29,7 +29,7 @@ def normal_path(path: str) -> str | None:
         scheme, _, rest = path.partition("://")
         scheme, rest = f"{scheme}:/", f"/{rest}"
     parts = rest.rstrip("/").split("/")
-    if parts[0] or len(parts) < 2 or any(part in ("", ".", "..") for part in parts[1:]):  # noqa: PLR2004 - "" and a name
+    if parts[0] or len(parts) < 2 or any(part in ("", ".", "..") for part in parts[1:]):
         return None
     return scheme + "/".join(parts)
 

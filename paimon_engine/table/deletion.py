@@ -27,7 +27,7 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.storage.places import leads_out
-from paimon_engine.table.external import delete_files, deletable_path, store_of
+from paimon_engine.table.external import deletable_path, delete_files, store_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.reachability import (

@@ -39,7 +39,9 @@ def partition_value(schema: TableSchema, column: str, value: Any) -> Any:
     try:
         return internal_values(pa.array([value]).cast(to_arrow(data_type)), data_type)[0]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeEncodeError, OverflowError) as error:
-        raise InvalidArgumentError(f"{str(value)[:100]!r} is no value of partition column {column!r}: {error}") from error
+        raise InvalidArgumentError(
+            f"{str(value)[:100]!r} is no value of partition column {column!r}: {error}"
+        ) from error
 
 
 def partition_spec(table: TableHandle, given: Mapping[str, Any]) -> dict[str, Any]:

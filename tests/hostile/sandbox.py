@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 
 from paimon_engine import Catalog, Table
 
-SCHEMA = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+SCHEMA = pa.schema(
+    [pa.field("p", pa.string(), nullable=False), pa.field("k", pa.int64(), nullable=False), ("v", pa.string())]
+)
 
 NAMES = (
     "",
@@ -91,7 +93,9 @@ def tree(root: Path, *, without: Path | None = None) -> dict[str, bytes | None]:
             names.clear()
             continue
         found.update({str(here / name): None for name in names})
-        found.update({str(here / name): None if (here / name).is_symlink() else (here / name).read_bytes() for name in files})
+        found.update(
+            {str(here / name): None if (here / name).is_symlink() else (here / name).read_bytes() for name in files}
+        )
     return found
 
 

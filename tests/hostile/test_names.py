@@ -40,7 +40,10 @@ ACTIONS_WITH_NAMES: dict[str, tuple[str, Arguments]] = {
     "a partition to drop": ("drop_partition", lambda name: {"partitions": [{"p": name}]}),
     "a partition column": ("drop_partition", lambda name: {"partitions": [{name: "a"}]}),
     "a partition to mark": ("mark_partition_done", lambda name: {"partitions": [{"p": name}]}),
-    "a pattern of partitions": ("expire_partitions", lambda name: {"expiration_time": "1 d", "timestamp_pattern": name}),
+    "a pattern of partitions": (
+        "expire_partitions",
+        lambda name: {"expiration_time": "1 d", "timestamp_pattern": name},
+    ),
     "partitions to compact": ("compact", lambda name: {"where": name}),
     "rows to delete": ("delete_rows", lambda name: {"where": name}),
     "a source": ("write", lambda name: {"source": name}),
@@ -148,7 +151,7 @@ def test_a_hostile_option_of_a_new_table_stays_inside_its_database(box: Sandbox)
             attempt(lambda number=number: box.catalog.table(f"db.t{number}").write(rows(("a", 1))))
 
     assert tree(box.root, without=box.path.parent) == before
-    for number in range(0, len(OPTIONS) * len(SOME_NAMES)):
+    for number in range(len(OPTIONS) * len(SOME_NAMES)):
         box.catalog.drop_table(f"db.t{number}", if_exists=True)
     box.catalog.drop_table("db.u")
     assert (box.victim / "secret.txt").read_text() == "keep me"
@@ -159,7 +162,14 @@ def test_hostile_names_of_tables_and_databases_stay_inside_the_warehouse(box: Sa
     table = tree(box.path)
 
     for name in NAMES:
-        for full in (name, f"{name}.t", f"db.{name}", f"db.t${name}", f"db.t$branch_{name}", f"db.t$branch_{name}$files"):
+        for full in (
+            name,
+            f"{name}.t",
+            f"db.{name}",
+            f"db.t${name}",
+            f"db.t$branch_{name}",
+            f"db.t$branch_{name}$files",
+        ):
             attempt(lambda full=full: box.catalog.table(full).to_arrow())
             attempt(lambda full=full: run(Job(TableRef(str(box.lake), full), ACTIONS["verify"].spec(), "u")))
         for full in (f"{name}.t", f"db.{name}"):

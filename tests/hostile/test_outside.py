@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-import pyarrow as pa
 import pytest
 
 from paimon_engine import CorruptTableError, PaimonError, StorageError, Table, UnsupportedError, open_table
@@ -20,6 +19,7 @@ from paimon_engine.format.avro import read_records
 from paimon_engine.storage.places import is_below, leads_out, normal_path
 from tests.hostile.sandbox import Sandbox, make_sandbox, rows
 from tests.support.newest import NewestPaimon
+
 
 @pytest.fixture
 def box(tmp_path: Path) -> Sandbox:
@@ -38,7 +38,9 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -
 def resize(box: Sandbox) -> None:
     """Lets snapshots and manifest lists say again how large the files are that they name."""
     for path in box.path.glob("manifest/manifest-list-*"):
-        rewrite(path, lambda record: record | {"_FILE_SIZE": (box.path / "manifest" / record["_FILE_NAME"]).stat().st_size})
+        rewrite(
+            path, lambda record: record | {"_FILE_SIZE": (box.path / "manifest" / record["_FILE_NAME"]).stat().st_size}
+        )
     for path in box.path.glob("snapshot/snapshot-*"):
         value = json.loads(path.read_text())
         for name in ("baseManifestList", "deltaManifestList", "changelogManifestList"):
@@ -171,7 +173,11 @@ def test_a_full_path_that_is_none_is_refused_whatever_is_allowed(box: Sandbox, p
 
 def test_tables_of_the_newest_java_with_external_paths_are_read_where_allowed(box: Sandbox, newest: NewestPaimon):
     path, far = box.root / "java.db" / "t", box.root / "far"
-    options = {"data-file.external-paths": f"file://{far}", "data-file.external-paths.strategy": "round-robin", "bucket": "1"}
+    options = {
+        "data-file.external-paths": f"file://{far}",
+        "data-file.external-paths.strategy": "round-robin",
+        "bucket": "1",
+    }
     newest.create(path, like=box.path, primary_keys=["p", "k"], partition_keys=["p"], options=options)
     newest.write(path, rows_of=box.path)
     assert list(far.rglob("*.parquet"))
@@ -218,7 +224,9 @@ def test_below_is_told_by_whole_names():
 # ── links ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("linked", ["p=a", "p=a/bucket-0", "manifest", "statistics", "snapshot", "branch", "tag", "index"])
+@pytest.mark.parametrize(
+    "linked", ["p=a", "p=a/bucket-0", "manifest", "statistics", "snapshot", "branch", "tag", "index"]
+)
 def test_links_out_of_the_table_are_not_followed_by_any_deletion(box: Sandbox, linked: str):
     box.table.create_tag("t")
     box.table.create_branch("b", tag="t")
@@ -297,8 +305,8 @@ OUT = "../../../../victim/secret.txt"
 for _name in ("baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics"):
     for _file in ("snapshot/snapshot-3", "tag/tag-t", "branch/branch-b/snapshot/snapshot-3"):
         for _value in (OUT, "/etc/passwd", ".."):
-            POINTERS[f"{_name} of {_file}: {_value}"] = (
-                lambda box, file=_file, name=_name, value=_value: change_json(box.path / file, **{name: value})
+            POINTERS[f"{_name} of {_file}: {_value}"] = lambda box, file=_file, name=_name, value=_value: change_json(
+                box.path / file, **{name: value}
             )
 
 
@@ -353,7 +361,9 @@ def _(box: Sandbox) -> None:
     (directory / "moved.json").write_text(json.dumps({"files": {OUT: 7}}))
 
 
-def test_whatever_stored_files_point_at_nothing_outside_is_touched(box: Sandbox, tmp_path_factory: pytest.TempPathFactory):
+def test_whatever_stored_files_point_at_nothing_outside_is_touched(
+    box: Sandbox, tmp_path_factory: pytest.TempPathFactory
+):
     box.table.create_tag("t")
     box.table.create_branch("b", tag="t")
     before = box.outside()
@@ -386,7 +396,7 @@ def use_few(box: Sandbox) -> None:
 
 
 def test_nothing_outside_is_deleted_though_an_action_asked_for_it(box: Sandbox):
-    storage = box.table._handle.env.storage  # noqa: SLF001 - the seam itself
+    storage = box.table._handle.env.storage
     victim = box.victim / "secret.txt"
     (box.path / "link").symlink_to(box.victim)
 
