@@ -144,8 +144,8 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
         # Other characters are escaped where they become part of a path.
         if not text.strip() or len(text.encode(errors="surrogatepass")) > _PARTITION_NAME_BYTES_MAX:
             raise InvalidArgumentError(
-                f"option 'partition.default-name' = {text[:40]!r} is the name of a directory; it must not be blank, nor "
-                f"longer than {_PARTITION_NAME_BYTES_MAX} bytes"
+                f"option 'partition.default-name' = {text[:40]!r} is the name of a directory; it must not be blank, "
+                f"nor longer than {_PARTITION_NAME_BYTES_MAX} bytes"
             )
         return text
 

@@ -56,7 +56,8 @@ def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
     """Files last changed before `older_than_ms`, sorted by path.
 
     Schemas, tags, consumers, snapshots, changelogs and hints are not among them, nor is what lies in directories that
-    do not belong to a table, nor what lies behind symbolic links out of the table. A file whose time the store does not tell is not old.
+    do not belong to a table, nor what lies behind symbolic links out of the table.
+    A file whose time the store does not tell is not old.
     """
     root = table.paths.root
     directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + _bucket_directories(table)
