@@ -196,7 +196,7 @@ def _write(
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
     checked_up_to = None
     if name.user is not None:
-        own = find_own_commit(table, name.user, (kind,))
+        own = find_own_commit(table, name.user, (kind,), name.identifier)
         if own.snapshot is not None:
             return WriteResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
@@ -208,7 +208,8 @@ def _write(
     messages = produce(state)
     for tries_left in reversed(range(table.options.commit_max_retries + 1)):
         scope = None if spec is None else _scope(table, spec, messages)
-        if not messages and (scope is None or scope.partitions is not None):
+        is_empty = not messages and (scope is None or scope.partitions is not None)
+        if is_empty and not table.options.creates_empty_snapshots:
             return WriteResult("noop", None, seconds=time.monotonic() - begun)
         request = CommitRequest(
             messages,

@@ -133,6 +133,11 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
         return self._size("source.split.open-file-cost", 4 * MIB)
 
     @property
+    def creates_empty_snapshots(self) -> bool:
+        """Whether a write without rows makes a snapshot too."""
+        return self._bool("commit.force-create-snapshot", default=False)
+
+    @property
     def data_file_prefix(self) -> str:
         """Begin of data file names."""
         return self._name_part("data-file.prefix", "data-")
