@@ -42,7 +42,12 @@ WarehouseOption: TypeAlias = Annotated[
 ]
 StorageOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--storage", "-s", metavar="KEY=VALUE", help="Option of the file system (fsspec); env:NAME as value takes it from the environment. May be repeated."),
+    typer.Option(
+        "--storage",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Option of the file system (fsspec); env:NAME as value takes it from the environment. May be repeated.",
+    ),
 ]
 CatalogOption: TypeAlias = Annotated[
     list[str] | None,

@@ -97,7 +97,9 @@ class Lake:
             act()
         seconds = (time.process_time() - begun) / times
         calls = sum(self.storage.calls.values())
-        return Cost(what, commits, calls // times, self.storage.bytes_read // times, self.storage.listed // times, seconds)
+        return Cost(
+            what, commits, calls // times, self.storage.bytes_read // times, self.storage.listed // times, seconds
+        )
 
     def costs(self) -> list[Cost]:
         """What things cost now; leaves some commits behind."""

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from typer.testing import CliRunner
@@ -37,7 +37,12 @@ from tests.provider.conftest import make_context
 from tests.support.s3 import BUCKET, start_s3
 
 MARK = "s3cr3t-of-the-lake-7f3a"
-S3 = {"s3.access-key": f"id-{MARK}", "s3.secret-key": MARK, "s3.session-token": f"token-{MARK}", "s3.region": "eu-central-1"}
+S3 = {
+    "s3.access-key": f"id-{MARK}",
+    "s3.secret-key": MARK,
+    "s3.session-token": f"token-{MARK}",
+    "s3.region": "eu-central-1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,9 @@ def logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         caplog.set_level(logging.DEBUG, name)
     yield
     for phase in ("setup", "call"):
-        ours = [item for item in caplog.get_records(phase) if item.name.startswith(("paimon_engine", "airflow_provider"))]
+        ours = [
+            item for item in caplog.get_records(phase) if item.name.startswith(("paimon_engine", "airflow_provider"))
+        ]
         assert MARK not in "\n".join(f"{item.getMessage()} {item.exc_text}" for item in ours)
 
 
@@ -250,7 +257,7 @@ class Watch:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -271,7 +278,7 @@ class Watch:
                         self.files[str(path)] = path.read_bytes()
                 except OSError:
                     continue
-            time.sleep(0.05)
+            time.sleep(0.2)
 
 
 @pytest.mark.airflow
@@ -322,10 +329,14 @@ def test_a_task_in_a_process_of_its_own_shows_no_secret(
 @pytest.mark.airflow
 def test_a_task_that_fails_in_the_worker_shows_no_secret(store: dict[str, str], monkeypatch: pytest.MonkeyPatch):
     extra = {"storage_options": store}
-    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "paimon", "host": f"s3://{BUCKET}/x", "extra": extra}))
-    operator = PaimonJobOperator(task_id="t", table="db.none", action="create_tag", arguments={"tag": "t"}, paimon_conn_id="lake")
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "paimon", "host": f"s3://{BUCKET}/x", "extra": extra})
+    )
+    operator = PaimonJobOperator(
+        task_id="t", table="db.none", action="create_tag", arguments={"tag": "t"}, paimon_conn_id="lake"
+    )
 
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever Airflow calls it
+    with pytest.raises(Exception) as caught:
         operator.execute(make_context())
 
     assert "db.none" in str(caught.value) or "none" in str(caught.value)

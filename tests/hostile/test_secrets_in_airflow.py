@@ -5,6 +5,7 @@ The folder of Airflow has its database, with XComs, rendered fields and serializ
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -12,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from dags_examples.demo.airflow_process import LocalAirflow
+from dags_examples.demo.airflow_process import AirflowFailedError, LocalAirflow
 from paimon_engine import Catalog
 from tests.hostile.sandbox import SCHEMA, rows
 from tests.hostile.test_secrets import MARK, S3, Watch
 from tests.support.s3 import BUCKET, start_s3
 
 PROJECT = Path(__file__).resolve().parents[2]
-RUN_S = 240
+RUN_S = 400
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.s3, pytest.mark.timeout(700)]
 
@@ -83,7 +84,11 @@ def run_dag(airflow: LocalAirflow) -> dict[str, str]:
         time.sleep(1)
     run = airflow.post("dags/secrets/dagRuns", {"logical_date": None})
     path = f"dags/secrets/dagRuns/{run['dag_run_id']}"
-    while airflow.get(path)["state"] not in ("success", "failed"):
-        assert time.monotonic() < deadline, airflow.get(f"{path}/taskInstances")
-        time.sleep(1)
+    state = None
+    while state not in ("success", "failed"):
+        assert time.monotonic() < deadline, state
+        time.sleep(2)
+        # A busy machine may let it wait too long.
+        with contextlib.suppress(AirflowFailedError):
+            state = airflow.get(path)["state"]
     return {item["task_id"]: item["state"] for item in airflow.get(f"{path}/taskInstances")["task_instances"]}

@@ -79,7 +79,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[
             "connection_string": f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={_DEVELOPMENT_KEY};"
             f"BlobEndpoint=http://127.0.0.1:{port}/{account};"
         }
-        storage_for("az://lake", options)._fs.mkdir("lake")  # noqa: SLF001 - buckets are no part of the protocol
+        storage_for("az://lake", options)._fs.mkdir("lake")
         yield "az://lake", options
     finally:
         server.terminate()

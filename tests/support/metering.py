@@ -32,7 +32,7 @@ class Metered(MemoryStorage):
         self.bytes_read += len(data)
         return data
 
-    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:  # noqa: ARG002 - as its parent's
+    def open(self, path: str, *, size_bytes: int | None = None) -> BinaryIO:
         # Readers of columns fetch less than that; it is the most that they can.
         data = self._noted("open", MemoryStorage.read(self, path))
         self.bytes_read += len(data)

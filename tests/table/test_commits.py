@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, ConflictError, InvalidArgumentError, Table, open_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import latest_snapshot, read_snapshot
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.catalog import create_table
+from paimon_engine.table.handle import load_table
+from paimon_engine.table.snapshots import latest_snapshot, read_snapshot
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 
