@@ -68,8 +68,8 @@ class RestClient:
         self._shown = without_secrets(self._uri)
         if self._shown != self._uri:
             raise InvalidArgumentError(
-                f"the REST catalog's 'uri' ({self._shown}) holds a user or a password, which would be shown to everyone "
-                "who sees the address; prove who you are by 'token.provider' and its options"
+                f"the REST catalog's 'uri' ({self._shown}) holds a user or a password, which all would see who see "
+                "the address; prove who you are by 'token.provider' and its options"
             )
         secrets = (text for name, text in values.items() if is_secret(name, text))
         self._hidden = [text for text in secrets if len(text) >= _SECRET_LENGTH_MIN]

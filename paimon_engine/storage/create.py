@@ -36,9 +36,9 @@ What each store promises, and by what; "refused" means UnsupportedError from `cr
 | memory | `memory:` | a lock of this process | the name | itself |
 | S3 | `s3`, `s3a` | `If-None-Match: *` (s3fs) | status 412; 409 is tried again | moto's server |
 | Google | `gs`, `gcs` | `ifGenerationMatch=0` (gcsfs) | status 412 | gcp-storage-emulator, where installed |
-| Azure | `abfs`, `abfss`, `az` | `If-None-Match: *` (adlfs, `overwrite=False`) | BlobAlreadyExists | Azurite, where installed |
-| all others: HDFS, SFTP, FTP, OSS, … | | the lock of a JDBC catalog, `lock.enabled` | | fsspec's plain local files |
-| the same without that option | | refused; reading works | | the same |
+| Azure | `abfs`, `abfss`, `az` | `If-None-Match: *` (adlfs) | status 409 | Azurite, where installed |
+| HDFS, SFTP, FTP, … | others | the lock of a JDBC catalog, `lock.enabled` | | fsspec's plain local files |
+| without that option | others | refused; reading works | | the same |
 
 Of requests at the same time the store lets one win and answers the others that the name is taken, so commits need no
 lock. Stores that only speak S3's language must honour that header too; one that ignores it lets two commits overwrite
