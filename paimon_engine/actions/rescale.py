@@ -15,6 +15,7 @@ from typing import Any
 
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
@@ -82,9 +83,9 @@ def rescale(
         raise UnsupportedError(
             f"{table.paths.root}: 'bucket' = '{buckets}' is no fixed number of buckets, so there is nothing to rescale"
         )
-    checked_up_to = None
+    identifier, checked_up_to = identifier_of(Maker.RESCALE), None
     if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, (CommitKind.OVERWRITE,))
+        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)
         if own.snapshot is not None:
             return RescaleResult("already_done", own.snapshot.id, buckets, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
@@ -98,6 +99,7 @@ def rescale(
             [*removals, *written],
             CommitKind.OVERWRITE,
             commit_user or str(uuid.uuid4()),
+            identifier,
             checked_up_to=checked_up_to,
             replaces_all=True,
         )

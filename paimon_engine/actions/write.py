@@ -196,7 +196,7 @@ def _write(
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
     checked_up_to = None
     if name.user is not None:
-        own = find_own_commit(table, name.user, (kind,))
+        own = find_own_commit(table, name.user, kind, name.identifier)
         if own.snapshot is not None:
             return WriteResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
