@@ -30,7 +30,7 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
@@ -131,7 +131,8 @@ def delete_rows(
         request = CommitRequest(
             messages, CommitKind.COMPACT, user, identifier, checked_up_to=checked_up_to, needed_files=needed
         )
-        outcome = commit(table, request)
+        with uncommitted(table, messages):
+            outcome = commit(table, request)
         if isinstance(outcome, Committed) and not outcome.by_other_attempt:
             rows, files = sum(item.rows for item in marked), sum(item.files for item in marked)
             seconds = time.monotonic() - begun

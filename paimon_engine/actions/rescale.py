@@ -22,7 +22,7 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.bucket_vectors import vector_files
 from paimon_engine.table.choice import Choice, chosen_entries
 from paimon_engine.table.commit import CommitRequest, Committed, commit
@@ -158,11 +158,8 @@ def _write(
 
 
 def _commit(table: TableHandle, request: CommitRequest, written: list[CommitMessage]) -> int:
-    try:
+    with uncommitted(table, written):
         outcome = commit(table, request)
-    except ConflictError:
-        delete_uncommitted(table, written)
-        raise
     if isinstance(outcome, Committed):
         if outcome.by_other_attempt:
             delete_uncommitted(table, written)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle
@@ -33,7 +33,8 @@ def commit_parts(table: TableHandle, request: CommitRequest, part_identifier: in
     conflicting: frozenset[Bucket] = frozenset()
     while messages:
         identifier = part_identifier if conflicting else request.commit_identifier
-        outcome = commit(table, replace(request, messages=messages, commit_identifier=identifier))
+        with uncommitted(table, messages):
+            outcome = commit(table, replace(request, messages=messages, commit_identifier=identifier))
         if isinstance(outcome, Committed):
             if outcome.by_other_attempt:
                 delete_uncommitted(table, messages)
