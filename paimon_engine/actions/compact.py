@@ -203,12 +203,12 @@ def compact(
     """
     run = _Run(spec, _budget(spec))
     check_writable(table.options)
-    checked_up_to = None
+    checked_up_to, parts_before = None, 0
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.COMPACT, BATCH_COMMIT_IDENTIFIER)
         if own.snapshot is not None:
             return CompactResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
-        checked_up_to = own.checked_up_to
+        checked_up_to, parts_before = own.checked_up_to, own.parts
     if spec.partition_idle_time is not None:
         run.idle = frozenset(entry.partition for entry in _chosen(table, spec, latest_snapshot(table)))
     if table.schema.bucket_mode is BucketMode.POSTPONED and not spec.dry_run:
@@ -227,7 +227,7 @@ def compact(
         run.rounds += 1
         messages = _rewrite(table, taken.chosen, executor, run, on_progress)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
-        part = identifier_of(Maker.JOB, run.rounds)
+        part = identifier_of(Maker.JOB, parts_before + run.rounds)
         identifier = part if taken.later or run.failed else BATCH_COMMIT_IDENTIFIER
         again = _commit(table, replace(request, messages=messages, commit_identifier=identifier), run, part)
         waiting = {(task.partition, task.bucket) for task in taken.later} | _may_try_again(run, again)

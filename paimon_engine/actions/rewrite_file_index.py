@@ -104,13 +104,13 @@ def rewrite_file_index(
     begun = time.monotonic()
     check_writable(table.options)
     wanted_indexes(table.schema)
-    checked_up_to = None
+    checked_up_to, parts_before = None, 0
     if commit_user is not None and not spec.dry_run:
         identifier = identifier_of(Maker.REWRITE_FILE_INDEX)
         own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
         if own.snapshot is not None:
             return RewriteFileIndexResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
-        checked_up_to = own.checked_up_to
+        checked_up_to, parts_before = own.checked_up_to, own.parts
     run = _Run()
     only: frozenset[Bucket] | None = None
     user = commit_user or str(uuid.uuid4())
@@ -119,7 +119,7 @@ def rewrite_file_index(
         if spec.dry_run or not stale:
             break
         messages, work = _reindex(table, stale, executor, run, on_progress)
-        part = identifier_of(Maker.REWRITE_FILE_INDEX, number)
+        part = identifier_of(Maker.REWRITE_FILE_INDEX, parts_before + number)
         identifier = part if run.failed else identifier_of(Maker.REWRITE_FILE_INDEX)
         request = CommitRequest(messages, CommitKind.COMPACT, user, identifier, checked_up_to=checked_up_to)
         parts = commit_parts(table, request, part)

@@ -41,6 +41,12 @@ def identifier_of(maker: Maker, part: int = 0) -> int:
     return BATCH_COMMIT_IDENTIFIER - maker * _PARTS - part
 
 
+def part_of(whole: int, identifier: int) -> int:
+    """Which part a commit under `identifier` was of what one under `whole` completes; 0 if it was none."""
+    part = whole - identifier
+    return part if whole > _FIRST_BATCH and 0 < part < _PARTS else 0
+
+
 def is_done_by(asked: int, found: int) -> bool:
     """Whether a commit under `found` shows that what was to be committed under `asked` was done.
 

@@ -30,6 +30,8 @@ def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) ->
 
 def delete_unneeded(storage: Storage, paths: Sequence[str]) -> None:
     """Deletes files to which nothing refers; never raises a StorageError, which would hide what has happened."""
+    if not paths:
+        return
     try:
         storage.delete(paths)
     except StorageError as error:

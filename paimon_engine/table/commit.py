@@ -281,6 +281,9 @@ class _Commit:
         except OutcomeUnknownError as error:
             self._unknown.append(_Try(snapshot, writer))
             raise _Lost from error
+        except PaimonError:
+            writer.take_back()
+            raise
         if created:
             return self._finish(snapshot)
         try:
