@@ -39,13 +39,9 @@ from paimon_engine.actions.drop_partition import (
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
-from paimon_engine.actions.remove_orphan_files import (
-    RemoveOrphanFiles,
-    RestoreOrphanFiles,
-    remove_orphan_files,
-    restore_orphan_files,
-)
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
 from paimon_engine.actions.rescale import Rescale, rescale
+from paimon_engine.actions.restore import EmptyQuarantine, Restore, empty_quarantine, restore
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
@@ -70,7 +66,8 @@ Action = (
     | Rollback
     | AlterTable
     | RemoveOrphanFiles
-    | RestoreOrphanFiles
+    | Restore
+    | EmptyQuarantine
     | Verify
     | DropPartition
     | ExpirePartitions
@@ -169,8 +166,9 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
         lambda c, s: remove_orphan_files(c.table, s, c.executor),
         "delete old files that nothing names",
     ),
-    "restore_orphan_files": ActionInfo(
-        RestoreOrphanFiles, lambda c, s: restore_orphan_files(c.table, s), "bring back what was moved aside"
+    "restore": ActionInfo(Restore, lambda c, s: restore(c.table, s, c.executor), "bring back what was moved aside"),
+    "empty_quarantine": ActionInfo(
+        EmptyQuarantine, lambda c, s: empty_quarantine(c.table, s), "delete for good what was moved aside"
     ),
     "verify": ActionInfo(
         Verify,

@@ -32,7 +32,8 @@ from paimon_engine.meta.tag_periods import (
     due_tags,
     tag_periods,
 )
-from paimon_engine.table.deletion import DeletedFile, carry_out
+from paimon_engine.table.deletion import DeletedFile, carry_out, prepare
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import latest_snapshot, list_tags, snapshots_newest_first
@@ -45,13 +46,14 @@ from paimon_engine.table.tagging import (
     plan_removal,
     remove_tags,
     same_commit,
+    tag_files,
 )
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class CreateDueTags:
+class CreateDueTags(Disposal):
     """Make the tags that the table's options ask for by now; a dry run says which."""
 
     dry_run: bool = False
@@ -73,6 +75,7 @@ class DueTagsResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     skipped: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -94,7 +97,7 @@ def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor)
     due = _due(table, tags)
     if not spec.dry_run:
         for one in due.tags:
-            _make(table, tags, one, executor)
+            _make(table, tags, one, spec, executor)
         tags = list_tags(table)
     else:
         made = {one.name: Tag(one.name, one.snapshot) for one in due.tags}
@@ -106,7 +109,7 @@ def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor)
         snapshot_id=due.tags[-1].snapshot.id if due.tags else None,
         skipped=due.skipped,
     )
-    result = _drop(table, _superfluous(table, tags), result, executor, dry_run=spec.dry_run)
+    result = _drop(table, _superfluous(table, tags), result, spec, executor)
     return replace(result, seconds=time.monotonic() - begun)
 
 
@@ -129,7 +132,7 @@ def _due(table: TableHandle, tags: Sequence[Tag]) -> DueTags:
     return DueTags((DueTag(name, latest),))
 
 
-def _make(table: TableHandle, tags: Sequence[Tag], due: DueTag, executor: Executor) -> None:
+def _make(table: TableHandle, tags: Sequence[Tag], due: DueTag, how: Disposal, executor: Executor) -> None:
     tag = new_tag(table, due.name, due.snapshot)
     existing = next((other for other in tags if other.name == due.name), None)
     if existing is None:
@@ -140,8 +143,9 @@ def _make(table: TableHandle, tags: Sequence[Tag], due: DueTag, executor: Execut
     root, roots = Root(table.paths.branch, existing.snapshot, existing.name), all_roots(table)
     check_no_branch_from(roots, [root])
     plan = plan_removal(table, roots, [root], executor)
+    prepared = prepare(table, plan, how, "create_due_tags", roots=[table.paths.tag(existing.name)])
     move_tag(table, existing, tag)
-    carry_out(table, plan, executor)
+    carry_out(table, plan, executor, prepared)
 
 
 # ── drop ────────────────────────────────────────────────────────────────────────────────────────
@@ -157,7 +161,7 @@ def _superfluous(table: TableHandle, tags: Sequence[Tag]) -> list[Tag]:
 
 
 def _drop(
-    table: TableHandle, doomed: Sequence[Tag], result: DueTagsResult, executor: Executor, *, dry_run: bool
+    table: TableHandle, doomed: Sequence[Tag], result: DueTagsResult, spec: CreateDueTags, executor: Executor
 ) -> DueTagsResult:
     if not doomed:
         return result
@@ -168,17 +172,19 @@ def _drop(
     gone = [root for root in wanted if root.tag not in held]
     plan = plan_removal(table, roots, gone, executor)
     names = tuple(root.tag for root in gone if root.tag is not None)
-    files, stopped = plan.files, plan.stopped
-    if not dry_run:
+    files, stopped, quarantine = plan.files, plan.stopped, None
+    if not spec.dry_run:
+        prepared = prepare(table, plan, spec, "create_due_tags", roots=tag_files(table, names))
         remove_tags(table, names)
-        deletion = carry_out(table, plan, executor)
-        files, stopped = deletion.files, deletion.stopped
+        deletion = carry_out(table, plan, executor, prepared)
+        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     return replace(
         result,
         deleted_tags=names,
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
+        quarantine=quarantine,
         skipped=(*result.skipped, *skipped),
         stopped=stopped,
     )

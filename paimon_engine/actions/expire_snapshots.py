@@ -17,12 +17,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Executor
-from paimon_engine.table.deletion import Candidates, DeletedFile, DeletionPlan, carry_out, plan_deletion
+from paimon_engine.table.deletion import (
+    Candidates,
+    DeletedFile,
+    Deletion,
+    DeletionPlan,
+    carry_out,
+    finish_interrupted,
+    plan_deletion,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import consumers, write_hint
@@ -32,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireSnapshots:
+class ExpireSnapshots(Disposal):
     """Which snapshots to forget; what is None comes from the table's options.
 
     At most `retain_max` and at least `retain_min` newest snapshots stay; between these, those that were the latest
@@ -49,8 +59,9 @@ class ExpireSnapshots:
 class ExpireResult:
     """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
 
-    `kept_by_tags` maps tags that kept files of expired snapshots to their snapshot ids. `deleted` names every file.
-    `stopped` says what ended the run early or kept files from being deleted.
+    `kept_by_tags` maps tags that kept files of expired snapshots to their snapshot ids. `deleted` names every file,
+    `quarantine` where they lie now, if they were moved aside. `stopped` says what ended the run early or kept files
+    from being deleted.
     """
 
     status: str
@@ -59,6 +70,7 @@ class ExpireResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     earliest_snapshot_id: int | None = None
     latest_snapshot_id: int | None = None
@@ -89,11 +101,10 @@ def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Execut
     # Forgetting a snapshot whose files cannot be deleted gains nothing, and the next run could not find them.
     expired = [] if plan.unknown else [root.snapshot.id for root in doomed]
     files, stopped = plan.files, plan.stopped
+    quarantine = None
     if not spec.dry_run:
-        _hide(table, line, expired)
-        if expired:
-            deletion = carry_out(table, plan, executor)
-            files, stopped = deletion.files, deletion.stopped
+        deletion = _carry_out(table, plan, line, expired, how=spec, executor=executor)
+        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     kept = [root.snapshot.id for root in line if root.snapshot.id not in expired]
     result = ExpireResult(
         status="noop" if not expired else "dry_run" if spec.dry_run else "expired",
@@ -102,6 +113,7 @@ def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Execut
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
+        quarantine=quarantine,
         stopped=(*choice.reasons, *stopped),
         earliest_snapshot_id=kept[0] if kept else None,
         latest_snapshot_id=kept[-1] if kept else None,
@@ -224,6 +236,31 @@ def _plan(
         candidates.add_changelog(root)
     candidates.add_metadata(doomed)
     return plan_deletion(table, candidates, kept, executor)
+
+
+def _carry_out(
+    table: TableHandle,
+    plan: DeletionPlan,
+    line: Sequence[Root],
+    expired: Sequence[int],
+    *,
+    how: Disposal,
+    executor: Executor,
+) -> Deletion:
+    if not expired:
+        _hide(table, line, expired)
+        left_over = finish_interrupted(table, executor, how)
+        return replace(left_over, stopped=(*plan.stopped, *left_over.stopped))
+    prepared = prepare(
+        table,
+        plan,
+        how,
+        "expire_snapshots",
+        roots=[table.paths.snapshot(snapshot_id) for snapshot_id in expired],
+        neighbours=[table.paths.snapshot(line[len(expired)].snapshot.id)],
+    )
+    _hide(table, line, expired)
+    return carry_out(table, plan, executor, prepared)
 
 
 def _hide(table: TableHandle, line: Sequence[Root], expired: Sequence[int]) -> None:

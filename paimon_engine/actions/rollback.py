@@ -18,10 +18,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
-from paimon_engine.table.deletion import Candidates, carry_out, plan_deletion
+from paimon_engine.table.deletion import (
+    Candidates,
+    DeletedFile,
+    Deletion,
+    carry_out,
+    finish_interrupted,
+    plan_deletion,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.moments import last_at_watermark
 from paimon_engine.table.reachability import Root, all_roots
@@ -42,7 +51,7 @@ _ROUNDS_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Rollback:
+class Rollback(Disposal):
     """Go back to a snapshot, a tag or a moment, exactly one of them.
 
     `timestamp_ms` stands for the newest snapshot not younger, or where those have expired the newest such tag;
@@ -53,11 +62,12 @@ class Rollback:
     tag: str | None = None
     timestamp_ms: int | None = None
     watermark: int | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """What a rollback did; `status` is `rolled_back` or `noop`.
+    """What a rollback did; `status` is `rolled_back`, `noop` or `dry_run` (then: what it would do).
 
     `consumers_ahead` names consumers that would go on from a snapshot that is gone. `stopped` says why files were left.
     """
@@ -68,6 +78,8 @@ class RollbackResult:
     removed_tags: tuple[str, ...] = ()
     files_deleted: int = 0
     bytes_deleted: int = 0
+    deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     consumers_ahead: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -98,8 +110,10 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         consumers_ahead=tuple(name for name, next_id in consumers(table).items() if next_id > target.id + 1),
     )
     if result.status == "noop":
-        return result
+        return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec), begun)
     if table.door is not None:
+        if spec.quarantine or spec.dry_run:
+            raise UnsupportedError(f"the server that keeps {table.paths.root} deletes the files; it tells none before")
         # The server removes what is newer, files and all.
         latest = latest_snapshot(table)
         assert latest is not None
@@ -111,13 +125,25 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         [root for root in roots if root not in gone],
         executor,
     )
+    if spec.dry_run:
+        return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped), begun)
+    paths = table.paths
+    hidden = [paths.snapshot(number) for number in result.removed_snapshots]
+    hidden += [paths.tag(name) for name in result.removed_tags]
+    prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
     _hide(table, target, expired=expired, tags=result.removed_tags)
-    deletion = carry_out(table, plan, executor)
-    logger.info("rolled %s back to snapshot %d", table.paths.root, target.id)
+    deletion = carry_out(table, plan, executor, prepared)
+    logger.info("rolled %s back to snapshot %d", paths.root, target.id)
+    return _with_files(result, deletion, begun)
+
+
+def _with_files(result: RollbackResult, deletion: Deletion, begun: float) -> RollbackResult:
     return replace(
         result,
         files_deleted=len(deletion.files),
         bytes_deleted=deletion.size_bytes,
+        deleted=deletion.files,
+        quarantine=deletion.quarantine,
         stopped=deletion.stopped,
         seconds=time.monotonic() - begun,
     )
