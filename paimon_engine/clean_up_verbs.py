@@ -10,7 +10,23 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Unpack
 
+from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult, purge_files
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, RemoveOrphanFilesResult, remove_orphan_files
+from paimon_engine.actions.remove_unexisting_files import (
+    RemoveUnexistingFiles,
+    RemoveUnexistingFilesResult,
+    remove_unexisting_files,
+)
+from paimon_engine.actions.remove_unexisting_manifests import (
+    RemoveUnexistingManifests,
+    RemoveUnexistingManifestsResult,
+    remove_unexisting_manifests,
+)
+from paimon_engine.actions.repair_earliest_snapshot import (
+    RepairEarliestSnapshot,
+    RepairEarliestSnapshotResult,
+    repair_earliest_snapshot,
+)
 from paimon_engine.actions.restore import (
     EmptyQuarantine,
     EmptyQuarantineResult,
@@ -93,3 +109,57 @@ class CleanUpVerbs(ABC):
         """
         limit = None if older_than is None else epoch_ms(older_than)
         return empty_quarantine(self._handle, EmptyQuarantine(quarantine, limit, dry_run))
+
+    def purge_files(
+        self,
+        *,
+        keep_tags: bool = False,
+        keep_branches: bool = False,
+        older_than: int | datetime | None = None,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+        **how: Unpack[DisposalWords],
+    ) -> PurgeFilesResult:
+        """Empties the table, and deletes older snapshots, tags, branches, consumers and all files that they reached.
+
+        Schema and options stay, and with `keep_tags` or `keep_branches` those. Files that nothing names go if they are
+        older than `older_than`, a day by default. With `quarantine` all of it can be brought back.
+
+        Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
+        """
+        limit = None if older_than is None else epoch_ms(older_than)
+        spec = PurgeFiles(keep_tags, keep_branches, limit, dry_run, **how)
+        return purge_files(self._handle, spec, self._executor, commit_user=commit_user)
+
+    def remove_unexisting_files(
+        self, *, dry_run: bool = False, parallelism: int | None = None, commit_user: str | None = None
+    ) -> RemoveUnexistingFilesResult:
+        """Takes data files that are gone from the store out of the table's lists: their rows are lost, the rest reads.
+
+        Raises: NotFoundError, ConflictError, UnsupportedError, StorageError.
+        """
+        spec = RemoveUnexistingFiles(dry_run, parallelism)
+        return remove_unexisting_files(self._handle, spec, self._executor, commit_user=commit_user)
+
+    def remove_unexisting_manifests(
+        self, *, dry_run: bool = False, commit_user: str | None = None
+    ) -> RemoveUnexistingManifestsResult:
+        """Takes manifests that are gone from the store out of the table's lists: what they alone named is lost.
+
+        Run `remove_unexisting_files` after it.
+
+        Raises: CorruptTableError, ConflictError, UnsupportedError, StorageError.
+        """
+        return remove_unexisting_manifests(self._handle, RemoveUnexistingManifests(dry_run), commit_user=commit_user)
+
+    def repair_earliest_snapshot(
+        self, snapshot: int | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+    ) -> RepairEarliestSnapshotResult:
+        """Lets the table begin with the first snapshot of the unbroken, readable row that ends at the latest one.
+
+        Snapshots before it, which a gap or a damaged one cuts off, go with the files that only they reach.
+
+        Raises: NotFoundError, CorruptTableError, InvalidArgumentError, UnsupportedError.
+        """
+        spec = RepairEarliestSnapshot(snapshot, dry_run, **how)
+        return repair_earliest_snapshot(self._handle, spec, self._executor)

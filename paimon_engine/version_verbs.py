@@ -34,6 +34,7 @@ from paimon_engine.actions.consumers import (
 )
 from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult, create_due_tags
 from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult, expire_tags
+from paimon_engine.actions.merge_branch import MergeBranch, MergeBranchResult, merge_branch
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.rollback_to_as_latest import (
     RollbackToAsLatest,
@@ -205,6 +206,16 @@ class VersionVerbs(ABC):
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
         return fast_forward(self._handle, FastForward(branch, dry_run, **how), self._executor)
+
+    def merge_branch(self, branch: str, *, dry_run: bool = False, commit_user: str | None = None) -> MergeBranchResult:
+        """Brings what the branch has changed since it began, or was last merged, into the table in one commit.
+
+        Both may have gone on, as long as they have not changed the same bucket; additions to append tables conflict
+        with nothing. `conflicts` of a dry run says what is in the way.
+
+        Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError.
+        """
+        return merge_branch(self._handle, MergeBranch(branch, dry_run), commit_user=commit_user)
 
     def branches(self) -> pa.Table:
         """Branches by name; columns as in the system table `$branches`."""

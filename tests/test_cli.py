@@ -405,7 +405,7 @@ def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, t
     planned = paimon("remove-orphans", table.path, "--dry-run")
     aside = json.loads(paimon("remove-orphans", table.path, "--quarantine", "--json").out)
     nothing = paimon("remove-orphans", table.path)
-    back = paimon("restore-orphans", table.path, aside["quarantine"])
+    back = paimon("restore", table.path, aside["quarantine"])
     there = orphan.exists()
     os.utime(orphan, (1, 1))
     done = paimon("remove-orphans", table.path)
@@ -413,7 +413,7 @@ def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, t
     assert planned.lines[-1] == "dry run: would remove 1 file, 4 B, of 1 old file"
     assert aside["status"] == "quarantined"
     assert nothing.lines == ["nothing to remove: 0 old files, all in use"]
-    assert back.lines == [f"restored: 1 file of quarantine {aside['quarantine']}"]
+    assert back.lines == ["restored: 1 file of remove_orphan_files"]
     assert there
     assert done.lines[-1] == "deleted 1 file, 4 B, of 1 old file"
     assert not orphan.exists()
@@ -629,7 +629,7 @@ def test_the_commands_are_those_that_are_promised():
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze",
         "branch list", "branch create", "branch rename", "branch delete", "branch fast-forward", "compact",
-        "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "rescale", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "rescale", "empty-quarantine", "purge", "quarantines", "remove-lost-files", "remove-lost-manifests", "repair-earliest", "restore", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tags", "verify", "warm-up",
     ]  # fmt: skip
 

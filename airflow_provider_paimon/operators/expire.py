@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
+from airflow_provider_paimon.operators.job import PaimonDeletingOperator
 from airflow_provider_paimon.rendered import flag, moment_ms, number
 
 
-class PaimonExpireSnapshotsOperator(PaimonJobOperator):
+class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
     """Deletes old snapshots, and the files that nothing else reaches: tags, branches and consumers keep theirs.
 
     What is not given comes from the table's options.
@@ -23,7 +23,7 @@ class PaimonExpireSnapshotsOperator(PaimonJobOperator):
     """
 
     template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
+        *PaimonDeletingOperator.template_fields,
         "retain_max",
         "retain_min",
         "older_than",
@@ -52,4 +52,5 @@ class PaimonExpireSnapshotsOperator(PaimonJobOperator):
             "retain_min": number("retain_min", self.retain_min),
             "older_than_ms": moment_ms("older_than", self.older_than),
             "dry_run": flag("dry_run", self.dry_run),
+            **self.disposal_arguments(),
         }

@@ -13,6 +13,9 @@ from paimon_engine.cli.arguments import (
     CatalogOption,
     DryRunOption,
     JsonOption,
+    ParallelismOption,
+    QuarantineOption,
+    RateOption,
     SparkOption,
     StorageOption,
     TableArgument,
@@ -20,7 +23,7 @@ from paimon_engine.cli.arguments import (
     epoch_ms,
     job_on,
 )
-from paimon_engine.cli.outcome import ROWS_SHOWN, gone, print_deleted, tell, words
+from paimon_engine.cli.outcome import ROWS_SHOWN, gone, print_deleted, tell, tell_quarantine, words
 from paimon_engine.cli.running import run_job, run_quick
 from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn, working
 from paimon_engine.errors import InvalidArgumentError
@@ -254,6 +257,10 @@ def expire(
         str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
     ] = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
+    spark: SparkOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete old snapshots and the files that nothing else reaches. Tags keep theirs.
@@ -263,8 +270,16 @@ def expire(
     from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 
     limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, catalog, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
-    details = run_quick(job, "expiring snapshots")
+    spec = ExpireSnapshots(
+        retain_max,
+        retain_min,
+        limit,
+        dry_run,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
+    )
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring snapshots", spark=spark)
     if as_json:
         print_json(details)
         return
@@ -274,6 +289,7 @@ def expire(
         some = ", ".join(names) if len(names) <= TAGS_SHOWN else f"{names[0]}, {names[1]} … {names[-1]}"
         hint(f"files kept for {count(len(kept), 'tag')}: {some}")
     say(_expire_line(details))
+    tell_quarantine(details)
     for reason in details["stopped"]:
         warn(f"left alone: {reason}")
 
@@ -304,6 +320,10 @@ def rollback(
         bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot that holds what that one held.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make an earlier snapshot, tag or moment the latest. What came after it is deleted."""
@@ -318,15 +338,25 @@ def rollback(
         )
     moment = None if timestamp is None else epoch_ms(timestamp)
     if as_latest:
-        spec = RollbackToAsLatest(snapshot, tag, moment, watermark)
-        details = run_quick(job_on(table, warehouse, storage, catalog, spec), "going back")
+        as_new = RollbackToAsLatest(snapshot, tag, moment, watermark)
+        details = run_quick(job_on(table, warehouse, storage, catalog, as_new), "going back")
         text = (
             f"{words(details)}: snapshot {details['snapshot_id']} holds snapshot {details['restored_snapshot']} again"
         )
         tell(details, text, as_json=as_json)
         return
-    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag, moment, watermark))
-    if not yes:
+    spec = Rollback(
+        snapshot,
+        tag,
+        moment,
+        watermark,
+        dry_run,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
+    )
+    job = job_on(table, warehouse, storage, catalog, spec)
+    if not yes and not dry_run:
         name, value = next(iter(given.items()))
         typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)
     details = run_quick(job, "rolling back")

@@ -166,6 +166,11 @@ class DeletionPlan:
             *(DeletedFile(path, size_bytes or 0, why) for path, (size_bytes, why) in self.metadata.items()),
         )
 
+    def without_files(self, reasons: Sequence[str]) -> DeletionPlan:
+        """The plan that deletes nothing, for these reasons."""
+        stopped, unknown = (*self.stopped, *reasons), (*self.unknown, *reasons)
+        return replace(self, data={}, metadata={}, stopped=stopped, unknown=unknown)
+
 
 def plan_deletion(table: TableHandle, candidates: Candidates, kept: Sequence[Root], executor: Executor) -> DeletionPlan:
     """The candidates that none of the kept roots reaches; nothing if a kept root cannot be read (`unknown`)."""

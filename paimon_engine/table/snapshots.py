@@ -26,7 +26,8 @@ _KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
 
 
-def _hint(table: TableHandle, path: str) -> int | None:
+def read_hint(table: TableHandle, path: str) -> int | None:
+    """The number that a hint holds; None if it is not there or holds none."""
     try:
         text = table.env.storage.read(path).decode(errors="replace").strip()
     except (NotFoundError, StorageError):
@@ -57,7 +58,7 @@ def latest_snapshot_id(table: TableHandle) -> int | None:
         latest = table.door.latest(table)
         return None if latest is None else latest.id
     storage, paths = table.env.storage, table.paths
-    hint = _hint(table, paths.latest_hint)
+    hint = read_hint(table, paths.latest_hint)
     if hint and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
         return hint
     ids = snapshot_ids(table)
@@ -66,7 +67,7 @@ def latest_snapshot_id(table: TableHandle) -> int | None:
 
 def earliest_snapshot_id(table: TableHandle) -> int | None:
     """Oldest snapshot id; None on a table without snapshots."""
-    hint = _hint(table, table.paths.earliest_hint)
+    hint = read_hint(table, table.paths.earliest_hint)
     if hint and table.env.storage.exists(table.paths.snapshot(hint)):
         return hint
     ids = snapshot_ids(table)
@@ -93,7 +94,7 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
     """Newest snapshot; None on a table without snapshots."""
     if table.door is not None:
         return table.door.latest(table)
-    hint = _hint(table, table.paths.latest_hint)
+    hint = read_hint(table, table.paths.latest_hint)
     if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
         return hinted
     ids = snapshot_ids(table)
