@@ -229,12 +229,14 @@ class MaintenanceVerbs(ABC):
         spec = ExpirePartitions(age, strategy, timestamp_pattern, timestamp_formatter, max_num, dry_run)
         return expire_partitions(self._handle, spec, commit_user=commit_user)
 
-    def mark_partition_done(self, *partitions: Mapping[str, Any]) -> MarkPartitionDoneResult:
-        """Writes a `_SUCCESS` file into the directory of each partition; each with a value for every column.
+    def mark_partition_done(self, *partitions: Mapping[str, Any], dry_run: bool = False) -> MarkPartitionDoneResult:
+        """Tells that partitions are complete, in the ways that the option `partition.mark-done-action` lists.
+
+        By default a `_SUCCESS` file in the directory of each; each needs a value for every column.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        return mark_partition_done(self._handle, MarkPartitionDone(partitions))
+        return mark_partition_done(self._handle, MarkPartitionDone(partitions, dry_run))
 
     def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
         """Checks that the table is whole; `problems` of the result is empty for a sound one. Nothing is written.

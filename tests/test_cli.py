@@ -628,8 +628,11 @@ def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze",
-        "branch list", "branch create", "branch rename", "branch delete", "branch fast-forward", "compact",
-        "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "rescale", "empty-quarantine", "purge", "quarantines", "remove-lost-files", "remove-lost-manifests", "repair-earliest", "restore", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "branch list", "branch create", "branch rename", "branch delete", "branch merge", "branch fast-forward", "compact",
+        "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire", "drop-partition",
+        "empty-quarantine", "expire", "expire-partitions", "files", "mark-partition-done", "purge", "quarantines", "read",
+        "remove-lost-files", "remove-lost-manifests", "remove-orphans", "repair-earliest", "rescale", "restore",
+        "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tags", "verify", "warm-up",
     ]  # fmt: skip
 

@@ -102,7 +102,9 @@ def test_a_repeated_job_purges_once(history: History) -> None:
     assert history.names() == {"after"}
 
 
-def test_a_run_that_was_cut_short_after_the_commit_is_finished(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_cut_short_after_the_commit_is_finished(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -105,7 +105,11 @@ def test_a_dry_run_names_just_what_is_then_moved_aside(history: History) -> None
         aside = f"{ROOT}/quarantine/{done.quarantine}/{file.path.removeprefix(ROOT + '/')}"
         assert history.storage.read(aside) == before[file.path]
     (told,) = list_quarantines(history.handle)
-    assert (told["quarantine"], told["action"], told["files"]) == (done.quarantine, "expire_snapshots", len(done.deleted))
+    assert (told["quarantine"], told["action"], told["files"]) == (
+        done.quarantine,
+        "expire_snapshots",
+        len(done.deleted),
+    )
 
 
 def test_an_earlier_expiry_comes_back_after_the_later_one(history: History) -> None:
