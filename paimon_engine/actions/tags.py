@@ -17,7 +17,7 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_stays_inside, check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
-from paimon_engine.table.deletion import DeletedFile, Deletion, carry_out, finish_interrupted, prepare
+from paimon_engine.table.deletion import DeletedFile, Deletion, DeletionPlan, carry_out, finish_interrupted, prepare
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import missing_metadata
@@ -289,10 +289,13 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
         result = DeleteTagResult("already_done", spec.tag, None, len(left.files), left.size_bytes, left.files)
         return replace(result, stopped=left.stopped, seconds=time.monotonic() - begun)
     except CorruptTableError as error:
-        if not spec.dry_run:
-            remove_tags(table, [spec.tag])
         why = f"files that only this tag kept are left: {error}"
-        return DeleteTagResult(status, spec.tag, stopped=(why,), seconds=time.monotonic() - begun)
+        result = DeleteTagResult(status, spec.tag, stopped=(why,), seconds=time.monotonic() - begun)
+        if spec.dry_run:
+            return result
+        aside = prepare(table, DeletionPlan({}, {}), spec, "delete_tag", roots=tag_files(table, [spec.tag])).quarantine
+        remove_tags(table, [spec.tag])
+        return replace(result, quarantine=None if aside is None else aside.name)
     root, roots = Root(table.paths.branch, tag.snapshot, tag.name), all_roots(table)
     check_no_branch_from(roots, [root])
     plan = plan_removal(table, roots, [root], executor)

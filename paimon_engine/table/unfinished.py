@@ -87,14 +87,23 @@ def _read(table: TableHandle, record_id: str, modified_ms: int) -> Record:
 
         return Record(
             record_id,
-            {full(item): text(value["data"], item) for item in value["data"]},
-            [full(item) for item in value["metadata"]],
+            {full(_deletable(item)): text(value["data"], item) for item in value["data"]},
+            [full(_deletable(item)) for item in value["metadata"]],
             [full(item) for item in value["roots"]],
             bool(value["quarantine"]),
             modified_ms,
         )
     except WRONG as error:
         raise damaged(path, f"no valid record of a deletion: {reason(error)}") from error
+
+
+def _deletable(relative: str) -> str:
+    """The path, if files of commits lie there: schemas, snapshots and tags are no deletion's. Raises: ValueError."""
+    *directories, _ = relative.split("/")
+    place = directories[-1] if directories else ""
+    if place.startswith("bucket-") or directories in [[name] for name in ("manifest", "index", "statistics")]:
+        return relative
+    raise ValueError(f"{relative!r} is no data, index or metadata file")
 
 
 def is_over(table: TableHandle, record: Record) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
+from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.restore import (
     EmptyQuarantine,
@@ -231,12 +233,49 @@ def test_a_record_is_not_believed(history: History) -> None:
         f"{ROOT}/deletion/lie.json",
         b'{"data": {"bucket-0/f.orc": "f.orc"}, "metadata": [], "roots": [], "quarantine": false}',
     )
-    history.storage.overwrite(f"{ROOT}/deletion/bad.json", b'{"data": {"../x": "x"}}')
+    lies = {"out": "../x", "schema": "schema/schema-0", "tag": "tag/tag-old", "snapshot": "snapshot/snapshot-6"}
+    for name, path in lies.items():
+        value = {"data": {}, "metadata": [path], "roots": [], "quarantine": False}
+        history.storage.overwrite(f"{ROOT}/deletion/{name}.json", json.dumps(value).encode())
 
     done = history.expire(retain_max=1)
 
     assert history.storage.exists(live)
-    assert any("bad.json" in reason for reason in done.stopped)
+    assert history.storage.exists(history.handle.paths.schema(0))
+    assert history.tags() == ["fork", "old"]
+    for name in lies:
+        assert any(f"{name}.json" in reason for reason in done.stopped)
+
+
+def test_a_tag_that_nobody_understands_comes_back_byte_by_byte(history: History) -> None:
+    path = history.handle.paths.tag("old")
+    history.storage.overwrite(path, b"{\xff\x00")
+
+    done = history.delete_tag("old", quarantine=True)
+    assert not history.storage.exists(path)
+    bring_back(history, done.quarantine)
+
+    assert history.storage.read(path) == b"{\xff\x00"
+
+
+def test_a_batch_tag_that_moves_leaves_what_it_kept_in_a_quarantine() -> None:
+    options = {
+        "tag.automatic-creation": "batch",
+        "tag.batch.customized-name": "daily",
+        "snapshot.num-retained.min": "1",
+    }
+    history = History(options).write("a")
+    create_due_tags(history.handle, CreateDueTags(), history.executor)
+    history.overwrite("b").expire(retain_max=1)
+
+    planned = create_due_tags(history.handle, CreateDueTags(dry_run=True), history.executor)
+    done = create_due_tags(history.handle, CreateDueTags(quarantine=True), history.executor)
+
+    assert planned.deleted == done.deleted != ()
+    assert not history.storage.exists(history.path("a.orc"))
+    bring_back(history, done.quarantine, as_tags=True)
+    assert history.tags() == ["daily", "restored-daily"]
+    assert check_table(history.handle, footers=False) == []
 
 
 # ── pace and shares ─────────────────────────────────────────────────────────────────────────────
