@@ -161,9 +161,9 @@ def purge(
     if not yes and not dry_run:
         typer.confirm(f"Delete all that {table} is and has been?", abort=True, err=True)
     details = run_quick(job, "purging the table", spark=spark)
-    removed = ", ".join(
-        count(len(details[f"removed_{what}s"]), what) for what in ("snapshot", "tag", "branch", "consumer")
-    ).replace("branchs", "branches")
+    kinds = {"snapshot": "snapshots", "tag": "tags", "branch": "branches", "consumer": "consumers"}
+    found = {kind: len(details[f"removed_{kinds[kind]}"]) for kind in kinds}
+    removed = ", ".join(f"{number:,} {kind if number == 1 else kinds[kind]}" for kind, number in found.items())
     tell(details, f"{words(details)}: {removed}, {gone(details)}", as_json=as_json)
     _end(details)
 
