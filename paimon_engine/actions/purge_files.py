@@ -35,8 +35,10 @@ from paimon_engine.table.deletion import (
     Candidates,
     DataCandidate,
     DeletedFile,
+    Deletion,
     DeletionPlan,
     carry_out,
+    finish_interrupted,
     plan_deletion,
     prepare,
 )
@@ -45,7 +47,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.orphans import Look, list_old_files
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.reachability import Root, all_roots, on_line
-from paimon_engine.table.snapshots import consumer_files, latest_snapshot, write_hint
+from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, write_hint
 from paimon_engine.table.tagging import check_no_branch_from, remove_tags, tag_files
 from paimon_engine.units import DAY_MS
 
@@ -117,7 +119,7 @@ def purge_files(
     check_no_branch_from(kept, [root for root in gone if root.tag is not None])
     orphans, doubts = _orphans(table, older_than_ms, executor)
     plan = _plan(table, roots, gone, orphans, executor)
-    result = replace(_told(table, gone, plan), stopped=(*doubts, *plan.stopped))
+    result = replace(_told(table, gone, plan, spec), stopped=(*doubts, *plan.stopped))
     status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(gone, plan, emptied)
     if status is None:
         emptied = emptied or _empty(table, user)
@@ -125,6 +127,8 @@ def purge_files(
         result = _carried_out(table, _gone(all_roots(table), spec, emptied), orphans, spec, executor)
         result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
         logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
+    elif status in ("noop", "already_done"):
+        result = _with_deletion(PurgeFilesResult(status), finish_interrupted(table, executor, spec))
     snapshot_id = None if emptied is None else emptied.id
     return replace(result, status=status or result.status, snapshot_id=snapshot_id, seconds=time.monotonic() - begun)
 
@@ -172,7 +176,10 @@ def _plan(
         candidates.add_added(root, f"added by {root.label}")
         candidates.add_changelog(root)
     for root in gone:
-        if root.snapshot.delta_manifest_list not in commits:
+        if root.is_changelog:
+            # Expiry has taken the files that were live there.
+            candidates.add_changelog(root)
+        elif root.snapshot.delta_manifest_list not in commits:
             candidates.add_live(root, f"only in {root.label}")
             candidates.add_changelog(root)
     candidates.add_metadata(gone)
@@ -190,19 +197,26 @@ def _is_snapshot(root: Root) -> bool:
     return root.branch == MAIN_BRANCH and root.tag is None and not root.is_changelog
 
 
-def _told(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan) -> PurgeFilesResult:
+def _told(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: PurgeFiles) -> PurgeFilesResult:
     files = plan.files
     main = on_line(table, MAIN_BRANCH)
     return PurgeFilesResult(
         status="",
         removed_snapshots=tuple(root.snapshot.id for root in gone if _is_snapshot(root)),
         removed_tags=tuple(sorted(root.tag for root in gone if root.tag is not None and root.branch == MAIN_BRANCH)),
-        removed_branches=tuple(sorted({root.branch for root in gone} - {MAIN_BRANCH})),
+        removed_branches=() if spec.keep_branches else _branches_without(table, gone),
         removed_consumers=tuple(name for name, _ in consumer_files(main)) if gone else (),
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
     )
+
+
+def _branches_without(table: TableHandle, gone: Sequence[Root]) -> tuple[str, ...]:
+    """Branches that are left with nothing when these roots go; also those that never had anything."""
+    going = {root.identity for root in gone}
+    lasting = {root.branch for root in all_roots(table) if root.identity not in going}
+    return tuple(name for name in branches(table) if name not in lasting)
 
 
 def _empty(table: TableHandle, user: str) -> Snapshot | None:
@@ -226,7 +240,7 @@ def _carried_out(
     table: TableHandle, gone: Sequence[Root], orphans: dict[str, int], spec: PurgeFiles, executor: Executor
 ) -> PurgeFilesResult:
     plan = _plan(table, all_roots(table), gone, orphans, executor)
-    result = _told(table, gone, plan)
+    result = _told(table, gone, plan, spec)
     main = on_line(table, MAIN_BRANCH)
     snapshots = [main.paths.snapshot(number) for number in result.removed_snapshots]
     changelogs = [main.paths.changelog(root.snapshot.id) for root in gone if root.is_changelog]
@@ -243,7 +257,10 @@ def _carried_out(
         table.env.storage.delete([path])
     if snapshots:
         write_hint(main, main.paths.earliest_hint, first_kept)
-    deletion = carry_out(table, plan, executor, prepared)
+    return _with_deletion(result, carry_out(table, plan, executor, prepared))
+
+
+def _with_deletion(result: PurgeFilesResult, deletion: Deletion) -> PurgeFilesResult:
     return replace(
         result,
         files_deleted=len(deletion.files),

@@ -26,7 +26,15 @@ from typing import Any
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor
-from paimon_engine.table.deletion import Candidates, DeletedFile, Deletion, carry_out, plan_deletion, prepare
+from paimon_engine.table.deletion import (
+    Candidates,
+    DeletedFile,
+    Deletion,
+    carry_out,
+    finish_interrupted,
+    plan_deletion,
+    prepare,
+)
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_index_files, missing_metadata
@@ -98,6 +106,8 @@ def repair_earliest_snapshot(
         status = "dry_run" if spec.dry_run else "repaired"
         deletion = _repair(table, stranded, first, spec, executor)
         logger.info("%s: %s begins with snapshot %d", status, table.paths.root, first)
+    elif not spec.dry_run:
+        deletion = finish_interrupted(table, executor, spec)
     return RepairEarliestSnapshotResult(
         status,
         first,

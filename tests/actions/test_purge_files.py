@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
+from paimon_engine import Catalog
 from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult, purge_files
 from paimon_engine.actions.restore import Restore, restore
 from paimon_engine.errors import InvalidArgumentError
@@ -13,6 +17,7 @@ from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.snapshots import branches, latest_snapshot, snapshot_ids, tag_names
 from tests.actions.history import ROOT, History
 from tests.actions.test_quarantine import everything
+from tests.support.oracle import JavaPaimon
 
 
 @pytest.fixture
@@ -33,16 +38,21 @@ def purge(history: History, user: str | None = None, **fields: object) -> PurgeF
 
 def test_an_empty_table_is_all_that_is_left(history: History) -> None:
     planned = purge(history, dry_run=True)
+    history.storage.overwrite(
+        f"{ROOT}/branch/branch-empty/schema/schema-0", history.storage.read(history.handle.paths.schema(0))
+    )
     done = purge(history)
 
     assert (planned.status, done.status) == ("dry_run", "purged")
     assert {file.path for file in planned.deleted} <= {file.path for file in done.deleted}
-    assert (done.removed_tags, done.removed_branches, done.removed_consumers) == (("keep",), ("dev",), ("job",))
+    assert (done.removed_tags, done.removed_branches, done.removed_consumers) == (("keep",), ("dev", "empty"), ("job",))
     assert snapshot_ids(history.handle) == [done.snapshot_id] == [6]
     assert live_entries(history.handle, latest_snapshot(history.handle)) == []
     assert (tag_names(history.handle), branches(history.handle)) == ([], [])
     assert not [path for path in everything(history) if "/bucket-" in path or "/consumer" in path]
     history.assert_exact()
+    nothing = purge(history)
+    assert (nothing.status, nothing.deleted, nothing.removed_snapshots) == ("noop", (), ())
     history.write("after").assert_exact()
 
 
@@ -99,6 +109,7 @@ def test_a_repeated_job_purges_once(history: History) -> None:
     again = purge(history, "me")
 
     assert (again.status, again.snapshot_id) == ("already_done", first.snapshot_id)
+    assert (again.removed_snapshots, again.deleted) == ((), ())
     assert history.names() == {"after"}
 
 
@@ -133,3 +144,27 @@ def test_a_table_without_snapshots_is_left_as_it_is() -> None:
 
     assert purge(history).status == "noop"
     assert snapshot_ids(history.handle) == []
+
+
+def test_java_reads_a_purged_table_and_one_that_came_back(tmp_path: Path, oracle: JavaPaimon) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
+    table = Catalog(str(tmp_path / "lake")).create_table(
+        "db.t", schema=schema, primary_keys=["k"], options={"bucket": 1}
+    )
+    for number in (1, 2, 3):
+        table.write(pa.table({"k": [number], "v": ["x"]}, schema))
+    table.create_tag("keep", 2)
+
+    purged = table.purge_files(quarantine=True)
+    assert oracle.read(table.path) == []
+    oracle.assert_sound(table.path)
+    assert purged.quarantine is not None
+    table.restore(purged.quarantine)
+
+    assert oracle.read(table.path) == []
+    assert [row[0] for row in oracle.read(table.path, snapshot=3)] == [1, 2, 3]
+    assert [row[0] for row in oracle.read(table.path, tag="keep")] == [1, 2]
+    oracle.assert_sound(table.path)
+    table.rollback(snapshot=3)
+    assert [row[0] for row in oracle.read(table.path)] == [1, 2, 3]
+    oracle.assert_sound(table.path)

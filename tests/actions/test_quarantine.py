@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
 from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
+from paimon_engine.actions.purge_files import PurgeFiles, purge_files
 from paimon_engine.actions.restore import (
     EmptyQuarantine,
     Restore,
@@ -212,10 +214,8 @@ def test_the_next_run_finishes_what_was_cut_short(left: int, quarantine: bool) -
     history = History({"snapshot.num-retained.min": "1"}, storage=storage).write("a").write("b").compact("c").write("d")
     history.tag("keep", 2)
     storage.left = left
-    try:
+    with suppress(StorageError):
         history.expire(retain_max=1, quarantine=quarantine)
-    except StorageError:
-        pass
     storage.left = None
 
     history.expire(retain_max=1, quarantine=quarantine)
@@ -224,6 +224,44 @@ def test_the_next_run_finishes_what_was_cut_short(left: int, quarantine: bool) -
     assert check_table(history.handle, footers=False) == []
     rest = {path for path in history.stored() if "/quarantine/" not in path}
     assert rest == history.reachable()
+    assert not history.storage.list(f"{ROOT}/deletion")
+
+
+def _purge(history: History) -> Any:
+    return purge_files(history.handle, PurgeFiles(), history.executor, commit_user="me")
+
+
+def _roll_back(history: History) -> Any:
+    return history.rollback(snapshot=3)
+
+
+def _delete(history: History) -> Any:
+    return delete_branch(history.handle, DeleteBranch("dev"), history.executor)
+
+
+def _untag(history: History) -> Any:
+    return history.delete_tag("old")
+
+
+@pytest.mark.parametrize("left", [0, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize("action", [_purge, _roll_back, _delete, _untag])
+def test_every_repeated_deletion_finishes_what_was_cut_short(action: Callable[[History], Any], left: int) -> None:
+    storage = Dying()
+    history = History({"snapshot.num-retained.min": "1"}, storage=storage).write("a").write("b").write("c")
+    history.tag("old", 3)
+    history.tag("fork", 2)
+    history.branch("dev", "fork")
+    history.write("on-dev", branch="dev").compact("d").write("e")
+    if action is _untag:
+        history.expire(retain_max=1)
+    storage.left = left
+    with suppress(StorageError):
+        action(history)
+    storage.left = None
+
+    action(history)
+
+    history.assert_exact()
     assert not history.storage.list(f"{ROOT}/deletion")
 
 
