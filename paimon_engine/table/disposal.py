@@ -79,7 +79,7 @@ def delete_files(
     """Deletes files: the paths that are gone now, and texts that say what was left and why."""
     gone: list[str] = []
     problems: list[str] = []
-    for share, outcome in _outcomes(table, _delete_share, paths, how, executor):
+    for share, outcome in _outcomes(table, _delete_share, paths, how, executor, at_least=FILES_PER_REQUEST):
         count, problem = (0, outcome.message) if isinstance(outcome, Failed) else outcome
         gone += share.items[:count]
         if problem is not None:
@@ -96,7 +96,8 @@ def move_files(
     """
     done: list[Move] = []
     problems: list[str] = []
-    for share, outcome in _outcomes(table, _move_share, moves, how, executor):
+    # Each file is copied by itself, so that a few are worth another worker.
+    for share, outcome in _outcomes(table, _move_share, moves, how, executor, at_least=1):
         if isinstance(outcome, Failed):
             problems.append(f"{len(share.items)} files are left: {outcome.message}")
             continue
@@ -109,19 +110,19 @@ def move_files(
 
 
 def _outcomes(
-    table: TableHandle, run: Any, items: Sequence[Any], how: Disposal, executor: Executor
+    table: TableHandle, run: Any, items: Sequence[Any], how: Disposal, executor: Executor, *, at_least: int
 ) -> Iterator[tuple[_Share, Any]]:
     if len(items) <= LOCAL_FILES_MAX:
         executor = LocalExecutor(how.parallelism or READER_THREADS, env=table.env)
-    shares = cut(items, how, executor.parallelism)
+    shares = cut(items, how, executor.parallelism, at_least=at_least)
     for share, outcome in zip(shares, executor.map(run, shares, config=table.config), strict=True):
         yield share, outcome if isinstance(outcome, Failed) else outcome.value
 
 
-def cut(items: Sequence[Any], how: Disposal, workers: int) -> list[_Share]:
-    """The work of each worker, in order; its part of the rate is told along."""
+def cut(items: Sequence[Any], how: Disposal, workers: int, *, at_least: int = FILES_PER_REQUEST) -> list[_Share]:
+    """The work of each worker, in order, `at_least` so many files where there are more; and its part of the rate."""
     most = min(workers, how.parallelism or workers)
-    count = max(1, min(most, -(-len(items) // FILES_PER_REQUEST))) if items else 0
+    count = max(1, min(most, -(-len(items) // at_least))) if items else 0
     rate = None if how.files_per_second is None else how.files_per_second / max(1, count)
     bounds = [len(items) * place // count for place in range(count + 1)] if count else [0]
     return [_Share(tuple(items[begin:end]), rate) for begin, end in pairwise(bounds)]

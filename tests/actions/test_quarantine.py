@@ -335,6 +335,7 @@ def test_shares_hold_everything_once_and_are_no_more_than_asked() -> None:
     rates = [share.files_per_second for share in cut(items, Disposal(files_per_second=100), 4)]
     assert rates == [25, 25, 25, 25]
     assert cut([], Disposal(), 4) == []
+    assert [len(share.items) for share in cut(items[:10], Disposal(), 4, at_least=1)] == [2, 3, 2, 3]
 
 
 @pytest.mark.parametrize("fields", [{"files_per_second": 0}, {"files_per_second": -1.5}, {"parallelism": 0}])
