@@ -144,10 +144,8 @@ def _texts(table: TableHandle, values: Sequence[Any]) -> dict[str, str]:
 
 def _report(table: TableHandle, path: str) -> None:
     raw = table.options.raw
-    database, _, name = table.paths.root.rpartition("/")
-    full_name = f"{database.rpartition('/')[2].removesuffix('.db')}.{name}"
     # Java's paths of partitions end with a separator.
-    body = {"partition": f"{path}/", "table": full_name, "path": table.paths.root, "params": raw.get(_PARAMS)}
+    body = {"partition": f"{path}/", "table": _full_name(table), "path": table.paths.root, "params": raw.get(_PARAMS)}
     # Most tables report to nobody, and an HTTP client takes a while to import.
     from paimon_engine.catalogs.http_report import post_json
 
@@ -155,6 +153,14 @@ def _report(table: TableHandle, path: str) -> None:
     said = answer.get("result") if isinstance(answer, dict) else None
     if not isinstance(said, str) or said.upper() != "SUCCESS":
         raise StorageError(f"partition {path} was reported, and the answer was {str(said)[:80]!r} instead of 'SUCCESS'")
+
+
+def _full_name(table: TableHandle) -> str:
+    """`database.table`, as a server says it or else the directories."""
+    if table.door is not None:
+        return table.door.full_name()
+    directory, _, name = table.paths.root.rpartition("/")
+    return f"{directory.rpartition('/')[2].removesuffix('.db')}.{name}"
 
 
 def _mark(table: TableHandle, path: str) -> None:

@@ -51,6 +51,10 @@ class SnapshotDoor(Protocol):
         """
         ...
 
+    def full_name(self) -> str:
+        """The table's name as the server knows it: `database.table`."""
+        ...
+
     def mark_done(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
         """Tell the server that no more rows will come to partitions: values by column. May be repeated.
 
