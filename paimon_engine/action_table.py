@@ -36,6 +36,7 @@ from paimon_engine.actions.drop_partition import (
     drop_partition,
     expire_partitions,
 )
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
@@ -71,6 +72,7 @@ Action = (
     | CreateTag
     | DeleteTag
     | ExpireSnapshots
+    | ExpireChangelogs
     | Rollback
     | AlterTable
     | RemoveOrphanFiles
@@ -167,6 +169,11 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
     "expire_snapshots": ActionInfo(
         ExpireSnapshots, lambda c, s: expire_snapshots(c.table, s, c.executor), "delete old snapshots and their files"
+    ),
+    "expire_changelogs": ActionInfo(
+        ExpireChangelogs,
+        lambda c, s: expire_changelogs(c.table, s, c.executor),
+        "delete old changelogs of expired snapshots",
     ),
     "rollback": ActionInfo(
         Rollback, lambda c, s: rollback(c.table, s, c.executor), "make an earlier snapshot or tag the latest"

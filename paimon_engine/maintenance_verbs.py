@@ -25,6 +25,7 @@ from paimon_engine.actions.drop_partition import (
     drop_partition,
     expire_partitions,
 )
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.mark_partition_done import (
     MarkPartitionDone,
@@ -189,13 +190,38 @@ class MaintenanceVerbs(ABC):
     ) -> ExpireResult:
         """Deletes old snapshots and the files that nothing else reaches: tags, branches and consumers keep theirs.
 
-        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options.
+        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options. Where these
+        (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) ask for a longer life of changelogs, the
+        snapshots leave theirs, and changelogs whose time is over go.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
         limit = None if older_than is None else epoch_ms(older_than)
         spec = ExpireSnapshots(retain_max, retain_min, limit, dry_run, **how)
         return expire_snapshots(self._handle, spec, self._executor)
+
+    def expire_changelogs(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: int | datetime | None = None,
+        *,
+        limit: int | None = None,
+        delete_all: bool = False,
+        dry_run: bool = False,
+        **how: Unpack[DisposalWords],
+    ) -> ExpireChangelogsResult:
+        """Deletes old changelogs of expired snapshots, and the files that nothing else reaches.
+
+        `retain_max` and `retain_min` count snapshots, too; `older_than` is epoch milliseconds or a datetime; what is
+        not given comes from the table's options. The newest changelog stays, unless `delete_all` takes all of them.
+        Consumers keep what they have not read.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        age = None if older_than is None else epoch_ms(older_than)
+        spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run, **how)
+        return expire_changelogs(self._handle, spec, self._executor)
 
     def drop_partition(
         self, *partitions: Mapping[str, Any], dry_run: bool = False, commit_user: str | None = None

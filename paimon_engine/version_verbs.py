@@ -148,7 +148,7 @@ class VersionVerbs(ABC):
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
     ) -> RollbackResult:
-        """Makes that snapshot or tag the latest; newer snapshots and tags go.
+        """Makes that snapshot or tag the latest; newer snapshots and tags go, with their files.
 
         `timestamp` chooses the newest snapshot not younger, `watermark` the newest that is not beyond.
 

@@ -513,6 +513,19 @@ def test_expire_plans_then_does(paimon: Run, table: Table):
     assert paimon("expire", table.path, "--retain-max", 1).lines == ["nothing to expire"]
 
 
+def test_changelogs_live_on_until_they_are_expired(paimon: Run, table: Table):
+    assert paimon("alter", "set", table.path, "changelog.num-retained.min=20").code == 0
+
+    expired = paimon("expire", table.path, "--retain-max", 1)
+    planned = paimon("expire-changelogs", table.path, "--all", "--dry-run")
+    done = paimon("expire-changelogs", table.path, "--all")
+
+    assert "changelogs live on: 1 to 2" in expired.err
+    assert planned.lines[-1].startswith("dry run: would expire 2 changelogs (1 to 2): ")
+    assert done.lines[-1].startswith("expired 2 changelogs (1 to 2): ")
+    assert paimon("expire-changelogs", table.path).lines == ["nothing to expire"]
+
+
 def test_rollback_asks_first(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     assert paimon("rollback", table.path, "--tag", "first").code == 1
@@ -689,7 +702,7 @@ def test_the_commands_are_those_that_are_promised():
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze",
         "branch list", "branch create", "branch rename", "branch delete", "branch merge", "branch fast-forward", "compact",
         "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire", "drop-partition",
-        "empty-quarantine", "expire", "expire-partitions", "files", "mark-partition-done", "purge", "quarantines", "read",
+        "empty-quarantine", "expire", "expire-changelogs", "expire-partitions", "files", "mark-partition-done", "purge", "quarantines", "read",
         "remove-lost-files", "remove-lost-manifests", "remove-orphans", "repair-earliest", "rescale", "restore",
         "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tags", "verify", "warm-up",

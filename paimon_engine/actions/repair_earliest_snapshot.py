@@ -39,7 +39,7 @@ from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_index_files, missing_metadata
 from paimon_engine.table.reachability import every_root, in_threads
-from paimon_engine.table.snapshots import read_hint, read_snapshot, snapshot_ids, write_hint
+from paimon_engine.table.snapshots import hint_of, read_snapshot, snapshot_ids, write_hint
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def repair_earliest_snapshot(
         number: why for number, why in zip(ids, in_threads(table, _why_broken, ids), strict=True) if why is not None
     }
     first = _first(table, ids, broken, spec.snapshot)
-    hint = read_hint(table, table.paths.earliest_hint)
+    hint = hint_of(table, table.paths.earliest_hint)
     stranded = [number for number in ids if number < first]
     deletion, status = Deletion(), "noop"
     if stranded or hint != first:

@@ -1,4 +1,4 @@
-"""Commands that change: compact, rescale, rewrite-file-index, expire, rollback, run."""
+"""Commands that change: compact, rescale, rewrite-file-index, expire, expire-changelogs, rollback, run."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine expire db.t -w /lake --retain-max 10 --dry-run`\n\n"
         + "`paimon-engine expire /lake/db.db/t --older-than 2013-01-31`"
     )(expire)
+    app.command("expire-changelogs", epilog=example + "`paimon-engine expire-changelogs db.t -w /lake --dry-run`")(
+        expire_changelogs
+    )
     app.command(epilog=example + "`paimon-engine rollback /lake/db.db/t --tag 2013-01-01`")(rollback)
     app.command(epilog=example + "`paimon-engine run --job job.json --result result.json --progress json`")(run)
     app.command("warm-up", epilog=example + "`paimon-engine warm-up /var/cache/paimon-engine`")(warm_up)
@@ -283,11 +286,64 @@ def expire(
     if as_json:
         print_json(details)
         return
+    _print_expired(details)
+
+
+def expire_changelogs(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    retain_max: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Keep at most so many, snapshots counted.")
+    ] = None,
+    retain_min: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Keep at least so many, snapshots counted.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Delete at most so many.")] = None,
+    delete_all: Annotated[bool, typer.Option("--all", help="Delete all of them.")] = False,
+    dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old changelogs of expired snapshots. Consumers keep what they have not read.
+
+    What is not given comes from the table's options.
+    """
+    from paimon_engine.actions.expire_changelogs import ExpireChangelogs
+
+    age = None if older_than is None else epoch_ms(older_than)
+    spec = ExpireChangelogs(
+        retain_max,
+        retain_min,
+        age,
+        limit,
+        delete_all,
+        dry_run,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
+    )
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring changelogs")
+    if as_json:
+        print_json(details)
+        return
+    _print_expired(details)
+
+
+def _print_expired(details: Mapping[str, Any]) -> None:
     print_deleted(details["deleted"])
     if kept := details["kept_by_tags"]:
         names = list(kept)
         some = ", ".join(names) if len(names) <= TAGS_SHOWN else f"{names[0]}, {names[1]} … {names[-1]}"
         hint(f"files kept for {count(len(kept), 'tag')}: {some}")
+    if kept := details.get("kept_changelogs"):
+        hint(f"changelogs live on: {_span(kept)}")
     say(_expire_line(details))
     tell_quarantine(details)
     for reason in details["stopped"]:
@@ -295,12 +351,19 @@ def expire(
 
 
 def _expire_line(details: Mapping[str, Any]) -> str:
-    ids = details["expired_snapshots"]
-    if not ids:
+    parts = [
+        f"{count(len(ids), what)} ({_span(ids)})"
+        for what in ("snapshot", "changelog")
+        if (ids := details.get(f"expired_{what}s"))
+    ]
+    if not parts:
         return "nothing to expire"
     verb = "dry run: would expire" if details["status"] == "dry_run" else "expired"
-    span = f"{ids[0]}" if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
-    return f"{verb} {count(len(ids), 'snapshot')} ({span}): {gone(details)}"
+    return f"{verb} {' and '.join(parts)}: {gone(details)}"
+
+
+def _span(ids: Sequence[int]) -> str:
+    return f"{ids[0]}" if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
 
 
 def rollback(
@@ -338,6 +401,8 @@ def rollback(
         )
     moment = None if timestamp is None else epoch_ms(timestamp)
     if as_latest:
+        if dry_run:
+            raise InvalidArgumentError("--dry-run says what is deleted, and --as-latest deletes nothing; leave one out")
         as_new = RollbackToAsLatest(snapshot, tag, moment, watermark)
         details = run_quick(job_on(table, warehouse, storage, catalog, as_new), "going back")
         text = (
@@ -361,6 +426,8 @@ def rollback(
         typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)
     details = run_quick(job, "rolling back")
     removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
+    if details["removed_changelogs"]:
+        removed += f", {count(len(details['removed_changelogs']), 'changelog')}"
     text = f"{words(details)}: snapshot {details['snapshot_id']} is the latest; removed {removed}, {gone(details)}"
     tell(details, text, as_json=as_json)
 

@@ -30,7 +30,7 @@ from airflow_provider_paimon.operators.consumers import (
     PaimonResetConsumerOperator,
 )
 from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
-from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.expire import PaimonExpireChangelogsOperator, PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
 from airflow_provider_paimon.operators.metadata import PaimonAnalyzeOperator, PaimonCompactManifestsOperator
@@ -199,6 +199,17 @@ def test_expire(catalog: Catalog, operator, context):
     assert planned["status"] == "dry_run"
     assert result["details"]["expired_snapshots"] == planned["details"]["expired_snapshots"] == [1, 2]
     assert ids(catalog, tag="kept") == [1]
+
+
+def test_changelogs_live_on_until_they_are_expired(catalog: Catalog, operator, context):
+    catalog.table(TABLE).alter([SetOption("changelog.num-retained.min", "20")])
+    kept = operator(PaimonExpireSnapshotsOperator, retain_max=1).execute(context)
+
+    planned = operator(PaimonExpireChangelogsOperator, delete_all="true", dry_run=True).execute(context)
+    result = operator(PaimonExpireChangelogsOperator, retain_max="2", retain_min=1).execute(context)
+
+    assert kept["details"]["kept_changelogs"] == planned["details"]["expired_changelogs"] == [1, 2]
+    assert result["details"]["expired_changelogs"] == [1]
 
 
 def test_rollback(catalog: Catalog, operator, context):
