@@ -41,13 +41,17 @@ from paimon_engine.actions.expire_changelogs import ExpireChangelogs, expire_cha
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
-from paimon_engine.actions.remove_orphan_files import (
-    RemoveOrphanFiles,
-    RestoreOrphanFiles,
-    remove_orphan_files,
-    restore_orphan_files,
+from paimon_engine.actions.merge_branch import MergeBranch, merge_branch
+from paimon_engine.actions.purge_files import PurgeFiles, purge_files
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
+from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFiles, remove_unexisting_files
+from paimon_engine.actions.remove_unexisting_manifests import (
+    RemoveUnexistingManifests,
+    remove_unexisting_manifests,
 )
+from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapshot, repair_earliest_snapshot
 from paimon_engine.actions.rescale import Rescale, rescale
+from paimon_engine.actions.restore import EmptyQuarantine, Restore, empty_quarantine, restore
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
@@ -74,7 +78,13 @@ Action = (
     | Rollback
     | AlterTable
     | RemoveOrphanFiles
-    | RestoreOrphanFiles
+    | Restore
+    | EmptyQuarantine
+    | PurgeFiles
+    | RemoveUnexistingFiles
+    | RemoveUnexistingManifests
+    | RepairEarliestSnapshot
+    | MergeBranch
     | Verify
     | DropPartition
     | ExpirePartitions
@@ -184,8 +194,29 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
         lambda c, s: remove_orphan_files(c.table, s, c.executor),
         "delete old files that nothing names",
     ),
-    "restore_orphan_files": ActionInfo(
-        RestoreOrphanFiles, lambda c, s: restore_orphan_files(c.table, s), "bring back what was moved aside"
+    "restore": ActionInfo(Restore, lambda c, s: restore(c.table, s, c.executor), "bring back what was moved aside"),
+    "empty_quarantine": ActionInfo(
+        EmptyQuarantine, lambda c, s: empty_quarantine(c.table, s), "delete for good what was moved aside"
+    ),
+    "purge_files": ActionInfo(
+        PurgeFiles,
+        lambda c, s: purge_files(c.table, s, c.executor, commit_user=c.commit_user),
+        "empty a table and delete all that it has been",
+    ),
+    "remove_unexisting_files": ActionInfo(
+        RemoveUnexistingFiles,
+        lambda c, s: remove_unexisting_files(c.table, s, c.executor, commit_user=c.commit_user),
+        "take data files that are gone out of the lists",
+    ),
+    "remove_unexisting_manifests": ActionInfo(
+        RemoveUnexistingManifests,
+        lambda c, s: remove_unexisting_manifests(c.table, s, commit_user=c.commit_user),
+        "take manifests that are gone out of the lists",
+    ),
+    "repair_earliest_snapshot": ActionInfo(
+        RepairEarliestSnapshot,
+        lambda c, s: repair_earliest_snapshot(c.table, s, c.executor),
+        "mend a row of snapshots with gaps",
     ),
     "verify": ActionInfo(
         Verify,
@@ -223,6 +254,11 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "rename_branch": ActionInfo(RenameBranch, lambda c, s: rename_branch(c.table, s), "give a branch another name"),
     "fast_forward": ActionInfo(
         FastForward, lambda c, s: fast_forward(c.table, s, c.executor), "make main what a branch is"
+    ),
+    "merge_branch": ActionInfo(
+        MergeBranch,
+        lambda c, s: merge_branch(c.table, s, commit_user=c.commit_user),
+        "bring what a branch has changed into the table",
     ),
     "reset_consumer": ActionInfo(ResetConsumer, lambda c, s: reset_consumer(c.table, s), "move or forget a consumer"),
     "clear_consumers": ActionInfo(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
 from paimon_engine.actions.cluster import Cluster, ClusterResult, cluster
@@ -33,19 +33,13 @@ from paimon_engine.actions.mark_partition_done import (
     MarkPartitionDoneResult,
     mark_partition_done,
 )
-from paimon_engine.actions.remove_orphan_files import (
-    RemoveOrphanFiles,
-    RemoveOrphanFilesResult,
-    RestoreOrphanFiles,
-    remove_orphan_files,
-    restore_orphan_files,
-)
 from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.verify import Verify, VerifyResult, verify
 from paimon_engine.executor import Executor
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
+from paimon_engine.table.disposal import DisposalWords
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.version_verbs import epoch_ms
 
@@ -231,6 +225,7 @@ class MaintenanceVerbs(ABC):
         retain_min: int | None = None,
         older_than: int | datetime | None = None,
         dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as expire_snapshots(dry_run=True), and is in use so
+        **how: Unpack[DisposalWords],
     ) -> ExpireResult:
         """Deletes old snapshots and the files that nothing else reaches: tags, branches and consumers keep theirs.
 
@@ -241,7 +236,8 @@ class MaintenanceVerbs(ABC):
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
         limit = None if older_than is None else epoch_ms(older_than)
-        return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
+        spec = ExpireSnapshots(retain_max, retain_min, limit, dry_run, **how)
+        return expire_snapshots(self._handle, spec, self._executor)
 
     def expire_changelogs(
         self,
@@ -252,6 +248,7 @@ class MaintenanceVerbs(ABC):
         limit: int | None = None,
         delete_all: bool = False,
         dry_run: bool = False,
+        **how: Unpack[DisposalWords],
     ) -> ExpireChangelogsResult:
         """Deletes old changelogs of expired snapshots, and the files that nothing else reaches.
 
@@ -262,7 +259,7 @@ class MaintenanceVerbs(ABC):
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
         age = None if older_than is None else epoch_ms(older_than)
-        spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run)
+        spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run, **how)
         return expire_changelogs(self._handle, spec, self._executor)
 
     def drop_partition(
@@ -297,37 +294,14 @@ class MaintenanceVerbs(ABC):
         spec = ExpirePartitions(age, strategy, timestamp_pattern, timestamp_formatter, max_num, dry_run)
         return expire_partitions(self._handle, spec, commit_user=commit_user)
 
-    def mark_partition_done(self, *partitions: Mapping[str, Any]) -> MarkPartitionDoneResult:
-        """Writes a `_SUCCESS` file into the directory of each partition; each with a value for every column.
+    def mark_partition_done(self, *partitions: Mapping[str, Any], dry_run: bool = False) -> MarkPartitionDoneResult:
+        """Tells that partitions are complete, in the ways that the option `partition.mark-done-action` lists.
+
+        By default a `_SUCCESS` file in the directory of each; each needs a value for every column.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        return mark_partition_done(self._handle, MarkPartitionDone(partitions))
-
-    def remove_orphan_files(
-        self,
-        older_than: int | datetime | None = None,
-        *,
-        dry_run: bool = False,
-        quarantine: bool = False,
-    ) -> RemoveOrphanFilesResult:
-        """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
-
-        `older_than` is epoch milliseconds or a datetime, a day ago by default: it must be older than the longest
-        running job. With `quarantine` files are moved aside, and `restore_orphan_files` brings them back. Nothing goes
-        where anything cannot be read; `stopped` says so.
-
-        Raises: InvalidArgumentError, UnsupportedError, StorageError.
-        """
-        limit = None if older_than is None else epoch_ms(older_than)
-        return remove_orphan_files(self._handle, RemoveOrphanFiles(limit, dry_run, quarantine), self._executor)
-
-    def restore_orphan_files(self, quarantine: str) -> RemoveOrphanFilesResult:
-        """Brings back what `remove_orphan_files(quarantine=True)` moved aside; `quarantine` is the name it gave.
-
-        Raises: InvalidArgumentError, StorageError.
-        """
-        return restore_orphan_files(self._handle, RestoreOrphanFiles(quarantine))
+        return mark_partition_done(self._handle, MarkPartitionDone(partitions, dry_run))
 
     def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
         """Checks that the table is whole; `problems` of the result is empty for a sound one. Nothing is written.

@@ -122,10 +122,11 @@ def test_every_action_has_a_name_a_spec_and_a_summary():
         *("write", "compact", "cluster", "delete_rows", "rescale", "rewrite_file_index"),
         *("compact_manifests", "analyze"),
         *("create_tag", "delete_tag", "expire_snapshots", "expire_changelogs", "rollback", "alter_table"),
-        *("remove_orphan_files", "restore_orphan_files", "verify"),
+        *("remove_orphan_files", "restore", "empty_quarantine", "purge_files"),
+        *("remove_unexisting_files", "remove_unexisting_manifests", "repair_earliest_snapshot", "verify"),
         *("drop_partition", "expire_partitions", "mark_partition_done"),
         *("rename_tag", "create_due_tags", "expire_tags", "rollback_to_as_latest"),
-        *("create_branch", "delete_branch", "rename_branch", "fast_forward"),
+        *("create_branch", "delete_branch", "rename_branch", "fast_forward", "merge_branch"),
         *("reset_consumer", "clear_consumers", "expire_consumers"),
     ]
     for info in ACTIONS.values():

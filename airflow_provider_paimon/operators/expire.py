@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
+from airflow_provider_paimon.operators.job import PaimonDeletingOperator
 from airflow_provider_paimon.rendered import flag, moment_ms, number
 
 
-class PaimonExpireSnapshotsOperator(PaimonJobOperator):
+class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
     """Deletes old snapshots, and the files that nothing else reaches: tags, branches and consumers keep theirs.
 
     What is not given comes from the table's options. Where these let changelogs live longer than snapshots, those whose
@@ -24,7 +24,7 @@ class PaimonExpireSnapshotsOperator(PaimonJobOperator):
     """
 
     template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
+        *PaimonDeletingOperator.template_fields,
         "retain_max",
         "retain_min",
         "older_than",
@@ -53,10 +53,11 @@ class PaimonExpireSnapshotsOperator(PaimonJobOperator):
             "retain_min": number("retain_min", self.retain_min),
             "older_than_ms": moment_ms("older_than", self.older_than),
             "dry_run": flag("dry_run", self.dry_run),
+            **self.disposal_arguments(),
         }
 
 
-class PaimonExpireChangelogsOperator(PaimonJobOperator):
+class PaimonExpireChangelogsOperator(PaimonDeletingOperator):
     """Deletes old changelogs of expired snapshots, and the files that nothing else reaches.
 
     What is not given comes from the table's options. Consumers keep what they have not read.
@@ -71,7 +72,7 @@ class PaimonExpireChangelogsOperator(PaimonJobOperator):
     """
 
     template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
+        *PaimonDeletingOperator.template_fields,
         *("retain_max", "retain_min", "older_than", "limit", "delete_all", "dry_run"),
     )
 
@@ -103,4 +104,5 @@ class PaimonExpireChangelogsOperator(PaimonJobOperator):
             "limit": number("limit", self.limit),
             "delete_all": flag("delete_all", self.delete_all),
             "dry_run": flag("dry_run", self.dry_run),
+            **self.disposal_arguments(),
         }

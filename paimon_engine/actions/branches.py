@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
@@ -31,6 +31,7 @@ from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.branching import (
     branch_exists,
     branch_files,
+    branch_root_files,
     existing_branch,
     finish_branch,
     is_unfinished,
@@ -40,7 +41,16 @@ from paimon_engine.table.branching import (
     write_branch,
 )
 from paimon_engine.table.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
-from paimon_engine.table.deletion import DeletedFile, DeletionPlan, carry_out
+from paimon_engine.table.deletion import (
+    DeletedFile,
+    Deletion,
+    DeletionPlan,
+    Prepared,
+    carry_out,
+    finish_interrupted,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
 from paimon_engine.table.reachability import Root, all_roots, on_line
 from paimon_engine.table.snapshots import (
@@ -53,7 +63,7 @@ from paimon_engine.table.snapshots import (
     snapshots_newest_first,
     write_hint,
 )
-from paimon_engine.table.tagging import check_no_branch_from, plan_removal, same_commit
+from paimon_engine.table.tagging import check_no_branch_from, plan_removal, same_commit, tag_files
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +87,7 @@ class CreateBranch:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteBranch:
+class DeleteBranch(Disposal):
     """Delete a branch, and the files that only it needed; a dry run says which."""
 
     branch: str
@@ -93,7 +103,7 @@ class RenameBranch:
 
 
 @dataclass(frozen=True, slots=True)
-class FastForward:
+class FastForward(Disposal):
     """Make main what the branch is, from the branch's first snapshot on; a dry run says what goes."""
 
     branch: str
@@ -118,6 +128,7 @@ class BranchResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     consumers_ahead: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -226,15 +237,19 @@ def delete_branch(table: TableHandle, spec: DeleteBranch, executor: Executor) ->
     check_stays_inside("branch", spec.branch)
     _check_not_main(spec.branch)
     if spec.branch not in branches(table):
-        return BranchResult("already_done", spec.branch, seconds=time.monotonic() - begun)
+        done = BranchResult("already_done", spec.branch)
+        if not spec.dry_run:
+            done = _with_deletion(done, finish_interrupted(table, executor, spec))
+        return replace(done, seconds=time.monotonic() - begun)
     _check_no_fallback(table, spec.branch)
     roots = all_roots(table)
     gone = [root for root in roots if root.branch == spec.branch]
     plan = plan_removal(table, roots, gone, executor)
     result = _with_files(_result("dry_run", table, spec.branch, begun), plan)
     if not spec.dry_run:
+        prepared = prepare(table, plan, spec, "delete_branch", roots=branch_root_files(table, spec.branch))
         remove_branch_files(table, spec.branch)
-        result = _carried_out(replace(result, status="deleted"), table, plan, executor)
+        result = _carried_out(replace(result, status="deleted"), table, plan, executor, prepared)
         logger.info("deleted branch %s of %s", spec.branch, table.paths.root)
     return replace(result, seconds=time.monotonic() - begun)
 
@@ -245,13 +260,19 @@ def _with_files(result: BranchResult, plan: DeletionPlan) -> BranchResult:
     return replace(result, files_deleted=len(files), bytes_deleted=size, deleted=files, stopped=plan.stopped)
 
 
-def _carried_out(result: BranchResult, table: TableHandle, plan: DeletionPlan, executor: Executor) -> BranchResult:
-    done = carry_out(table, plan, executor)
+def _carried_out(
+    result: BranchResult, table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: Prepared
+) -> BranchResult:
+    return _with_deletion(result, carry_out(table, plan, executor, prepared))
+
+
+def _with_deletion(result: BranchResult, done: Deletion) -> BranchResult:
     return replace(
         result,
         files_deleted=len(done.files),
         bytes_deleted=done.size_bytes,
         deleted=done.files,
+        quarantine=done.quarantine,
         stopped=done.stopped,
     )
 
@@ -302,9 +323,17 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
         removed_changelogs=tuple(sorted(root.snapshot.id for root in forward.gone if root.is_changelog)),
     )
     result = _with_files(result, plan)
+    if is_done and not spec.dry_run:
+        result = _with_deletion(result, finish_interrupted(table, executor, spec))
     if not spec.dry_run and not is_done:
+        if spec.quarantine:
+            _check_schemas_stay(main, branch)
+        hidden = [main.paths.snapshot(number) for number in result.removed_snapshots]
+        hidden += tag_files(main, result.removed_tags)
+        hidden += [main.paths.changelog(number) for number in result.removed_changelogs]
+        prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
         _replace_main(main, branch, forward, result)
-        result = _carried_out(replace(result, status="forwarded"), table, plan, executor)
+        result = _carried_out(replace(result, status="forwarded"), table, plan, executor, prepared)
         logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return replace(result, seconds=time.monotonic() - begun)
 
@@ -381,6 +410,15 @@ def _schema_bytes(table: TableHandle) -> dict[int, bytes]:
 def _same_schemas(main: TableHandle, branch: TableHandle) -> bool:
     ours, theirs = _schema_bytes(main), _schema_bytes(branch)
     return max(ours) == max(theirs) and all(ours.get(number) == data for number, data in theirs.items())
+
+
+def _check_schemas_stay(main: TableHandle, branch: TableHandle) -> None:
+    ours, theirs = _schema_bytes(main), _schema_bytes(branch)
+    if any(number not in theirs or theirs[number] != data for number, data in ours.items()):
+        raise UnsupportedError(
+            f"the branch's schemas take the place of others of {main.paths.root}, without which its snapshots cannot "
+            "be read again: a quarantine is of no use here; make a branch of main's latest snapshot to keep it"
+        )
 
 
 def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult) -> None:

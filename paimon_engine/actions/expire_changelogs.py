@@ -21,8 +21,9 @@ from typing import Any
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor
-from paimon_engine.table.deletion import DeletedFile, carry_out
-from paimon_engine.table.expiry import Going, Line, changelogs_left, going, hide, line_of, plan_expiry
+from paimon_engine.table.deletion import DeletedFile
+from paimon_engine.table.disposal import Disposal
+from paimon_engine.table.expiry import Going, Line, carry_out_expiry, changelogs_left, going, line_of, plan_expiry
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import all_roots
 from paimon_engine.table.retention import Choice, changelog_retention, choose_expired_changelogs
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireChangelogs:
+class ExpireChangelogs(Disposal):
     """Which changelogs of expired snapshots to forget; what is None comes from the table's options.
 
     At most `retain_max` and at least `retain_min` newest commits can be read as changes, by snapshot or by changelog;
@@ -62,6 +63,7 @@ class ExpireChangelogsResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     earliest_changelog_id: int | None = None
     latest_changelog_id: int | None = None
@@ -87,11 +89,10 @@ def expire_changelogs(table: TableHandle, spec: ExpireChangelogs, executor: Exec
         gone, plan = Going(), replace(plan, data={}, metadata={})
     files, stopped = plan.files, plan.stopped
     left = changelogs_left(line, gone)
+    quarantine = None
     if not spec.dry_run:
-        hide(table, line, gone)
-        if not gone.is_empty:
-            deletion = carry_out(table, plan, executor)
-            files, stopped = deletion.files, deletion.stopped
+        deletion = carry_out_expiry(table, line, gone, plan, executor, how=spec, what="expire_changelogs")
+        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     result = ExpireChangelogsResult(
         status="noop" if gone.is_empty else "dry_run" if spec.dry_run else "expired",
         expired_changelogs=gone.changelog_ids,
@@ -103,6 +104,7 @@ def expire_changelogs(table: TableHandle, spec: ExpireChangelogs, executor: Exec
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
+        quarantine=quarantine,
         stopped=(*choice.reasons, *stopped),
         earliest_changelog_id=left[0] if left else None,
         latest_changelog_id=left[-1] if left else None,

@@ -24,12 +24,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from paimon_engine.executor import Executor
-from paimon_engine.table.deletion import DeletedFile, DeletionPlan, carry_out
+from paimon_engine.table.deletion import DeletedFile, DeletionPlan
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.expiry import (
     Going,
     Line,
+    carry_out_expiry,
     going,
-    hide,
     line_of,
     plan_expiry,
     would_be_changelogs,
@@ -48,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireSnapshots:
+class ExpireSnapshots(Disposal):
     """Which snapshots to forget; what is None comes from the table's options.
 
     At most `retain_max` and at least `retain_min` newest snapshots stay; between these, those that were the latest
@@ -76,6 +77,7 @@ class ExpireResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     earliest_snapshot_id: int | None = None
     latest_snapshot_id: int | None = None
@@ -105,11 +107,10 @@ def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Execut
         gone, plan = Going(), replace(plan, data={}, metadata={})
     expired = [root.snapshot.id for root in gone.snapshots]
     files, stopped = plan.files, plan.stopped
+    quarantine = None
     if not spec.dry_run:
-        hide(table, line, gone)
-        if not gone.is_empty:
-            deletion = carry_out(table, plan, executor)
-            files, stopped = deletion.files, deletion.stopped
+        deletion = carry_out_expiry(table, line, gone, plan, executor, how=spec, what="expire_snapshots")
+        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     kept = [root.snapshot.id for root in line.snapshots if root.snapshot.id not in expired]
     result = ExpireResult(
         status="noop" if gone.is_empty else "dry_run" if spec.dry_run else "expired",
@@ -118,6 +119,7 @@ def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Execut
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
+        quarantine=quarantine,
         stopped=(*reasons, *stopped),
         earliest_snapshot_id=kept[0] if kept else None,
         latest_snapshot_id=kept[-1] if kept else None,

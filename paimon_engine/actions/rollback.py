@@ -19,11 +19,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.changelogs import forget_newest
-from paimon_engine.table.deletion import Candidates, DeletedFile, carry_out, plan_deletion
+from paimon_engine.table.deletion import (
+    Candidates,
+    DeletedFile,
+    Deletion,
+    carry_out,
+    finish_interrupted,
+    plan_deletion,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.moments import last_at_watermark
 from paimon_engine.table.reachability import Root, all_roots, lost_snapshots
@@ -35,7 +44,7 @@ from paimon_engine.table.snapshots import (
     snapshot_ids,
     write_hint,
 )
-from paimon_engine.table.tagging import check_no_branch_from
+from paimon_engine.table.tagging import check_no_branch_from, tag_files
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +53,7 @@ _ROUNDS_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Rollback:
+class Rollback(Disposal):
     """Go back to a snapshot, a tag or a moment, exactly one of them.
 
     `timestamp_ms` stands for the newest snapshot not younger, or where those have expired the newest such tag;
@@ -77,6 +86,7 @@ class RollbackResult:
     seconds: float = 0.0
     removed_changelogs: tuple[int, ...] = ()
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -106,8 +116,10 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         removed_changelogs=tuple(root.snapshot.id for root in changelogs),
     )
     if result.status == "noop":
-        return result
+        return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec), begun)
     if table.door is not None:
+        if spec.quarantine:
+            raise UnsupportedError(f"the server that keeps {table.paths.root} deletes the files, and moves none aside")
         if spec.dry_run:
             return replace(result, status="dry_run", seconds=time.monotonic() - begun)
         # The server removes what is newer, files and all.
@@ -123,22 +135,26 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         lost=lost_snapshots(roots, but_below=gone),
     )
     if spec.dry_run:
-        return _with_files(replace(result, status="dry_run"), plan.files, plan.stopped, begun)
+        return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped), begun)
+    paths = table.paths
+    hidden = [paths.snapshot(number) for number in result.removed_snapshots]
+    hidden += tag_files(table, result.removed_tags)
+    hidden += [paths.changelog(number) for number in result.removed_changelogs]
+    prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
     _hide(table, target, expired=expired, result=result)
-    deletion = carry_out(table, plan, executor)
-    logger.info("rolled %s back to snapshot %d", table.paths.root, target.id)
-    return _with_files(result, deletion.files, deletion.stopped, begun)
+    deletion = carry_out(table, plan, executor, prepared)
+    logger.info("rolled %s back to snapshot %d", paths.root, target.id)
+    return _with_files(result, deletion, begun)
 
 
-def _with_files(
-    result: RollbackResult, files: Sequence[DeletedFile], stopped: Sequence[str], begun: float
-) -> RollbackResult:
+def _with_files(result: RollbackResult, deletion: Deletion, begun: float) -> RollbackResult:
     return replace(
         result,
-        files_deleted=len(files),
-        bytes_deleted=sum(file.size_bytes for file in files),
-        deleted=tuple(files),
-        stopped=tuple(stopped),
+        files_deleted=len(deletion.files),
+        bytes_deleted=deletion.size_bytes,
+        deleted=deletion.files,
+        quarantine=deletion.quarantine,
+        stopped=deletion.stopped,
         seconds=time.monotonic() - begun,
     )
 

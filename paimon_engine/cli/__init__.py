@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from paimon_engine.cli import alter, branches, change, clean_up, expire, look, metadata, partitions, tags
+from paimon_engine.cli import alter, branches, change, clean_up, expire, look, metadata, partitions, repair, tags
 from paimon_engine.cli.terminal import complain
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -32,6 +32,7 @@ branches.add_commands(app)
 alter.add_commands(app)
 metadata.add_commands(app)
 clean_up.add_commands(app)
+repair.add_commands(app)
 partitions.add_commands(app)
 
 _engine_logger = logging.getLogger("paimon_engine")

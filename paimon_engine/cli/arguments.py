@@ -60,6 +60,15 @@ CatalogOption: TypeAlias = Annotated[
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 DryRunOption: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+QuarantineOption: TypeAlias = Annotated[
+    bool, typer.Option("--quarantine", help="Move what goes aside, so that restore can bring it back.")
+]
+RateOption: TypeAlias = Annotated[
+    float | None, typer.Option("--files-per-second", metavar="N", help="Delete no more files than this in a second.")
+]
+ParallelismOption: TypeAlias = Annotated[
+    int | None, typer.Option("--parallelism", metavar="N", min=1, help="Delete with no more workers than this.")
+]
 SparkOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--spark", metavar="MASTER", help=r"Run tasks on Spark: `local[*]`, or sc://host for Connect."),

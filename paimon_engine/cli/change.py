@@ -13,6 +13,9 @@ from paimon_engine.cli.arguments import (
     CatalogOption,
     DryRunOption,
     JsonOption,
+    ParallelismOption,
+    QuarantineOption,
+    RateOption,
     SparkOption,
     StorageOption,
     TableArgument,
@@ -332,8 +335,11 @@ def rollback(
     as_latest: Annotated[
         bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot that holds what that one held.")
     ] = False,
-    dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make an earlier snapshot, tag or moment the latest. What came after it is deleted."""
@@ -350,14 +356,24 @@ def rollback(
     if as_latest:
         if dry_run:
             raise InvalidArgumentError("--dry-run says what is deleted, and --as-latest deletes nothing; leave one out")
-        spec = RollbackToAsLatest(snapshot, tag, moment, watermark)
-        details = run_quick(job_on(table, warehouse, storage, catalog, spec), "going back")
+        as_new = RollbackToAsLatest(snapshot, tag, moment, watermark)
+        details = run_quick(job_on(table, warehouse, storage, catalog, as_new), "going back")
         text = (
             f"{words(details)}: snapshot {details['snapshot_id']} holds snapshot {details['restored_snapshot']} again"
         )
         tell(details, text, as_json=as_json)
         return
-    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag, moment, watermark, dry_run))
+    spec = Rollback(
+        snapshot,
+        tag,
+        moment,
+        watermark,
+        dry_run,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
+    )
+    job = job_on(table, warehouse, storage, catalog, spec)
     if not yes and not dry_run:
         name, value = next(iter(given.items()))
         typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)

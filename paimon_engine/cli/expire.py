@@ -11,13 +11,17 @@ from paimon_engine.cli.arguments import (
     CatalogOption,
     DryRunOption,
     JsonOption,
+    ParallelismOption,
+    QuarantineOption,
+    RateOption,
+    SparkOption,
     StorageOption,
     TableArgument,
     WarehouseOption,
     epoch_ms,
     job_on,
 )
-from paimon_engine.cli.outcome import gone, print_deleted
+from paimon_engine.cli.outcome import gone, print_deleted, tell_quarantine
 from paimon_engine.cli.running import run_quick
 from paimon_engine.cli.terminal import count, hint, print_json, say, warn
 
@@ -48,6 +52,10 @@ def expire(
         str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
     ] = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
+    spark: SparkOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete old snapshots and the files that nothing else reaches. Tags keep theirs.
@@ -57,8 +65,16 @@ def expire(
     from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 
     limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, catalog, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
-    details = run_quick(job, "expiring snapshots")
+    spec = ExpireSnapshots(
+        retain_max,
+        retain_min,
+        limit,
+        dry_run,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
+    )
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring snapshots", spark=spark)
     if as_json:
         print_json(details)
         return
@@ -82,6 +98,9 @@ def expire_changelogs(
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Delete at most so many.")] = None,
     delete_all: Annotated[bool, typer.Option("--all", help="Delete all of them.")] = False,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete old changelogs of expired snapshots. Consumers keep what they have not read.
@@ -91,7 +110,17 @@ def expire_changelogs(
     from paimon_engine.actions.expire_changelogs import ExpireChangelogs
 
     age = None if older_than is None else epoch_ms(older_than)
-    spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run)
+    spec = ExpireChangelogs(
+        retain_max,
+        retain_min,
+        age,
+        limit,
+        delete_all,
+        dry_run,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
+    )
     details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring changelogs")
     if as_json:
         print_json(details)
@@ -108,6 +137,7 @@ def _print_expired(details: Mapping[str, Any]) -> None:
     if kept := details.get("kept_changelogs"):
         hint(f"changelogs live on: {_span(kept)}")
     say(_expire_line(details))
+    tell_quarantine(details)
     for reason in details["stopped"]:
         warn(f"left alone: {reason}")
 

@@ -2,11 +2,14 @@
 
 1. `Candidates` gathers the files that the roots to be removed reach.
 2. `plan_deletion` leaves those that no other root reaches. A dry run ends here.
-3. The caller hides the roots (removes their snapshot or tag files), so that no reader can start from them.
-4. `carry_out` lists the roots again, leaves out what a root made in the meantime needs, and deletes the rest: data
-   first, then metadata from which the data could still be found.
+3. `prepare` writes down what is about to go: a record for the next run, should this one be cut short, and the list of
+   a quarantine where one is asked for.
+4. The caller hides the roots (removes their snapshot or tag files), so that no reader can start from them.
+5. `carry_out` lists the roots again, leaves out what a root made in the meantime needs, and deletes the rest or moves
+   it aside: data first, then metadata from which the data could still be found.
 
-A crash in between leaves files that nobody reaches, never a root with files missing. What is in doubt stays:
+A crash in between leaves files that nobody reaches, never a root with files missing; the next deletion finishes it.
+What is in doubt stays:
 
 - a snapshot, tag or changelog that stays cannot be read, or one of its manifests cannot, or snapshots are missing in
   between: no file is deleted that was there at the time of that commit (`table.doubts`);
@@ -29,11 +32,13 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.storage.places import leads_out
 from paimon_engine.table.changelogs import is_change
+from paimon_engine.table.disposal import Disposal, delete_files, move_files
 from paimon_engine.table.doubts import Doubt
-from paimon_engine.table.external import deletable_path, delete_files, store_of
+from paimon_engine.table.external import deletable_path, delete_outside, is_outside, store_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.protection import protected
+from paimon_engine.table.quarantine import Quarantine, read_quarantine, write_quarantine
 from paimon_engine.table.reachability import (
     DataPaths,
     Root,
@@ -45,11 +50,10 @@ from paimon_engine.table.reachability import (
     in_threads,
     try_root_files,
 )
+from paimon_engine.table.unfinished import Record, forget_record, is_over, records, write_record
 
 logger = logging.getLogger(__name__)
 
-_DELETE_CHUNK: Final = 500
-"""Files per request: below the 1000 that object stores take, and small enough to tell which chunk failed."""
 _UNKNOWN_PLACES: Final = ("data-file.path-directory", "index-file-in-data-file-dir")
 
 
@@ -233,6 +237,11 @@ class DeletionPlan:
             *(DeletedFile(path, size_bytes or 0, why) for path, (size_bytes, why) in self.metadata.items()),
         )
 
+    def without_files(self, reasons: Sequence[str]) -> DeletionPlan:
+        """The plan that deletes nothing, for these reasons."""
+        stopped, unknown = (*self.stopped, *reasons), (*self.unknown, *reasons)
+        return replace(self, data={}, metadata={}, stopped=stopped, unknown=unknown)
+
 
 def plan_deletion(
     table: TableHandle,
@@ -316,10 +325,11 @@ def _size_bytes(table: TableHandle, path: str) -> int | None:
 
 @dataclass(frozen=True)
 class Deletion:
-    """What was deleted, and what was left and why."""
+    """What went, and what was left and why; `quarantine` names where it lies now, if it was moved aside."""
 
-    files: tuple[DeletedFile, ...]
-    stopped: tuple[str, ...]
+    files: tuple[DeletedFile, ...] = ()
+    stopped: tuple[str, ...] = ()
+    quarantine: str | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -327,30 +337,143 @@ class Deletion:
         return sum(file.size_bytes for file in self.files)
 
 
-def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor) -> Deletion:
-    """Delete the plan's files, except those that a root made since the plan needs. The roots must be hidden by now."""
+@dataclass(frozen=True)
+class Prepared:
+    """A deletion of which the store knows: `id` names its record."""
+
+    id: str
+    how: Disposal
+    quarantine: Quarantine | None = None
+    is_recorded: bool = False
+
+
+def prepare(
+    table: TableHandle,
+    plan: DeletionPlan,
+    how: Disposal,
+    what: str,
+    *,
+    roots: Sequence[str],
+    neighbours: Sequence[str] = (),
+) -> Prepared:
+    """Writes down what is about to go, before anything is hidden: for whoever finishes it, and whoever undoes it.
+
+    `what` names the action, `roots` the files that it is going to hide, `neighbours` those of the snapshots beside.
+    """
+    prepared = Prepared(table.env.new_id(), how, is_recorded=bool(plan.data or plan.metadata))
+    if how.quarantine and (plan.data or plan.metadata or roots):
+        sizes = {file.path: file.size_bytes for file in plan.files if not is_outside(table, file.path)}
+        quarantine = write_quarantine(table, prepared.id, what, sizes, roots=roots, neighbours=neighbours)
+        prepared = replace(prepared, quarantine=quarantine)
+    if prepared.is_recorded:
+        names = {path: item.name for path, item in plan.data.items() if not is_outside(table, path)}
+        is_aside = prepared.quarantine is not None
+        write_record(table, Record(prepared.id, names, tuple(plan.metadata), tuple(roots), quarantine=is_aside))
+    return prepared
+
+
+def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: Prepared | None = None) -> Deletion:
+    """Delete the plan's files, except those that a root made since the plan needs. The roots must be hidden by now.
+
+    Also finishes what earlier runs that were cut short have left.
+    """
+    prepared = prepared or Prepared("", Disposal())
+    aside = None if prepared.quarantine is None else prepared.quarantine.name
     try:
         fresh = [root for root in all_roots(table) if root.identity not in plan.roots]
     except PaimonError as error:
-        return Deletion((), (*plan.stopped, f"nothing is deleted: {error}"))
+        return Deletion((), (*plan.stopped, f"nothing is deleted: {error}"), aside)
     if fresh:
         plan = _without_reached(table, plan, fresh, executor)
-    files = plan.files
-    chunks = [files[start : start + _DELETE_CHUNK] for start in range(0, len(files), _DELETE_CHUNK)]
-    deleted: list[DeletedFile] = []
-    stopped = list(plan.stopped)
-    # One after the other: data files must be gone before the metadata that names them.
-    for chunk in chunks:
-        try:
-            delete_files(table, [file.path for file in chunk])
-        except StorageError as error:
-            stopped.append(f"{len(files) - len(deleted)} files are left: {error}")
+    plan, outside, problems = _without_outside(table, plan, is_aside=prepared.quarantine is not None)
+    if problems:
+        return Deletion((), (*plan.stopped, *problems), aside)
+    done, problems = _dispose(table, plan, prepared.how, prepared.quarantine, executor)
+    done = [*outside, *done]
+    if prepared.is_recorded and not problems and not plan.doubts:
+        forget_record(table, prepared.id)
+    logger.info("deleted %d of %d files of %s", len(done), len(plan.files), table.paths.root)
+    earlier = finish_interrupted(table, executor, prepared.how)
+    stopped = (*plan.stopped, *problems, *earlier.stopped)
+    return Deletion((*done, *earlier.files), stopped, aside)
+
+
+def _without_outside(
+    table: TableHandle, plan: DeletionPlan, *, is_aside: bool
+) -> tuple[DeletionPlan, list[DeletedFile], list[str]]:
+    """The plan without files outside the table, which go first; those that went, and what kept them from going.
+
+    They are not moved aside, as a quarantine lies in the table: then they are left, and the plan says so.
+    """
+    outside = {path: item for path, item in plan.data.items() if is_outside(table, path)}
+    if not outside:
+        return plan, [], []
+    inside = replace(plan, data={path: item for path, item in plan.data.items() if path not in outside})
+    if is_aside:
+        left = (f"{path} lies outside the table; it is not moved aside but left" for path in outside)
+        return replace(inside, stopped=(*plan.stopped, *left)), [], []
+    try:
+        delete_outside(table, tuple(outside))
+    except StorageError as error:
+        return inside, [], [f"{len(plan.files)} files are left: {error}"]
+    return inside, [file for file in plan.files if file.path in outside], []
+
+
+def _dispose(
+    table: TableHandle, plan: DeletionPlan, how: Disposal, quarantine: Quarantine | None, executor: Executor
+) -> tuple[list[DeletedFile], list[str]]:
+    """The files of the plan that went, and what was left and why."""
+    known = {file.path: file for file in plan.files}
+    done: list[DeletedFile] = []
+    problems: list[str] = []
+    # Data files must be gone before the metadata that names them.
+    for paths in (tuple(plan.data), tuple(plan.metadata)):
+        if problems:
+            problems.append(f"{len(paths)} metadata files are left with them")
             break
-        deleted += chunk
+        if quarantine is None:
+            gone, problems = delete_files(table, paths, how, executor)
+        else:
+            moves, problems = move_files(table, quarantine.moves_in(table, paths), how, executor)
+            gone = [move.source for move in moves]
+        done += [known[path] for path in gone]
     if table.options.clean_empty_directories:
         clean_directories(table, {item.directory for item in plan.data.values()})
-    logger.info("deleted %d of %d files of %s", len(deleted), len(files), table.paths.root)
-    return Deletion(tuple(deleted), tuple(stopped))
+    return done, problems
+
+
+def finish_interrupted(table: TableHandle, executor: Executor, how: Disposal | None = None) -> Deletion:
+    """Deletes what runs that were cut short had left to do, as far as nothing reaches it."""
+    found, stopped = records(table)
+    done: list[DeletedFile] = []
+    for record in found:
+        plan = _left_over(table, record)
+        try:
+            plan = _without_reached(table, plan, all_roots(table), executor)
+            quarantine = read_quarantine(table, record.id) if record.quarantine else None
+        except PaimonError as error:
+            stopped.append(f"what a run that was cut short has left stays: {error}")
+            continue
+        gone, problems = _dispose(table, plan, how or Disposal(), quarantine, executor)
+        done += gone
+        stopped += [*plan.stopped, *problems]
+        if not problems and not plan.doubts and is_over(table, record):
+            forget_record(table, record.id)
+    return Deletion(tuple(done), tuple(stopped))
+
+
+def _left_over(table: TableHandle, record: Record) -> DeletionPlan:
+    """The files of a record that are still there."""
+    paths = (*record.data, *record.metadata)
+    sizes = dict(zip(paths, in_threads(table, _size_bytes, paths), strict=True))
+    why = "left by a run that was cut short"
+    data = {
+        path: DataCandidate(name, sizes[path], why, path.rpartition("/")[0])
+        for path, name in record.data.items()
+        if sizes[path] is not None
+    }
+    metadata = {path: (sizes[path], why) for path in record.metadata if sizes[path] is not None}
+    return DeletionPlan(data, metadata)
 
 
 def clean_directories(table: TableHandle, directories: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ commit that removed it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_engine.errors import ConflictError
 from paimon_engine.executor import Executor
@@ -23,7 +23,16 @@ from paimon_engine.table.changelogs import (
     keep_changelog,
     keeps_delta,
 )
-from paimon_engine.table.deletion import Candidates, DeletionPlan, plan_deletion
+from paimon_engine.table.deletion import (
+    Candidates,
+    Deletion,
+    DeletionPlan,
+    carry_out,
+    finish_interrupted,
+    plan_deletion,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, changelog_root, lost_snapshots
 from paimon_engine.table.snapshots import hint_of, write_hint
@@ -161,3 +170,24 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
         hint_kept(table, left[-1])
     if left and hint_of(table, paths.earliest_changelog_hint) is None:
         write_hint(table, paths.earliest_changelog_hint, left[0])
+
+
+def carry_out_expiry(
+    table: TableHandle, line: Line, gone: Going, plan: DeletionPlan, executor: Executor, *, how: Disposal, what: str
+) -> Deletion:
+    """Hides what goes and deletes its files, or moves all of it aside; `what` names the action.
+
+    Raises: ConflictError if others roll back meanwhile.
+    """
+    if gone.is_empty:
+        hide(table, line, gone)
+        left_over = finish_interrupted(table, executor, how)
+        return replace(left_over, stopped=(*plan.stopped, *left_over.stopped))
+    paths = table.paths
+    roots = [paths.snapshot(root.snapshot.id) for root in gone.snapshots]
+    roots += [paths.changelog(root.snapshot.id) for root in gone.changelogs]
+    after = line.snapshots[len(gone.snapshots) :][:1]
+    neighbours = [paths.snapshot(root.snapshot.id) for root in after]
+    prepared = prepare(table, plan, how, what, roots=roots, neighbours=neighbours)
+    hide(table, line, gone)
+    return carry_out(table, plan, executor, prepared)

@@ -47,20 +47,21 @@ def index_path(table: TableHandle, file: IndexFile) -> str:
 
 def store_of(table: TableHandle, path: str) -> Storage:
     """The store that holds a path, which may be another than the table's own."""
-    if path.startswith(f"{table.paths.root}/"):
+    if not is_outside(table, path):
         return table.env.storage
     if _store(path) == _store(table.paths.root):
         return unfenced(table.env.storage)
     return replace(table.config, address=path).build().storage
 
 
-def delete_files(table: TableHandle, paths: Sequence[str]) -> None:
-    """Deletes files, wherever they lie. Raises: StorageError."""
-    places: dict[bool, list[str]] = {}
+def is_outside(table: TableHandle, path: str) -> bool:
+    """Whether a full path does not lead into the table's directory."""
+    return not path.startswith(f"{table.paths.root}/")
+
+
+def delete_outside(table: TableHandle, paths: Sequence[str]) -> None:
+    """Deletes files outside the table's directory. Raises: StorageError."""
     for path in paths:
-        places.setdefault(path.startswith(f"{table.paths.root}/"), []).append(path)
-    table.env.storage.delete(places.get(True, []))
-    for path in places.get(False, []):
         store_of(table, path).delete([path])
 
 

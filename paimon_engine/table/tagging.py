@@ -137,6 +137,11 @@ def tell_success(table: TableHandle, name: str) -> None:
 # ── take away ───────────────────────────────────────────────────────────────────────────────────
 
 
+def tag_files(table: TableHandle, names: Sequence[str]) -> list[str]:
+    """The files that make tags, success files included."""
+    return [path for name in names for path in (table.paths.tag(name), table.paths.tag_success(name))]
+
+
 def remove_tags(table: TableHandle, names: Sequence[str]) -> None:
     """Removes tag files, and their success files. What only the tags kept is the caller's."""
     refuse_callbacks(table)

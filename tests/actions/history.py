@@ -153,8 +153,8 @@ class History:
     def rename_tag(self, name: str, to: str, branch: str = MAIN_BRANCH) -> TagResult:
         return rename_tag(self.on(branch), RenameTag(name, to))
 
-    def delete_tag(self, name: str, branch: str = MAIN_BRANCH) -> DeleteTagResult:
-        return delete_tag(self.on(branch), DeleteTag(name), self.executor)
+    def delete_tag(self, name: str, branch: str = MAIN_BRANCH, **fields: Any) -> DeleteTagResult:
+        return delete_tag(self.on(branch), DeleteTag(name, **fields), self.executor)
 
     def expire(self, branch: str = MAIN_BRANCH, **fields: Any) -> ExpireResult:
         return expire_snapshots(self.on(branch), ExpireSnapshots(**fields), self.executor)

@@ -16,6 +16,7 @@ from paimon_engine.actions.write import Write, write
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import CreateTable, Job, TableRef, run
 from paimon_engine.spark.executor import SparkExecutor
+from paimon_engine.table import disposal
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
 from tests.support.canonical import assert_same_rows, rows_of
@@ -179,3 +180,26 @@ def test_rows_are_clustered_in_tasks_whatever_their_types(executor: SparkExecuto
     assert check_table(load_table(table.path, EnvConfig(table.path))) == []
     amounts = table.to_arrow()["amount"].to_pylist()
     assert amounts == sorted(amounts, key=lambda amount: (amount is not None, amount or 0))
+
+
+def test_files_are_moved_aside_and_deleted_in_tasks(
+    executor: SparkExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Catalog(str(tmp_path), executor=executor).create_table(
+        "db.t", schema=SCHEMA, primary_keys=["day", "id"], partition_keys=["day"], options={"bucket": 1}
+    )
+    for begin in (0, 6):
+        table.write(rows(begin, begin + 6, "a"))
+    table.compact(full=True)
+    monkeypatch.setattr(disposal, "LOCAL_FILES_MAX", 1)
+    monkeypatch.setattr(disposal, "FILES_PER_REQUEST", 2)
+
+    aside = table.expire_snapshots(retain_max=1, quarantine=True, files_per_second=1000)
+    assert aside.quarantine is not None
+    assert table.restore(aside.quarantine).files == aside.files_deleted > 6
+    assert table.to_arrow(snapshot=1).num_rows == 6
+    gone = table.expire_snapshots(retain_max=1, parallelism=2)
+
+    assert gone.deleted == aside.deleted
+    assert not any(Path(file.path).exists() for file in gone.deleted)
+    assert table.to_arrow().num_rows == 12
