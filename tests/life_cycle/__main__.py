@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.life_cycle.kinds import KINDS
@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", default="")
+    parser.add_argument("--no-shrink", action="store_true", help="show the first failing history as it is")
     given = parser.parse_args()
     wanted = given.kinds.split(",") if given.kinds else [kind.name for kind in KINDS]
     begun = time.monotonic()
@@ -34,6 +35,7 @@ def main() -> None:
                 stateful_step_count=given.steps,
                 deadline=None,
                 database=None,
+                phases=[Phase.generate] if given.no_shrink else [Phase.generate, Phase.shrink],
                 suppress_health_check=list(HealthCheck),
             ),
         )

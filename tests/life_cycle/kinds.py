@@ -57,6 +57,11 @@ class Kind:
         return "deletion-vectors.enabled" in self.options
 
     @property
+    def moves_keys(self) -> bool:
+        """Whether a row may move to another partition; then overwriting some of them is refused."""
+        return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
+
+    @property
     def is_fixed(self) -> bool:
         """Whether its number of buckets is an option."""
         return int(self.options.get("bucket", "-1")) > 0

@@ -175,7 +175,7 @@ class LifeCycle(RuleBasedStateMachine):
         )
         return table.write(rows, kinds, commit_user=self._user(table, change))
 
-    @action(writes=True, drawn=CHANGES, static=st.booleans())
+    @action(writes=True, when=lambda self: not self.kind.moves_keys, drawn=CHANGES, static=st.booleans())
     def overwrite(self, table: Table, drawn: Sequence[Any], static: bool) -> Any:
         first = drawn[0][1]
         static = static and bool(self.kind.partition_keys)
@@ -190,7 +190,7 @@ class LifeCycle(RuleBasedStateMachine):
         spec = {"dt": first} if static else {}
         return table.write(rows, kinds, spec, commit_user=self._user(table, change))
 
-    @action(writes=True, when=lambda self: self.kind.marks_rows, k=st.integers(0, 7))
+    @action(writes=True, when=lambda self: self.kind.marks_rows and not self.kind.primary_keys, k=st.integers(0, 7))
     def delete_rows(self, table: Table, k: int) -> Any:
 
         def goes(row: dict[str, Any]) -> bool:
@@ -268,7 +268,8 @@ class LifeCycle(RuleBasedStateMachine):
         found = [version.name for version in self.world.versions(_line(table), "tag")]
         return found[number % len(found)] if found else None
 
-    @action(when=has_snapshot, 
+    @action(
+        when=has_snapshot,
         name=st.sampled_from(TAGS),
         number=PICK,
         if_exists=st.sampled_from(["verify", "ignore", "replace", "error"]),
@@ -372,7 +373,8 @@ class LifeCycle(RuleBasedStateMachine):
         snapshot = self._snapshot(table, number % 6)
         return None if snapshot is None else {"snapshot": snapshot}
 
-    @action(when=has_snapshot, 
+    @action(
+        when=has_snapshot,
         most=st.one_of(st.none(), st.integers(1, 3)),
         least=st.one_of(st.none(), st.integers(1, 2)),
         hours=st.one_of(st.none(), st.integers(0, 3)),

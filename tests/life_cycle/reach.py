@@ -16,6 +16,7 @@ from typing import Any
 
 import fastavro
 
+from paimon_engine.errors import NotFoundError
 from paimon_engine.storage import MemoryStorage
 
 ADD, DELETE = 0, 1
@@ -28,6 +29,7 @@ _COLLECTED = re.compile(r"(?:manifest|index|statistics)/.+|(?:[^/]+=[^/]*/)*buck
 class Version:
     """A snapshot, tag or changelog file: where it stands, and its JSON."""
 
+    path: str
     branch: str | None
     kind: str
     name: str
@@ -47,7 +49,8 @@ class Reach:
     root: str
     partition_keys: Sequence[str]
     _records: dict[str, list[Any]] = field(default_factory=dict)
-    _needs: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    _late: dict[tuple[tuple[int, str], tuple[int, str]], bool] = field(default_factory=dict)
+    _needs: dict[tuple[bool, str], frozenset[str]] = field(default_factory=dict)
 
     def stored(self) -> set[str]:
         """Paths below the table's directory."""
@@ -64,7 +67,7 @@ class Reach:
             match = _VERSION.fullmatch(path)
             if match is not None and not path.endswith("_SUCCESS"):
                 text = json.loads(self.storage.read(f"{self.root}/{path}"))
-                found.append(Version(match["branch"], match["kind"], match["name"], text))
+                found.append(Version(path, match["branch"], match["kind"], match["name"], text))
         return sorted(found, key=lambda one: (one.branch or "", one.kind, one.json["id"], one.name))
 
     def needed(self, version: Version) -> frozenset[str]:
@@ -72,8 +75,7 @@ class Reach:
 
         Raises: KeyError, NotFoundError where metadata is missing.
         """
-        key = version.kind == "changelog", json.dumps(version.json, sort_keys=True)
-        memo = (str(key[0]), key[1])
+        memo = version.kind == "changelog", json.dumps(version.json, sort_keys=True)
         if memo not in self._needs:
             find = self._of_changelog if version.kind == "changelog" else self._of_snapshot
             self._needs[memo] = frozenset(find(version.json))
@@ -83,22 +85,27 @@ class Reach:
         """What all versions need."""
         return {path for version in self.versions() for path in self.needed(version)}
 
+    def is_late(self, snapshot: Version, successor: Version) -> bool:
+        """Whether the successor was not made of that snapshot: it came when its number had expired already."""
+        if int(successor.name) != int(snapshot.name) + 1:
+            return True
+        pair = snapshot.commit, successor.commit
+        if pair not in self._late:
+            try:
+                ours = self._live([snapshot.json["baseManifestList"], snapshot.json["deltaManifestList"]])
+                self._late[pair] = self._live([successor.json["baseManifestList"]]).keys() != ours.keys()
+            except NotFoundError:
+                self._late[pair] = True
+        return self._late[pair]
+
     # ── one version ─────────────────────────────────────────────────────────────────────────────
 
     def _of_snapshot(self, snapshot: dict[str, Any]) -> Iterator[str]:
-        live: dict[tuple[Any, ...], list[str]] = {}
-        for list_name in (snapshot["baseManifestList"], snapshot["deltaManifestList"]):
+        lists = [snapshot["baseManifestList"], snapshot["deltaManifestList"]]
+        for list_name in lists:
             yield f"manifest/{list_name}"
-            for manifest in self._manifests(list_name):
-                yield f"manifest/{manifest}"
-                for entry in self._read(f"manifest/{manifest}"):
-                    key = self._identity(entry)
-                    if entry["_KIND"] == ADD:
-                        assert key not in live, f"{key} is added twice"
-                        live[key] = self._files(entry)
-                    else:
-                        del live[key]
-        for paths in live.values():
+            yield from (f"manifest/{manifest}" for manifest in self._manifests(list_name))
+        for paths in self._live(lists).values():
             yield from paths
         yield from self._changelog(snapshot)
         if snapshot.get("indexManifest"):
@@ -108,6 +115,23 @@ class Reach:
                 yield f"index/{entry['_FILE_NAME']}"
         if snapshot.get("statistics"):
             yield f"statistics/{snapshot['statistics']}"
+
+    def _live(self, lists: Sequence[str]) -> dict[tuple[Any, ...], list[str]]:
+        """Paths of the files that are live after all entries of the lists, by what tells files apart."""
+        live: dict[tuple[Any, ...], list[str]] = {}
+        for entry in (
+            entry
+            for name in lists
+            for manifest in self._manifests(name)
+            for entry in self._read(f"manifest/{manifest}")
+        ):
+            key = self._identity(entry)
+            if entry["_KIND"] == ADD:
+                assert key not in live, f"{key} is added twice"
+                live[key] = self._files(entry)
+            else:
+                del live[key]
+        return live
 
     def _of_changelog(self, changelog: dict[str, Any]) -> Iterator[str]:
         """A changelog needs what tells of its changes: its own list, or where there is none its commit's new files."""

@@ -19,16 +19,19 @@ def dump(reach: Reach, directory: Path) -> None:
         target.write_bytes(reach.storage.read(f"{reach.root}/{path}"))
 
 
-def assert_java_reads(
-    oracle: JavaPaimon, reach: Reach, directory: Path, rows: Mapping[tuple[int, str], Any]
-) -> int:
+def assert_java_reads(oracle: JavaPaimon, reach: Reach, directory: Path, rows: Mapping[tuple[int, str], Any]) -> int:
     """Fails unless Java reads the rows of each version, by its commit, and finds the table sound; how many it read."""
     dump(reach, directory)
     versions = [version for version in reach.versions() if version.kind != "changelog"]
     for version in versions:
         expected = rows[version.commit]
         found = oracle.read(directory, branch=version.branch, **_at(version))
-        assert_same_rows(rows_of(expected), found, f"Java's {version.kind} {version.name} of {version.branch}", schema=expected.schema)
+        assert_same_rows(
+            rows_of(expected),
+            found,
+            f"Java's {version.kind} {version.name} of {version.branch}",
+            schema=expected.schema,
+        )
     oracle.assert_sound(directory)
     return len(versions)
 

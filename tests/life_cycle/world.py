@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -111,6 +112,7 @@ class World:
         self.executor = LocalExecutor(1, env=self.env)
         self.reach = Reach(self.inner, ROOT, self.kind.partition_keys)
         self._latest: dict[str, Commit] = {}
+        self._late: set[str] = set()
         self._handles: dict[tuple[str, int], Table] = {}
         create_table(
             self.env,
@@ -132,7 +134,11 @@ class World:
 
     def lines(self) -> list[str]:
         """Main and the branches that are whole."""
-        found = {path.split("/")[1][len("branch-") :] for path in self.reach.stored() if path.startswith("branch/") and "/schema/" in path}
+        found = {
+            path.split("/")[1][len("branch-") :]
+            for path in self.reach.stored()
+            if path.startswith("branch/") and "/schema/" in path
+        }
         return [MAIN, *sorted(found)]
 
     def versions(self, line: str, kind: str) -> list[Version]:
@@ -248,16 +254,29 @@ class World:
     def observe(self) -> None:
         """Every version has its files, and new commits hold the rows that they should."""
         stored = self.reach.stored()
+        lines = self.lines()
+        self._late = {late.path for line in lines for late in self.late(line)}
         for version in self.reach.versions():
+            if version.path in self._late:
+                continue
             missing = self.reach.needed(version) - stored
             assert not missing, f"{version.kind} {version.name} of {version.branch or MAIN} lacks {sorted(missing)}"
-        lines = self.lines()
         for line in lines:
             self._observe_line(line)
         self._latest = {line: commit for line, commit in self._latest.items() if line in lines}
 
-    def _observe_line(self, line: str) -> None:
+    def late(self, line: str) -> list[Version]:
+        """Snapshots that came when their number had expired: a committer that is stopped just then, or was killed."""
         snapshots = self.versions(line, "snapshot")
+        found: list[Version] = []
+        for one, following in pairwise(snapshots):
+            if self.reach.is_late(one, following):
+                found = snapshots[: snapshots.index(one) + 1]
+        assert not found or self.is_littered, f"{line} has snapshots beside its line: {[one.name for one in found]}"
+        return found
+
+    def _observe_line(self, line: str) -> None:
+        snapshots = [one for one in self.versions(line, "snapshot") if one.path not in self._late]
         if not any(call.exclusive for call in self.paused):
             ids = [int(version.name) for version in snapshots]
             assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True, f"{line} has a gap: {ids}"
@@ -275,8 +294,6 @@ class World:
     def _learn(self, version: Version, previous: Commit | None) -> None:
         before = Rows(self.kind) if previous is None else self.states[previous]
         change = self.changes.get(version.json["commitUser"])
-        if version.json["commitKind"] in ("COMPACT", "ANALYZE") and not (change and change.shows_all):
-            change = None
         found = self.seen[version.commit] = self.read(version)
         after = before if change is None else None if before is None else change.apply(before)
         what = f"snapshot {version.name} of {version.branch or MAIN} by {version.json['commitUser']}"
@@ -290,7 +307,10 @@ class World:
             expected, got = after.counted(names), visible.counted(names)
             assert got == expected, f"{what}: lacks {expected - got}, and has {got - expected}"
         elif change is not None and before is not None:
-            expected, got = before.without(change.touches).counted(names), visible.without(change.touches).counted(names)
+            expected, got = (
+                before.without(change.touches).counted(names),
+                visible.without(change.touches).counted(names),
+            )
             assert got == expected, f"{what}: lacks {expected - got}, and has {got - expected} that nobody touched"
         self.states[version.commit] = visible if after is None or is_raced else after
 
@@ -304,6 +324,13 @@ class World:
         while self.paused:
             self.resume(0, None)
         self.now_ms += 2 * DAY_MS
+        for line in self.lines():
+            if late := self.late(line):
+                # What a killed committer has left; it expires as anything does.
+                table = self.table(line)
+                table.clear_consumers()
+                table.expire_snapshots(retain_max=len(self.versions(line, "snapshot")) - len(late))
+                assert self.late(line) == []
         result = self.table(MAIN).remove_orphan_files(older_than=self.now_ms)
         assert result.stopped == ()
         self.observe()
@@ -313,7 +340,9 @@ class World:
             if version.kind != "changelog":
                 found, made = self.read(version), self.seen[version.commit]
                 names = made.column_names
-                assert Rows(self.kind, found.to_pylist()).counted(names) == Rows(self.kind, made.to_pylist()).counted(names)
+                assert Rows(self.kind, found.to_pylist()).counted(names) == Rows(self.kind, made.to_pylist()).counted(
+                    names
+                )
 
     def dismiss(self) -> None:
         """Ends all actors."""
@@ -321,4 +350,3 @@ class World:
             assert call.actor is not None
             call.actor.dismiss()
         self.paused = []
-
