@@ -242,8 +242,14 @@ class _Commit:
         request = self._request
         for snapshot in snapshots_of_user(self._table, request.commit_user, newer_than=self._checked_up_to):
             is_own = snapshot.commit_identifier == request.commit_identifier and snapshot.commit_kind == request.kind
-            if is_own and stands(self._table, snapshot):
+            if not is_own:
+                continue
+            if stands(self._table, snapshot):
                 return self._finish(snapshot)
+            late = [item for item in self._unknown if item.snapshot.delta_manifest_list == snapshot.delta_manifest_list]
+            for item in late:
+                item.writer.take_back()
+                self._unknown.remove(item)
         return None
 
     def _publish(self, snapshot: Snapshot, base: Snapshot | None, writer: MetadataWriter) -> Committed:

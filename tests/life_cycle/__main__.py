@@ -26,7 +26,7 @@ def main() -> None:
     for kind in KINDS:
         if kind.name not in wanted:
             continue
-        machine = seed(given.seed)(type("LifeCycle", (LifeCycle,), {"kind": kind}))
+        machine = seed(1_000 * given.seed + KINDS.index(kind))(type("LifeCycle", (LifeCycle,), {"kind": kind}))
         print(kind.name, flush=True)
         run_state_machine_as_test(
             machine,

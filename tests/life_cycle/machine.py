@@ -70,6 +70,11 @@ def has_snapshot(machine: LifeCycle) -> bool:
     return bool(machine.world.seen)
 
 
+def has_tag(machine: LifeCycle) -> bool:
+    """Whether there is one on any line."""
+    return any(version.kind == "tag" for version in machine.world.reach.versions())
+
+
 class LifeCycle(RuleBasedStateMachine):
     """One history of one table; subclasses choose its kind and may look at the end of it."""
 
@@ -289,12 +294,12 @@ class LifeCycle(RuleBasedStateMachine):
         retained = None if hours is None else hours * HOUR_MS
         return table.create_tag(name, **ways[way], if_exists=if_exists, time_retained_ms=retained)
 
-    @action(when=has_snapshot, number=PICK, to=st.sampled_from(TAGS))
+    @action(when=has_tag, number=PICK, to=st.sampled_from(TAGS))
     def rename_tag(self, table: Table, number: int, to: str) -> Any:
         tag = self._tag(table, number)
         return None if tag is None else table.rename_tag(tag, to)
 
-    @action(when=has_snapshot, number=PICK)
+    @action(when=has_tag, number=PICK)
     def delete_tag(self, table: Table, number: int) -> Any:
         tag = self._tag(table, number)
         return None if tag is None else table.delete_tag(tag)
@@ -313,13 +318,15 @@ class LifeCycle(RuleBasedStateMachine):
         found = self.world.lines()[1:]
         return found[number % len(found)] if found else None
 
-    @action(name=st.sampled_from(BRANCHES), number=PICK, way=st.integers(0, 4), ignore=st.booleans())
+    @action(name=st.sampled_from(BRANCHES), number=PICK, way=st.integers(0, 6), ignore=st.booleans())
     def create_branch(self, table: Table, name: str, number: int, way: int, ignore: bool) -> Any:
         main = self.world.table(MAIN)
         tag, snapshot = self._tag(main, number), self._snapshot(main, number)
         given: dict[str, Any] = {}
         if way > 0:
-            given = {"tag": tag} if tag is not None and way < 4 else {"snapshot": snapshot}
+            given = {"tag": tag} if tag is not None and way % 2 else {"snapshot": snapshot}
+        free = [other for other in BRANCHES if other not in self.world.lines()]
+        name = free[0] if free and not ignore else name
         return table.create_branch(name, **given, if_exists="ignore" if ignore else "error")
 
     @action(exclusive=True, when=has_branch, number=PICK, to=st.sampled_from(BRANCHES))
@@ -404,7 +411,7 @@ class LifeCycle(RuleBasedStateMachine):
         older_than = self.world.oldest_work_ms
         return table.remove_orphan_files(older_than=older_than, dry_run=dry_run, quarantine=quarantine)
 
-    @action(when=has_snapshot, number=PICK)
+    @action(when=lambda self: any("quarantine/" in path for path in self.world.reach.stored()), number=PICK)
     def restore_orphan_files(self, table: Table, number: int) -> Any:
         found = sorted({path.split("/")[1] for path in self.world.reach.stored() if path.startswith("quarantine/")})
         if not found:
