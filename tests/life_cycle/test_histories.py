@@ -9,7 +9,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.life_cycle.kinds import KINDS, Kind
@@ -24,7 +24,10 @@ of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name
 
 def tell(machine: type[LifeCycle], number: int) -> None:
     """Some histories of that machine; `number` gives others, unless new ones are wanted."""
-    short = settings(max_examples=HISTORIES, stateful_step_count=STEPS, suppress_health_check=ALL)
+    # The command makes failing histories short; here that would take too long.
+    short = settings(
+        max_examples=HISTORIES, stateful_step_count=STEPS, suppress_health_check=ALL, phases=[Phase.generate]
+    )
     run_state_machine_as_test(seed(number)(machine) if short.derandomize else machine, settings=short)
 
 

@@ -293,6 +293,8 @@ class World:
 
     def _learn(self, version: Version, previous: Commit | None) -> None:
         before = Rows(self.kind) if previous is None else self.states[previous]
+        if previous is not None and previous[0] != int(version.name) - 1:
+            before = None  # what was between has come and gone within one step
         change = self.changes.get(version.json["commitUser"])
         found = self.seen[version.commit] = self.read(version)
         after = before if change is None else None if before is None else change.apply(before)
