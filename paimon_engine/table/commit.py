@@ -40,7 +40,7 @@ from paimon_engine.table.handle import TableHandle, latest_schema_id
 from paimon_engine.table.index_commit import NextIndex, next_index
 from paimon_engine.table.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
-from paimon_engine.table.publish import publish, stands
+from paimon_engine.table.publish import publish
 from paimon_engine.table.snapshots import (
     latest_snapshot,
     latest_snapshot_id,
@@ -241,15 +241,8 @@ class _Commit:
             return None
         request = self._request
         for snapshot in snapshots_of_user(self._table, request.commit_user, newer_than=self._checked_up_to):
-            is_own = snapshot.commit_identifier == request.commit_identifier and snapshot.commit_kind == request.kind
-            if not is_own:
-                continue
-            if stands(self._table, snapshot):
+            if snapshot.commit_identifier == request.commit_identifier and snapshot.commit_kind == request.kind:
                 return self._finish(snapshot)
-            late = [item for item in self._unknown if item.snapshot.delta_manifest_list == snapshot.delta_manifest_list]
-            for item in late:
-                item.writer.take_back()
-                self._unknown.remove(item)
         return None
 
     def _publish(self, snapshot: Snapshot, base: Snapshot | None, writer: MetadataWriter) -> Committed:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.publish import stands
 from paimon_engine.table.snapshots import latest_snapshot_id, list_tags, snapshots_of_user
 
 
@@ -25,7 +24,7 @@ def find_own_commit(table: TableHandle, commit_user: str, kinds: tuple[CommitKin
     """
     checked = latest_snapshot_id(table) or 0
     for snapshot in snapshots_of_user(table, commit_user):
-        if snapshot.commit_kind in kinds and snapshot.id <= checked and stands(table, snapshot):
+        if snapshot.commit_kind in kinds and snapshot.id <= checked:
             return OwnCommit(snapshot, checked)
     tagged = [tag.snapshot for tag in list_tags(table) if tag.snapshot.commit_user == commit_user]
     newest = max((item for item in tagged if item.commit_kind in kinds), key=lambda item: item.id, default=None)

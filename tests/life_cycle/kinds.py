@@ -42,7 +42,7 @@ class Kind:
     name: str
     primary_keys: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
     engine: str = "deduplicate"
     hides: bool = False
 
@@ -91,6 +91,11 @@ KINDS: Sequence[Kind] = (
     Kind("append-bucketed", options={"bucket": "2", "bucket-key": "k", "file.format": "orc"}),
     Kind("append-vectors", (), ("dt",), {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "avro"}),
 )
+
+
+def of_name(name: str) -> Kind:
+    """The kind of that name."""
+    return next(kind for kind in KINDS if kind.name == name)
 
 
 # ── rows ────────────────────────────────────────────────────────────────────────────────────────

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_engine import Table
-from tests.life_cycle.kinds import KINDS, Kind, Row
+from tests.life_cycle.kinds import Kind, Row
 from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World
 
 Act = Callable[[World, Table], Any]
-CALLS_MAX = 1_000
 
 
 def write(world: World, table: Table, *keys: int, overwrite: Mapping[str, Any] | None = None) -> Any:
@@ -102,10 +102,20 @@ SECOND: Mapping[str, Act] = {
     "rollback": lambda world, table: table.rollback(snapshot=3),
     "compact": lambda world, table: table.compact(full=True),
 }
-WRITES = {"write", "overwrite", "drop_partition", "compact", "compact_manifests", "analyze", "rollback_to_as_latest", "go_on"}
+WRITES = {
+    "write",
+    "overwrite",
+    "drop_partition",
+    "compact",
+    "compact_manifests",
+    "analyze",
+    "rollback_to_as_latest",
+    "go_on",
+}
 EXCLUSIVE = {"rollback", "rollback to a tag", "fast_forward", "delete_branch"}
 
 
+@cache
 def prepared(kind: Kind) -> World:
     """A table with four snapshots, a tag on the first and one on the second, and a branch that has gone on."""
     world = World(kind)
@@ -128,11 +138,14 @@ def prepared(kind: Kind) -> World:
     return world
 
 
-def sweep(kind: Kind, first: str, second: str, calls: Iterator[int]) -> int:
-    """The first action, stopped before these of its calls; how many there were."""
+def sweep(kind: Kind, first: str, second: str, calls: Iterable[int]) -> int:
+    """The first action, stopped before these of its calls until it has no more; before how many it was stopped."""
     tried = 0
+    if _excludes(first, second) or _excludes(second, first):
+        return tried
+    origin = prepared(kind)
     for call in calls:
-        world = prepared(kind)
+        world = origin.copy()
         try:
             if not _meet(world, first, second, call):
                 break
@@ -145,16 +158,17 @@ def sweep(kind: Kind, first: str, second: str, calls: Iterator[int]) -> int:
     return tried
 
 
+def _excludes(one: str, other: str) -> bool:
+    return one in EXCLUSIVE and (other in EXCLUSIVE or other in WRITES)
+
+
 def _meet(world: World, first: str, second: str, call: int) -> bool:
-    one, other = (_call(world, name, acts[name]) for name, acts in ((first, FIRST), (second, SECOND)))
-    if one.exclusive and (other.writes or other.exclusive) or other.exclusive and one.writes:
-        return False
     world.now_ms += HOUR_MS
-    world.begin(one, call)
+    world.begin(_call(world, first, FIRST[first]), call)
     if not world.paused:
         return False
     world.now_ms += HOUR_MS
-    world.begin(other, None)
+    world.begin(_call(world, second, SECOND[second]), None)
     world.resume(0, None)
     world.finish()
     return True
@@ -163,8 +177,3 @@ def _meet(world: World, first: str, second: str, call: int) -> bool:
 def _call(world: World, name: str, act: Act) -> Call:
     table = world.table(MAIN)
     return Call(name, MAIN, lambda: act(world, table), name in WRITES, name in EXCLUSIVE)
-
-
-def of_name(name: str) -> Kind:
-    """The kind of that name."""
-    return next(kind for kind in KINDS if kind.name == name)

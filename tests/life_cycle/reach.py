@@ -52,6 +52,10 @@ class Reach:
     _late: dict[tuple[tuple[int, str], tuple[int, str]], bool] = field(default_factory=dict)
     _needs: dict[tuple[bool, str], frozenset[str]] = field(default_factory=dict)
 
+    def take_over(self, other: Reach) -> None:
+        """Knows what another one, which has looked at the same files, has parsed."""
+        self._records, self._needs = dict(other._records), dict(other._needs)
+
     def stored(self) -> set[str]:
         """Paths below the table's directory."""
         return {info.path[len(self.root) + 1 :] for info in self.storage.walk(self.root)}

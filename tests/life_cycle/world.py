@@ -124,6 +124,15 @@ class World:
             options={**COMMON, **self.kind.options},
         )
 
+    def copy(self) -> World:
+        """The same world, to go on from here in another way; nobody must be at work."""
+        other = World(self.kind, self.now_ms, dict(self.states), dict(self.seen), dict(self.changes))
+        other.inner._files = dict(self.inner._files)
+        other._numbers = itertools.count(next(self._numbers))
+        other._latest = dict(self._latest)
+        other.reach.take_over(self.reach)
+        return other
+
     def clock(self) -> int:
         return self.now_ms
 
