@@ -4,8 +4,9 @@ Fast-forward, in this order, so that a reader finds an unbroken row of snapshots
 repeated from the branch, which stays as it is:
 
 1. Main's tags that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
-2. Schemas of the branch are written over main's, and main's newer ones go.
-3. From the first one that differs, the branch's snapshots take the place of main's; then its tags.
+2. Schemas of the branch are written over main's.
+3. From the first one that differs, the branch's snapshots take the place of main's; then main's newer schemas go, and
+   the branch's tags come.
 4. Files that only the replaced snapshots and tags reached are deleted.
 
 Source: `FileSystemBranchManager` of the Java library. Differences: files that nothing reaches any more are deleted,
@@ -20,7 +21,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
@@ -315,6 +316,9 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
         max(theirs) + 1,
     )
     tags = {tag.name: tag for tag in list_tags(branch)}
+    # A tag that is about to go is looked for by its name: listings of some stores come late.
+    late = {root.tag for root in roots if root.branch == MAIN_BRANCH and root.snapshot.id >= begin} - {None, *tags}
+    tags |= {name: tag for name in sorted(filter(None, late)) if (tag := _tag_if_there(branch, name)) is not None}
     gone = tuple(
         root
         for root in roots
@@ -328,6 +332,13 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
     )
     snapshots = tuple(snapshot for number, snapshot in theirs.items() if number >= first)
     return _Forward(first, snapshots, tuple(tags.values()), gone, theirs[begin].schema_id)
+
+
+def _tag_if_there(branch: TableHandle, name: str) -> Tag | None:
+    try:
+        return read_tag(branch, name)
+    except NotFoundError:
+        return None
 
 
 def _has_tags(main: TableHandle, forward: _Forward) -> bool:
@@ -348,7 +359,10 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, *, 
     storage, paths = main.env.storage, main.paths
     storage.delete([paths.tag(name) for name in removed_tags])
     newest = snapshot_ids(branch)[-1]
-    _remove_from(main, newest + 1)
+    # Where none of main's snapshots would be left, the last one goes when the branch's are there: a table without any
+    # would pass for an empty one.
+    is_apart = all(number > newest for number in snapshot_ids(main))
+    _remove_from(main, newest + 1, leave=int(is_apart))
     _take_schemas(main, branch, forward.schema_id)
     files = {snapshot.id: snapshot_to_json(snapshot).encode() for snapshot in forward.snapshots}
     present = [number for number in snapshot_ids(main) if number in files]
@@ -361,6 +375,8 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, *, 
             raise ConflictError(
                 f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
             )
+    _remove_from(main, newest + 1)
+    _remove_schemas(main, branch)
     for tag in forward.tags:
         storage.overwrite(paths.tag(tag.name), tag_to_json(tag).encode())
     ids = snapshot_ids(main)
@@ -368,9 +384,10 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, *, 
     write_hint(main, paths.earliest_hint, ids[0])
 
 
-def _remove_from(main: TableHandle, first: int) -> None:
+def _remove_from(main: TableHandle, first: int, *, leave: int = 0) -> None:
+    """Removes main's snapshots from `first` on, newest first; the `leave` oldest of them stay."""
     for _ in range(_ROUNDS_MAX):
-        newer = [number for number in snapshot_ids(main) if number >= first]
+        newer = [number for number in snapshot_ids(main) if number >= first][leave:]
         if not newer:
             return
         write_hint(main, main.paths.latest_hint, first - 1)
@@ -382,12 +399,15 @@ def _remove_from(main: TableHandle, first: int) -> None:
 def _take_schemas(main: TableHandle, branch: TableHandle, since: int) -> None:
     """Main's schemas from `since` on become the branch's."""
     storage = main.env.storage
-    theirs = _schema_bytes(branch)
-    latest = latest_schema_id(main.env, TablePaths(main.paths.root))
-    newer = range(max(theirs) + 1, (latest or 0) + 1)
-    for number in reversed(newer):
-        storage.delete([main.paths.schema(number)])
-    ours = _schema_bytes(main)
+    theirs, ours = _schema_bytes(branch), _schema_bytes(main)
     for number, data in sorted(theirs.items()):
         if ours.get(number) != data and (number >= since or number not in ours):
             storage.overwrite(main.paths.schema(number), data)
+
+
+def _remove_schemas(main: TableHandle, branch: TableHandle) -> None:
+    """Removes main's schemas that are newer than the branch's, newest first."""
+    newest = max(_schema_bytes(branch))
+    latest = latest_schema_id(main.env, TablePaths(main.paths.root))
+    for number in reversed(range(newest + 1, (latest or 0) + 1)):
+        main.env.storage.delete([main.paths.schema(number)])

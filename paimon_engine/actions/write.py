@@ -25,7 +25,7 @@ from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.grouping import KEYS_CHOOSE, KeyGroups, groups_of
@@ -196,7 +196,7 @@ def _write(
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
     checked_up_to = None
     if name.user is not None:
-        own = find_own_commit(table, name.user, (kind,))
+        own = find_own_commit(table, name.user, kind, name.identifier)
         if own.snapshot is not None:
             return WriteResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
@@ -305,13 +305,10 @@ def _commit_or_clean(
 
     A conflict over where keys belong is given back with `keeps_conflicting`, and the files stay.
 
-    Raises: ConflictError.
+    Raises: as `commit`; ConflictError for other conflicts.
     """
-    try:
+    with uncommitted(table, request.messages):
         outcome = commit(table, request)
-    except ConflictError:
-        delete_uncommitted(table, request.messages)
-        raise
     if isinstance(outcome, Conflict):
         if keeps_conflicting and table.schema.bucket_mode in KEYS_CHOOSE:
             return outcome

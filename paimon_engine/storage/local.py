@@ -51,7 +51,9 @@ class LocalStorage:
             try:
                 created = self._publish(temporary, local)
             finally:
-                _remove(temporary)
+                # The file may be there by now: a second name that cannot be removed must not pass for a failure.
+                with contextlib.suppress(OSError):
+                    _remove(temporary)
             if created:
                 _sync_directory(os.path.dirname(local))
             return created

@@ -24,7 +24,13 @@ from typing import Any
 
 import tenacity
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PaimonError,
+)
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_bucket_changes, find_conflicts, find_unknown
 from paimon_engine.meta.index_manifest import IndexFile
@@ -35,6 +41,7 @@ from paimon_engine.meta.snapshot import (
     Snapshot,
 )
 from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, latest_schema_id
 from paimon_engine.table.index_commit import NextIndex, next_index
@@ -195,6 +202,10 @@ class _Commit:
             return retrying(self._attempt)
         except tenacity.RetryError as error:
             return self._after_last_try(error)
+        except PaimonError as error:
+            if self._unknown and not isinstance(error, OutcomeUnknownError):
+                raise self._never_confirmed() from error
+            raise
 
     def _after_last_try(self, error: tenacity.RetryError) -> Committed:
         latest = latest_snapshot(self._table)
@@ -202,14 +213,15 @@ class _Commit:
         if done is not None:
             return done
         if self._unknown:
-            path = self._table.paths.snapshot(self._unknown[-1].snapshot.id)
-            raise OutcomeUnknownError(
-                f"the store never confirmed {path}; look whether it exists before committing again"
-            ) from error
+            raise self._never_confirmed() from error
         raise ConflictError(
             f"{self._table.paths.root}: others committed first in {self._lost_races} tries; "
             "raise 'commit.max-retries' or 'commit.max-retry-wait', or run again"
         ) from error
+
+    def _never_confirmed(self) -> OutcomeUnknownError:
+        path = self._table.paths.snapshot(self._unknown[-1].snapshot.id)
+        return OutcomeUnknownError(f"the store never confirmed {path}; look whether it exists before committing again")
 
     # ── one try ─────────────────────────────────────────────────────────────────────────────────
 
@@ -218,6 +230,7 @@ class _Commit:
         done = self._already_done(latest)
         if done is not None:
             return done
+        self._settle_unknown(latest)
         if self._checked_up_to is None:
             self._checked_up_to = latest.id if latest else 0
         writer = MetadataWriter(self._table)
@@ -245,12 +258,32 @@ class _Commit:
                 return self._finish(snapshot)
         return None
 
+    def _settle_unknown(self, latest: Snapshot | None) -> None:
+        """Forgets tries whose id belongs to another snapshot, and deletes their metadata.
+
+        Raises: OutcomeUnknownError if that id has expired: nobody can tell any more whose it was.
+        """
+        unsettled = []
+        for item in self._unknown:
+            if latest is None or latest.id < item.snapshot.id:
+                unsettled.append(item)
+                continue
+            try:
+                read_snapshot(self._table, item.snapshot.id)
+            except NotFoundError as error:
+                raise self._never_confirmed() from error
+            item.writer.take_back()
+        self._unknown = unsettled
+
     def _publish(self, snapshot: Snapshot, base: Snapshot | None, writer: MetadataWriter) -> Committed:
         try:
             created = publish(self._table, snapshot, base, self._published_changes)
         except OutcomeUnknownError as error:
             self._unknown.append(_Try(snapshot, writer))
             raise _Lost from error
+        except PaimonError:
+            writer.take_back()
+            raise
         if created:
             return self._finish(snapshot)
         try:
@@ -271,9 +304,10 @@ class _Commit:
         for item in self._unknown:
             if item.snapshot.id <= snapshot.id and item.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
                 item.writer.take_back()
+        self._unknown = []
         ours = snapshot.delta_manifest_list in self._own_delta_lists
         merged = self._merged.get(snapshot.delta_manifest_list, ())
-        self._table.env.storage.delete([self._table.paths.index(file.name) for file in merged])
+        delete_unneeded(self._table.env.storage, [self._table.paths.index(file.name) for file in merged])
         logger.info("committed snapshot %d: %s by %s", snapshot.id, snapshot.commit_kind, snapshot.commit_user)
         return Committed(snapshot, by_other_attempt=not ours, lost_races=self._lost_races)
 
