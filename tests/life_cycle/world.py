@@ -28,6 +28,7 @@ from paimon_engine.errors import (
     ConflictError,
     InvalidArgumentError,
     NotFoundError,
+    OutcomeUnknownError,
 )
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
@@ -250,7 +251,9 @@ class World:
         HISTORY[f"{call.name}: {type(error).__name__}{raced}: {str(error)[:60]}"] += 1
         fine: tuple[type[Exception], ...] = (InvalidArgumentError, ConflictError, *call.may)
         is_gone = isinstance(error, NotFoundError) and (call.is_raced or "is missing" not in str(error))
-        if not (is_gone or isinstance(error, fine)):
+        # It may be done, and forgotten again by others: nobody can tell, and it says so.
+        is_unknown = isinstance(error, OutcomeUnknownError) and call.is_raced
+        if not (is_gone or is_unknown or isinstance(error, fine)):
             raise error
 
     @property
