@@ -74,14 +74,14 @@ FIRST: Mapping[str, Act] = {
     "compact_manifests": lambda world, table: table.compact_manifests(),
     "analyze": lambda world, table: table.analyze(),
     "create_tag": lambda world, table: table.create_tag("c"),
-    "create_tag of the oldest": lambda world, table: table.create_tag("c", snapshot=1),
+    "create_tag of an old one": lambda world, table: table.create_tag("c", snapshot=3),
     "replace_tag": lambda world, table: table.create_tag("b", if_exists="replace"),
     "rename_tag": lambda world, table: table.rename_tag("b", "d"),
     "delete_tag": lambda world, table: table.delete_tag("b"),
     "expire_tags": lambda world, table: table.expire_tags(world.clock()),
     "create_due_tags": lambda world, table: table.create_due_tags(),
     "create_branch of a tag": lambda world, table: table.create_branch("new", tag="b"),
-    "create_branch of a snapshot": lambda world, table: table.create_branch("new", snapshot=2),
+    "create_branch of a snapshot": lambda world, table: table.create_branch("new", snapshot=3),
     "delete_branch": lambda world, table: table.delete_branch("dev"),
     "expire_snapshots": lambda world, table: table.expire_snapshots(retain_max=1),
     "remove_orphan_files": lambda world, table: table.remove_orphan_files(older_than=world.oldest_work_ms),
@@ -95,8 +95,8 @@ SECOND: Mapping[str, Act] = {
     "write": lambda world, table: write(world, table, 4),
     "expire_snapshots": lambda world, table: table.expire_snapshots(retain_max=1),
     "forget": forget,
-    "create_tag": lambda world, table: table.create_tag("e", snapshot=2),
-    "create_branch": lambda world, table: table.create_branch("other", tag="b"),
+    "create_tag": lambda world, table: table.create_tag("e", snapshot=3),
+    "create_branch": lambda world, table: table.create_branch("other", snapshot=3),
     "delete_branch": lambda world, table: table.delete_branch("dev"),
     "remove_orphan_files": lambda world, table: table.remove_orphan_files(older_than=world.oldest_work_ms),
     "rollback": lambda world, table: table.rollback(snapshot=3),
@@ -170,7 +170,7 @@ def _meet(world: World, first: str, second: str, call: int) -> bool:
     world.now_ms += HOUR_MS
     world.begin(_call(world, second, SECOND[second]), None)
     world.resume(0, None)
-    world.finish()
+    world.finish(reads_all=False)
     return True
 
 
