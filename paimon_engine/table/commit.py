@@ -3,7 +3,8 @@
 Each try:
 
 1. Read the latest snapshot. If a newer one carries our user, identifier and kind, we are done: an earlier try
-   succeeded although its answer was lost, or another attempt of the same job was faster.
+   succeeded although its answer was lost, or another attempt of the same job was faster. It counts only if the
+   table goes on from it (`table.lineage`).
 2. Work out the changes, for an overwrite from what is live now; check that removed files are still there.
    A conflict is an answer, not an error: the caller plans again.
 3. Write the manifests and create `snapshot-<n+1>` if absent; where a server keeps the snapshots, ask it to.
@@ -45,6 +46,7 @@ from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, latest_schema_id
 from paimon_engine.table.index_commit import NextIndex, next_index
+from paimon_engine.table.lineage import is_in_line
 from paimon_engine.table.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
 from paimon_engine.table.publish import publish
@@ -254,7 +256,8 @@ class _Commit:
             return None
         request = self._request
         for snapshot in snapshots_of_user(self._table, request.commit_user, newer_than=self._checked_up_to):
-            if snapshot.commit_identifier == request.commit_identifier and snapshot.commit_kind == request.kind:
+            same_name = snapshot.commit_identifier == request.commit_identifier and snapshot.commit_kind == request.kind
+            if same_name and (self._table.door is not None or is_in_line(self._table, snapshot)):
                 return self._finish(snapshot)
         return None
 
@@ -269,9 +272,12 @@ class _Commit:
                 unsettled.append(item)
                 continue
             try:
-                read_snapshot(self._table, item.snapshot.id)
+                there = read_snapshot(self._table, item.snapshot.id)
             except NotFoundError as error:
                 raise self._never_confirmed() from error
+            if there.delta_manifest_list == item.snapshot.delta_manifest_list:
+                # Created so late that its id had been taken and had expired: nobody builds on it.
+                delete_unneeded(self._table.env.storage, [self._table.paths.snapshot(there.id)])
             item.writer.take_back()
         self._unknown = unsettled
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from paimon_engine.meta.commit_identifier import is_done_by, part_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.lineage import is_in_line
 from paimon_engine.table.snapshots import latest_snapshot_id, list_tags, snapshots_of_user
 
 
@@ -25,6 +26,8 @@ class OwnCommit:
 def find_own_commit(table: TableHandle, commit_user: str, kind: CommitKind, identifier: int) -> OwnCommit:
     """Looks through snapshots, then tags, for the commit of that name (see `meta.commit_identifier`).
 
+    Raises: OutcomeUnknownError if it expires while it is looked at.
+
     Tags keep what expiry has removed, so that a job repeated after weeks still finds the snapshot that it made.
     """
 
@@ -33,7 +36,7 @@ def find_own_commit(table: TableHandle, commit_user: str, kind: CommitKind, iden
 
     checked, parts = latest_snapshot_id(table) or 0, 0
     for snapshot in snapshots_of_user(table, commit_user):
-        if snapshot.id <= checked and is_own(snapshot):
+        if snapshot.id <= checked and is_own(snapshot) and (table.door is not None or is_in_line(table, snapshot)):
             return OwnCommit(snapshot, checked)
         if snapshot.commit_kind is kind:
             parts = max(parts, part_of(identifier, snapshot.commit_identifier))

@@ -101,13 +101,14 @@ _ACTS: Mapping[str, Callable[[Table, str, Counter[str], random.Random], list[str
 }
 
 
-def _child(path: str, storage: Mapping[str, str], role: str, name: str, until: float, pipe: int) -> None:
+def _child(path: str, storage: Mapping[str, str], role: str, name: str, seconds: float, pipe: int) -> None:
     said: Counter[str] = Counter()
     keys: list[str] = []
     failure = ""
     try:
         table = open_table(path, storage_options=storage, options=_PATIENT)
         chance = random.Random(name)
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             keys += _ACTS[role](table, name, said, chance)
     except BaseException:  # noqa: BLE001 - whatever it is, the parent is to hear of it
@@ -122,7 +123,6 @@ def _child(path: str, storage: Mapping[str, str], role: str, name: str, until: f
 
 def sail(path: str, seconds: float, storage: Mapping[str, str]) -> list[dict[str, Any]]:
     """What each process says, once all have ended."""
-    until = time.monotonic() + seconds
     started = []
     for number, role in enumerate(ROLES):
         ours, theirs = os.pipe()
@@ -130,7 +130,7 @@ def sail(path: str, seconds: float, storage: Mapping[str, str]) -> list[dict[str
         if child == 0:
             os.close(ours)
             signal.alarm(int(seconds) + _LONGEST_COMMIT_S)
-            _child(path, storage, role, f"{role}-{number}", until, theirs)
+            _child(path, storage, role, f"{role}-{number}", seconds, theirs)
         os.close(theirs)
         started.append((child, ours))
     reports = []
