@@ -294,7 +294,8 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
     result = _with_files(result, plan)
     if not spec.dry_run and not is_done:
         _replace_main(main, branch, forward, removed_tags=result.removed_tags)
-        result = _carried_out(replace(result, status="forwarded"), table, plan, executor)
+        # Main's own newest schema, which workers would ask for, may have gone.
+        result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor)
         logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return replace(result, seconds=time.monotonic() - begun)
 

@@ -355,7 +355,8 @@ class World:
         assert result.stopped == ()
         self.observe()
         self.assert_exact("clean-up")
-        assert self.table(MAIN).verify("rows" if reads_all else "files").problems == ()
+        problems = self.table(MAIN).verify("rows" if reads_all else "files").problems
+        assert problems == (), problems
         for version in self.reach.versions():
             if reads_all and version.kind != "changelog":
                 found, made = self.read(version), self.seen[version.commit]
