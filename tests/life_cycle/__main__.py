@@ -104,7 +104,7 @@ def _java() -> Iterator[Told]:
 
             def tell(life: LifeCycle, oracle: JavaPaimon = oracle) -> None:
                 with tempfile.TemporaryDirectory(dir=directory) as place:
-                    assert_java_reads(oracle, life.world.reach, Path(place), life.world.seen)
+                    assert_java_reads(oracle, life.world, Path(place))
 
             yield tell
 

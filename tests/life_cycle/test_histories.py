@@ -41,6 +41,6 @@ def test_each_version_that_is_left_reads_equal_in_java(kind: Kind, oracle: JavaP
     numbers = itertools.count()
 
     def tell_java(life: LifeCycle) -> None:
-        assert_java_reads(oracle, life.world.reach, tmp_path / str(next(numbers)), life.world.seen)
+        assert_java_reads(oracle, life.world, tmp_path / str(next(numbers)))
 
     tell(type("History", (LifeCycle,), {"kind": kind, "at_end": tell_java}), 100 + KINDS.index(kind))

@@ -99,6 +99,8 @@ class World:
     states: dict[Commit, Rows | None] = field(default_factory=dict)
     seen: dict[Commit, pa.Table] = field(default_factory=dict)
     changes: dict[str, Change] = field(default_factory=dict)
+    tied: list[Callable[[dict[str, Any]], bool]] = field(default_factory=list)
+    """Which rows two writers may have given the same sequence number: which of them is newer is nowhere said."""
     paused: list[Call] = field(default_factory=list)
     is_littered: bool = False
     has_failed: bool = False
@@ -127,7 +129,7 @@ class World:
 
     def copy(self) -> World:
         """The same world, to go on from here in another way; nobody must be at work."""
-        other = World(self.kind, self.now_ms, dict(self.states), dict(self.seen), dict(self.changes))
+        other = World(self.kind, self.now_ms, dict(self.states), dict(self.seen), dict(self.changes), list(self.tied))
         other.inner._files = dict(self.inner._files)
         other._numbers = itertools.count(next(self._numbers))
         other._latest = dict(self._latest)
@@ -315,6 +317,8 @@ class World:
         after = before if change is None else None if before is None else change.apply(before)
         what = f"snapshot {version.name} of {version.branch or MAIN} by {version.json['commitUser']}"
         is_raced = change is not None and change.base != previous
+        if change is not None and is_raced and change.keeps_order:
+            self.tied.append(change.touches)
         visible = Rows(self.kind, found.to_pylist())
         if self.kind.hides and not (change is not None and change.shows_all and not is_raced):
             self.states[version.commit] = None if is_raced and change is not None and change.keeps_order else after
@@ -364,6 +368,10 @@ class World:
                 assert Rows(self.kind, found.to_pylist()).counted(names) == Rows(self.kind, made.to_pylist()).counted(
                     names
                 )
+
+    def is_certain(self, row: dict[str, Any]) -> bool:
+        """Whether every reader must see the row so."""
+        return not any(touches(row) for touches in self.tied)
 
     def dismiss(self) -> None:
         """Ends all actors."""
