@@ -333,7 +333,8 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
         hidden += [main.paths.changelog(number) for number in result.removed_changelogs]
         prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
         _replace_main(main, branch, forward, result)
-        result = _carried_out(replace(result, status="forwarded"), table, plan, executor, prepared)
+        # Main's own newest schema, which workers would ask for, may have gone.
+        result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor, prepared)
         logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return replace(result, seconds=time.monotonic() - begun)
 

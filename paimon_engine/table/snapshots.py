@@ -106,6 +106,15 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
     return read_snapshot(table, ids[-1]) if ids else None
 
 
+def latest_with_schema(table: TableHandle) -> tuple[TableHandle, Snapshot | None]:
+    """The newest snapshot, and the table with a schema that knows every column of its files.
+
+    What rewrites files needs that: a handle that was opened before somebody added a column would drop its values.
+    """
+    snapshot = latest_snapshot(table)
+    return table.newest(), snapshot
+
+
 def _snapshot_if_there(table: TableHandle, snapshot_id: int) -> Snapshot | None:
     try:
         return _stored_snapshot(table, snapshot_id)
