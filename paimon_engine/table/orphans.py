@@ -31,7 +31,6 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.places import leads_out
 from paimon_engine.table.changelogs import CHANGELOG_PREFIX
-from paimon_engine.table.file_index import SUFFIX
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.protection import protected
@@ -122,11 +121,12 @@ def _name(path: str) -> str:
 class Look:
     """File names that roots name, as far as looks have come; `doubts` is empty if they saw everything.
 
-    `removed` are those of data files that a commit has removed: they are named, and may be live nowhere.
+    `removed` are those of files that a commit has removed, with the data files they belong to: they are named, and may
+    be live nowhere.
     """
 
     names: set[str] = field(default_factory=set)
-    removed: set[str] = field(default_factory=set)
+    removed: dict[str, str] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
     _roots: set[RootIdentity] = field(default_factory=set)
     _manifests: set[str] = field(default_factory=set)
@@ -227,16 +227,16 @@ class _NamesTask:
     may_miss: bool
 
 
-def _entry_names(env: Env, task: _NamesTask) -> tuple[set[str], set[str]]:
-    """Names of the files in the task's manifests, and of those that were removed."""
+def _entry_names(env: Env, task: _NamesTask) -> tuple[set[str], dict[str, str]]:
+    """Names of the files in the task's manifests; and of those that were removed, with their data files."""
     table = task.table.load(env)
     names: set[str] = set()
-    removed: set[str] = set()
+    removed: dict[str, str] = {}
     for manifest in task.manifests:
         for entry in _entries_in(table, manifest, may_miss=task.may_miss):
             names.update((entry.file.name, *entry.file.extra_files))
             if entry.kind is FileKind.DELETE:
-                removed.update((entry.file.name, *entry.file.extra_files))
+                removed.update(dict.fromkeys((entry.file.name, *entry.file.extra_files), entry.file.name))
     return names, removed
 
 
@@ -257,15 +257,9 @@ def live_nowhere(table: TableHandle, look: Look, files: Sequence[FileInfo], exec
 
     Such files an expiry leaves that dies after it has hidden snapshots. None where a root cannot be read.
     """
-    asked = {info.path: _name(info.path) for info in files if _name(info.path) in look.removed}
-    if not asked:
+    owners = {info.path: look.removed[name] for info in files if (name := _name(info.path)) in look.removed}
+    if not owners:
         return set()
     roots, unreadable = every_root(table)
-    owners = {path: _owner(name) for path, name in asked.items()}
     protection = protected(table, roots, metadata=(), data=owners, executor=executor)
-    return set() if unreadable or protection.unknown else asked.keys() - protection.paths
-
-
-def _owner(name: str) -> str:
-    """Name of the data file that an extra file belongs to; of a data file its own."""
-    return name.removesuffix(SUFFIX)
+    return set() if unreadable or protection.unknown else owners.keys() - protection.paths
