@@ -1,8 +1,7 @@
 """ORC data files: bytes → record batches, record batches → bytes.
 
-ORC has no time of day (Java writes milliseconds as an int) and one kind of timestamp, in nanoseconds. Arrow encodes
-fractions of a second before 1970 with negative nanoseconds. Whole milliseconds of these pypaimon-rust cannot read,
-finer ones Java cannot either, so they are refused.
+ORC has no time of day (Java writes milliseconds as an int) and one kind of timestamp, in nanoseconds. Of timestamps
+before 1970, `orc_timestamps` mends what Arrow wrote.
 
 Files of Java have types CHAR(n) and VARCHAR(n): values are cut to n characters, and CHARs are padded with spaces in
 the file and come back without. Arrow does none of that, so `fitted` does it behind the reader.
@@ -12,10 +11,14 @@ Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 
 from __future__ import annotations
 
+import shutil
 import struct
+import weakref
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, Final
+from typing import cast as cast_type
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as po
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.format import orc_timestamps
 from paimon_engine.format.layout import (
     BATCH_ROWS,
     WriteOptions,
@@ -50,7 +54,9 @@ STRIPE_BYTES: Final = 64 << 20
 _ENCODED_SHARE: Final = 0.4
 """Typical bytes in the file per Arrow byte, for rows of which no stripe has been written yet."""
 
-_NANOS_PER_MILLI: Final = 1_000_000
+_WAITING_BYTES: Final = 32 << 20
+"""How much of a file waits in memory, before the rest goes to disk."""
+_COPY_BYTES: Final = 1 << 20
 
 _CODECS: Final = {
     "zstd": "ZSTD",
@@ -199,7 +205,7 @@ def _fitted_texts(texts: pa.Array, data_type: AtomicType) -> pa.Array:
 
 
 class OrcWriter:
-    """Writes batches of one schema to one file."""
+    """Writes batches of one schema to one file. One with timestamps waits in a temporary file until it is whole."""
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema, options: WriteOptions) -> None:
         """Begins a file on `sink`; the caller closes the sink.
@@ -211,17 +217,25 @@ class OrcWriter:
             raise InvalidArgumentError(
                 f"'file.compression' = {options.compression!r}; ORC takes one of {', '.join(sorted(_CODECS))}"
             )
-        self._sink = sink
         self._schema = pa.schema([field.with_type(replace_leaves(field.type, _stored)) for field in schema])
-        self._writer = po.ORCWriter(sink, compression=codec, stripe_size=STRIPE_BYTES)
+        fractions = any(pa.types.is_timestamp(one) and one.unit != "s" for f in schema for one in leaves_of(f.type))
+        self._sink = sink
+        self._waiting = SpooledTemporaryFile(_WAITING_BYTES) if fractions else None  # noqa: SIM115 - closed in close
+        self._encoded = sink
+        if self._waiting is not None:
+            self._encoded = cast_type(BinaryIO, self._waiting)
+            # A file that fails half-way is never closed.
+            weakref.finalize(self, self._waiting.close)
+        self._writer = po.ORCWriter(self._encoded, compression=codec, stripe_size=STRIPE_BYTES)
         self._begun = False
+        self._to_be_mended = False
         self._at_last_stripe = 0
         self._since_last_stripe = 0
 
     @property
     def bytes_written(self) -> int:
         """Bytes of the stripes in the file, and about those of the open one."""
-        return self._sink.tell() + int(self._since_last_stripe * _ENCODED_SHARE)
+        return self._encoded.tell() + int(self._since_last_stripe * _ENCODED_SHARE)
 
     @property
     def bytes_pending(self) -> int:
@@ -237,12 +251,26 @@ class OrcWriter:
             arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         except pa.ArrowInvalid as error:
             raise UnsupportedError(f"{error}: ORC holds timestamps from 1677 to 2262 only") from error
-        _check_timestamps(self._schema.names, arrays)
+        if self._waiting is not None:
+            self._check_timestamps(arrays)
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
         self._begun = True
         self._since_last_stripe += batch.nbytes
-        if self._sink.tell() > self._at_last_stripe:
-            self._at_last_stripe, self._since_last_stripe = self._sink.tell(), 0
+        if self._encoded.tell() > self._at_last_stripe:
+            self._at_last_stripe, self._since_last_stripe = self._encoded.tell(), 0
+
+    def _check_timestamps(self, arrays: list[pa.Array]) -> None:
+        for name, array in zip(self._schema.names, arrays, strict=True):
+            for leaf in leaf_arrays(array) if any(map(pa.types.is_timestamp, leaves_of(array.type))) else ():
+                if not pa.types.is_timestamp(leaf.type):
+                    continue
+                nanos = np.asarray(leaf.drop_null().cast(pa.int64()))
+                if orc_timestamps.without_form(nanos).any():
+                    raise UnsupportedError(
+                        f"column {name!r} has timestamps with parts of a millisecond in the last second before 1970, "
+                        "which ORC cannot tell from the first second after it: use 'file.format' = 'parquet'"
+                    )
+                self._to_be_mended |= orc_timestamps.needs_rewriting(nanos)
 
     def close_row_group(self) -> None:
         """Nothing: ORC ends a stripe by its size alone."""
@@ -253,6 +281,15 @@ class OrcWriter:
             self._writer.write(self._schema.empty_table())
         self._writer.close()
         self._since_last_stripe = 0
+        if self._waiting is None:
+            return
+        with self._waiting as waiting:
+            waiting.seek(0)
+            if self._to_be_mended:
+                orc_timestamps.rewrite(cast_type(BinaryIO, waiting), self._sink)
+            else:
+                shutil.copyfileobj(waiting, self._sink, _COPY_BYTES)
+        self._waiting, self._encoded = None, self._sink
 
 
 def _stored(leaf: pa.DataType) -> pa.DataType:
@@ -261,16 +298,3 @@ def _stored(leaf: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(leaf):
         return pa.timestamp("ns", leaf.tz)
     return leaf
-
-
-def _check_timestamps(names: list[str], arrays: list[pa.Array]) -> None:
-    for name, array in zip(names, arrays, strict=True):
-        for leaf in leaf_arrays(array) if any(pa.types.is_timestamp(one) for one in leaves_of(array.type)) else ():
-            if not pa.types.is_timestamp(leaf.type):
-                continue
-            nanos = np.asarray(leaf.drop_null().cast(pa.int64()))
-            if ((nanos < 0) & (nanos % _NANOS_PER_MILLI != 0)).any():
-                raise UnsupportedError(
-                    f"column {name!r} has timestamps before 1970 with fractions of a millisecond; Java cannot read "
-                    "these from ORC files of the Arrow library: use 'file.format' = 'parquet'"
-                )
