@@ -12,9 +12,7 @@ Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 from __future__ import annotations
 
 import shutil
-import struct
 import weakref
-import zlib
 from collections.abc import Collection, Iterator, Mapping
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, Final
@@ -36,6 +34,7 @@ from paimon_engine.format.layout import (
     leaves_of,
     replace_leaves,
 )
+from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
 from paimon_engine.predicate import Predicate, bind, conjuncts_of, may_match, with_values
 from paimon_engine.types import (
@@ -128,7 +127,7 @@ def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> di
         return {}
     try:
         stripes = stripes_of(source, file)
-    except (ValueError, IndexError, struct.error, zlib.error, pa.ArrowException):
+    except WRONG:
         # The rows may be whole all the same; if they are not, reading them says so.
         return {}
     parts = [part for conjunct in conjuncts_of(where) if (part := _plain_values(conjunct, file.schema)) is not None]

@@ -7,6 +7,7 @@ Source: the ORC specification, version 1, "File Tail" and "Compression".
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -80,8 +81,11 @@ def messages(message: bytes, number: int) -> Iterator[bytes]:
 
 
 def number_of(message: bytes, number: int) -> int:
-    """The number in a field of a message."""
-    return next(int(value) for found, value in fields(message) if found == number)
+    """The number in a field of a message. Raises: ValueError if it is not there."""
+    for found, value in fields(message):
+        if found == number:
+            return int(value)
+    raise ValueError(f"a message lacks its field {number}")
 
 
 def message_of(parts: Iterable[tuple[int, int | bytes]]) -> bytes:
@@ -102,6 +106,19 @@ def _varint_of(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+WRONG: Final = (
+    ValueError,
+    IndexError,
+    TypeError,
+    ArithmeticError,
+    struct.error,
+    zlib.error,
+    pa.ArrowException,
+    MemoryError,
+)
+"""What taking apart damaged messages raises."""
 
 
 # ── chunks ──────────────────────────────────────────────────────────────────────────────────────

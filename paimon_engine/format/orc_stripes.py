@@ -59,9 +59,9 @@ class Stripe:
 def stripes_of(source: BinaryIO, file: po.ORCFile) -> list[Stripe] | None:
     """The stripes in order; None if the file has no statistics of them, or in a codec that is not known here.
 
-    Raises: ValueError, IndexError, struct.error, zlib.error, pyarrow.ArrowException where the bytes are damaged.
+    Raises: an error out of `orc_message.WRONG` where the bytes are damaged.
     """
-    if file.nstripe_statistics != file.nstripes or file.compression not in CODECS:
+    if file.compression not in CODECS:
         return None
     end = file.file_length - 1 - file.file_postscript_length
     begin = end - file.file_footer_length - file.stripe_statistics_length
@@ -71,8 +71,12 @@ def stripes_of(source: BinaryIO, file: po.ORCFile) -> list[Stripe] | None:
     footer = plain(tail[file.stripe_statistics_length :], file.compression)
     counts = [number_of(stripe, STRIPE_ROWS) for stripe in messages(footer, FOOTER_STRIPES)]
     places = _column_numbers(file.schema)
+    # Arrow would count them too, but where they are damaged it ends the process.
+    statistics = list(messages(metadata, METADATA_STRIPES))
+    if len(statistics) != len(counts):
+        return None
     found = []
-    for rows, stripe in zip(counts, messages(metadata, METADATA_STRIPES), strict=True):
+    for rows, stripe in zip(counts, statistics, strict=True):
         columns = list(messages(stripe, STRIPE_COLUMNS))
         ranges = {name: _range(columns[place], rows, file.schema.field(name).type) for name, place in places.items()}
         found.append(Stripe(rows, ranges))
