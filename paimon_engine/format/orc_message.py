@@ -166,8 +166,7 @@ def _unsnap(chunk: bytes) -> bytes:
 
 
 def _unzstd(chunk: bytes) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        return bytes(stream.read())
+    return _streamed(chunk, "zstd")
 
 
 _LZ4_FRAME_HEAD: Final = bytes.fromhex("04224d18 6070 73")
@@ -177,8 +176,16 @@ _LZ4_FRAME_HEAD: Final = bytes.fromhex("04224d18 6070 73")
 def _unlz4(chunk: bytes) -> bytes:
     # A block does not say how much is in it; as the only one of a frame it need not.
     frame = _LZ4_FRAME_HEAD + len(chunk).to_bytes(4, "little") + chunk + bytes(4)
-    with pa.CompressedInputStream(pa.BufferReader(frame), "lz4") as stream:
-        return bytes(stream.read())
+    return _streamed(frame, "lz4")
+
+
+def _streamed(data: bytes, codec: str) -> bytes:
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
+            return bytes(stream.read())
+    except OSError as error:
+        # How Arrow calls what is wrong with the bytes, not with reading them.
+        raise ValueError(str(error)) from error
 
 
 def _encoder(name: str) -> Callable[[bytes], bytes]:

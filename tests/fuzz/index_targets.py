@@ -107,4 +107,5 @@ def container_seeds() -> Iterator[bytes]:
             for index in golden["indexes"]
             if index["type"] == wanted and len(index["values"]) == 15 and "bytes" in index
         }
-        yield encode_container({name: found})
+        if found:
+            yield encode_container({name: found})
