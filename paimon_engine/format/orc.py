@@ -34,6 +34,7 @@ from paimon_engine.format.layout import (
     leaves_of,
     replace_leaves,
 )
+from paimon_engine.format.orc_far import read_far_stripe
 from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
 from paimon_engine.predicate import Predicate, bind, conjuncts_of, may_match, with_values
@@ -52,6 +53,9 @@ from paimon_engine.types import (
 STRIPE_BYTES: Final = 64 << 20
 _ENCODED_SHARE: Final = 0.4
 """Typical bytes in the file per Arrow byte, for rows of which no stripe has been written yet."""
+
+_FAR: Final = "out of range for nanosecond"
+"""How Arrow says that a timestamp is before 1677 or after 2262."""
 
 _WAITING_BYTES: Final = 32 << 20
 """How much of a file waits in memory, before the rest goes to disk."""
@@ -73,7 +77,7 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in these types.
 
-    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps outside 1677 to 2262.
+    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps that Arrow cannot count.
     """
     return (rows for _, rows in _stripe_rows(source, schema, None, path, batch_rows))
 
@@ -91,7 +95,7 @@ def read_matching(
 
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
 
-    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps outside 1677 to 2262.
+    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps that Arrow cannot count.
     """
     return _stripe_rows(source, schema, where, path, batch_rows)
 
@@ -109,16 +113,23 @@ def _stripe_rows(
             if number in skipped:
                 position += skipped[number]
                 continue
-            stripe = file.read_stripe(number, leaf_paths(pa.schema(wanted), file.schema))
+            stripe = _stripe(source, file, number, wanted)
             for begin in range(0, stripe.num_rows, batch_rows):
                 yield position + begin, _typed(stripe.slice(begin, batch_rows), wanted)
             position += stripe.num_rows
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if "out of range for nanosecond" in str(error):
-            raise UnsupportedError(
-                f"{path}: {error}; such timestamps can be read from Parquet and Avro only"
-            ) from error
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{path}: {error}") from error
+    except (OSError, KeyError, *WRONG) as error:
         raise damaged(path, f"cannot be read as an ORC file: {error}") from error
+
+
+def _stripe(source: BinaryIO, file: po.ORCFile, number: int, wanted: list[pa.Field]) -> pa.RecordBatch:
+    try:
+        return file.read_stripe(number, leaf_paths(pa.schema(wanted), file.schema))
+    except pa.ArrowInvalid as error:
+        if _FAR not in str(error):
+            raise
+    return read_far_stripe(source, file, number, wanted)
 
 
 def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> dict[int, int]:

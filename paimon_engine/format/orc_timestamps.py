@@ -10,7 +10,7 @@ same and reads it a second late; here whole milliseconds stay as Arrow has them,
 A stripe is `indexes | streams | footer`; the indexes hold places in streams, so they go, for this file only.
 
 Source: `TimestampTreeWriter` and `TreeReaderFactory.TimestampTreeReader` of ORC's Java library; the ORC specification,
-version 1, "Integer Run Length Encoding, version 2" and "Timestamp Columns".
+version 1, "Timestamp Columns".
 """
 
 from __future__ import annotations
@@ -53,42 +53,38 @@ from paimon_engine.format.orc_message import (
     plain,
     zigzag,
 )
+from paimon_engine.format.orc_runs import Numbers, encode_runs
 
-Numbers = npt.NDArray[np.int64]
-
-_NANOS_PER_SECOND: Final = 1_000_000_000
-_NANOS_PER_MILLI: Final = 1_000_000
-_EPOCH_S: Final = 1_420_070_400
+NANOS_PER_SECOND: Final = 1_000_000_000
+NANOS_PER_MILLI: Final = 1_000_000
+EPOCH_S: Final = 1_420_070_400
 """2015-01-01, from where seconds are counted."""
 
-_DATA, _SECONDARY = 1, 5
+DATA, SECONDARY = 1, 5
 _MAGIC: Final = b"ORC"
+_BLOCK_BYTES: Final = 256 << 10
+"""How much goes into a chunk where the file does not say."""
 _INDEX_STREAMS: Final = frozenset({6, 7, 8})
 """Row indexes and bloom filters."""
-
-_RUN_VALUES: Final = 512
-_DIRECT: Final = 0b01
-_WIDTH_CODES: Final = {1: 7, 2: 15, 3: 23, 4: 27, 5: 28, 6: 29, 7: 30, 8: 31}
-"""Bytes of a value → how a run names that width."""
 
 
 def needs_rewriting(nanos: Numbers) -> bool:
     """Whether Arrow would write some of these timestamps in a way that not all readers know."""
-    return bool(((nanos < 0) & (nanos % _NANOS_PER_SECOND != 0)).any())
+    return bool(((nanos < 0) & (nanos % NANOS_PER_SECOND != 0)).any())
 
 
 def without_form(nanos: Numbers) -> npt.NDArray[np.bool_]:
     """Which timestamps ORC cannot hold: parts of a millisecond in the last second before 1970, but for its first."""
-    begin = -_NANOS_PER_SECOND + _NANOS_PER_MILLI
-    held: npt.NDArray[np.bool_] = (nanos < begin) | (nanos >= 0) | (nanos % _NANOS_PER_MILLI == 0)
+    begin = -NANOS_PER_SECOND + NANOS_PER_MILLI
+    held: npt.NDArray[np.bool_] = (nanos < begin) | (nanos >= 0) | (nanos % NANOS_PER_MILLI == 0)
     return ~held
 
 
 def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
     """Copies a file that Arrow wrote, with the timestamps in it as all readers know them."""
     file = po.ORCFile(source)
-    tail = _Tail.read(source, file)
-    columns = list(_timestamp_columns(file.schema))
+    tail = Tail.read(source, file)
+    columns = list(timestamp_columns(file.schema))
     sink.write(_MAGIC)
     place = len(_MAGIC)
     stripes, statistics = [], []
@@ -96,7 +92,7 @@ def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
     for number, stripe in enumerate(tail.stripes):
         values = _values(file.read_stripe(number, sorted({name for name, _ in columns})), columns)
         ranges = {column: found for column, nanos in values.items() if (found := _range(nanos)) is not None}
-        data, footer = _rewritten_stripe(source, stripe, values, tail)
+        data, footer = rewritten_stripe(source, stripe, values, tail)
         sink.write(data)
         sink.write(footer)
         sizes = {STRIPE_INDEX_BYTES: 0, STRIPE_DATA_BYTES: len(data), STRIPE_FOOTER_BYTES: len(footer)}
@@ -107,23 +103,24 @@ def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
     sink.write(_tail(tail, place - len(_MAGIC), stripes, statistics, all_ranges))
 
 
-def _timestamp_columns(schema: pa.Schema) -> Iterator[tuple[str, int]]:
+def timestamp_columns(schema: pa.Schema) -> Iterator[tuple[str, int]]:
     """The top-level column and the place in the type tree of each timestamp, a row before its fields."""
     place = 0
     for field in schema:
-        for part in _tree(field.type):
+        for part in type_tree(field.type):
             place += 1
             if pa.types.is_timestamp(part):
                 yield field.name, place
 
 
-def _tree(data_type: pa.DataType) -> Iterator[pa.DataType]:
+def type_tree(data_type: pa.DataType) -> Iterator[pa.DataType]:
+    """The type and the types in it, a row before its fields: in the order in which ORC numbers columns."""
     yield data_type
     if pa.types.is_nested(data_type):
         for place in range(data_type.num_fields):
             part = data_type.field(place).type
             # The entries of a map are no row in ORC.
-            yield from (list(_tree(part))[1:] if pa.types.is_map(data_type) else _tree(part))
+            yield from (list(type_tree(part))[1:] if pa.types.is_map(data_type) else type_tree(part))
 
 
 def _values(stripe: pa.RecordBatch, columns: list[tuple[str, int]]) -> dict[int, Numbers]:
@@ -138,12 +135,20 @@ def _values(stripe: pa.RecordBatch, columns: list[tuple[str, int]]) -> dict[int,
 # ── a stripe ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rewritten_stripe(
-    source: BinaryIO, stripe: Mapping[int, Any], values: Mapping[int, Numbers], tail: _Tail
+def one_stripe_file(tail: Tail, stripe: Mapping[int, Any], data: bytes, footer: bytes) -> bytes:
+    """A file of one stripe, without statistics of it."""
+    sizes = {STRIPE_OFFSET: len(_MAGIC), STRIPE_INDEX_BYTES: 0}
+    sizes |= {STRIPE_DATA_BYTES: len(data), STRIPE_FOOTER_BYTES: len(footer)}
+    stripes = [message_of({**stripe, **sizes}.items())]
+    return _MAGIC + data + footer + _tail(tail, len(data) + len(footer), stripes, [], {})
+
+
+def rewritten_stripe(
+    source: BinaryIO, stripe: Mapping[int, Any], values: Mapping[int, Numbers], tail: Tail
 ) -> tuple[bytes, bytes]:
     """Its streams and its footer."""
     place = stripe[STRIPE_OFFSET]
-    source.seek(place + stripe[STRIPE_INDEX_BYTES] + stripe[STRIPE_DATA_BYTES])
+    source.seek(place + stripe.get(STRIPE_INDEX_BYTES, 0) + stripe[STRIPE_DATA_BYTES])
     footer = list(fields(plain(source.read(stripe[STRIPE_FOOTER_BYTES]), tail.codec)))
     written = {column: _streams(nanos) for column, nanos in values.items()}
     data, streams = bytearray(), []
@@ -164,11 +169,13 @@ def _rewritten_stripe(
 
 def _streams(nanos: Numbers) -> dict[int, bytes]:
     """The seconds, which have a sign, and the coded nanoseconds, which have none."""
-    seconds, rest = np.divmod(nanos, _NANOS_PER_SECOND)
-    seconds = seconds + ((seconds < 0) & (rest >= _NANOS_PER_MILLI))
+    seconds, rest = np.divmod(nanos, NANOS_PER_SECOND)
+    seconds = seconds + ((seconds < 0) & (rest >= NANOS_PER_MILLI))
     rest = np.where((nanos < 0) & (seconds == 0), nanos, rest)
-    counted = seconds - _EPOCH_S
-    return {_DATA: _runs((counted << 1) ^ (counted >> 63)), _SECONDARY: _runs(_coded(rest))}
+    return {
+        DATA: encode_runs(seconds - EPOCH_S, has_sign=True),
+        SECONDARY: encode_runs(_coded(rest), has_sign=False),
+    }
 
 
 def _coded(nanos: Numbers) -> Numbers:
@@ -180,25 +187,6 @@ def _coded(nanos: Numbers) -> Numbers:
     return coded
 
 
-def _runs(values: Numbers) -> bytes:
-    """Values as runs of one width: two bytes of kind, width and length, then the values with the high byte first."""
-    if not len(values):
-        return b""
-    unsigned = values.view(np.uint64)
-    width = max((int(unsigned.max()).bit_length() + 7) // 8, 1)
-    stored = unsigned.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
-    whole = len(values) // _RUN_VALUES * _RUN_VALUES
-    runs = stored[:whole].reshape(-1, _RUN_VALUES * width)
-    heads = np.broadcast_to(np.frombuffer(_run_head(width, _RUN_VALUES), np.uint8), (len(runs), 2))
-    out = np.hstack([heads, runs]).tobytes()
-    left = len(values) - whole
-    return out + _run_head(width, left) + stored[whole:].tobytes() if left else out
-
-
-def _run_head(width: int, count: int) -> bytes:
-    return (_DIRECT << 14 | _WIDTH_CODES[width] << 9 | count - 1).to_bytes(2, "big")
-
-
 # ── ranges and the tail of the file ─────────────────────────────────────────────────────────────
 
 _Range = tuple[int, int]
@@ -206,7 +194,7 @@ _Range = tuple[int, int]
 
 
 def _range(nanos: Numbers) -> _Range | None:
-    return (int(nanos.min()) // _NANOS_PER_MILLI, int(nanos.max()) // _NANOS_PER_MILLI) if len(nanos) else None
+    return (int(nanos.min()) // NANOS_PER_MILLI, int(nanos.max()) // NANOS_PER_MILLI) if len(nanos) else None
 
 
 def _joined(one: _Range, other: _Range | None) -> _Range:
@@ -229,7 +217,7 @@ def _with_ranges(message: bytes, number: int, ranges: Mapping[int, _Range]) -> b
 
 
 @dataclass(frozen=True, slots=True)
-class _Tail:
+class Tail:
     """What stands behind the stripes."""
 
     codec: str
@@ -240,16 +228,16 @@ class _Tail:
     statistics: list[bytes]
 
     @classmethod
-    def read(cls, source: BinaryIO, file: po.ORCFile) -> _Tail:
+    def read(cls, source: BinaryIO, file: po.ORCFile) -> Tail:
         end = file.file_length - 1 - file.file_postscript_length
         source.seek(end)
         postscript = dict(fields(source.read(file.file_postscript_length)))
-        source.seek(end - file.file_footer_length - postscript[TAIL_METADATA_BYTES])
-        metadata = plain(source.read(postscript[TAIL_METADATA_BYTES]), file.compression)
+        source.seek(end - file.file_footer_length - postscript.get(TAIL_METADATA_BYTES, 0))
+        metadata = plain(source.read(postscript.get(TAIL_METADATA_BYTES, 0)), file.compression)
         footer = plain(source.read(file.file_footer_length), file.compression)
         return cls(
             codec=file.compression,
-            block_bytes=postscript[TAIL_BLOCK_BYTES],
+            block_bytes=postscript.get(TAIL_BLOCK_BYTES, _BLOCK_BYTES),
             footer=list(fields(footer)),
             postscript=postscript,
             stripes=[dict(fields(stripe)) for stripe in messages(footer, FOOTER_STRIPES)],
@@ -261,7 +249,7 @@ class _Tail:
 
 
 def _tail(
-    tail: _Tail, stripe_bytes: int, stripes: list[bytes], statistics: list[bytes], ranges: Mapping[int, _Range]
+    tail: Tail, stripe_bytes: int, stripes: list[bytes], statistics: list[bytes], ranges: Mapping[int, _Range]
 ) -> bytes:
     """Statistics of stripes, footer and postscript."""
     replaced = {FOOTER_STRIPE_BYTES, FOOTER_STRIPES, FOOTER_STATISTICS, FOOTER_INDEX_STRIDE}

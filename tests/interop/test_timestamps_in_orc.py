@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, Table
+from paimon_engine import Catalog, Table, open_table
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
@@ -107,3 +107,40 @@ def test_all_readers_agree(tmp_path: Path, oracle: JavaPaimon, pypaimon: PyPaimo
     assert_same_rows(found, rows_of(table.to_arrow(where=f"t8 < TIMESTAMP '{early}'")), "filtered by Java")
     assert 0 < len(found) < ROWS
     oracle.assert_sound(table.path)
+
+
+FAR = [
+    [
+        1,
+        "9999-12-31T23:59:59.999",
+        "0001-01-01T00:00:00.123456Z",
+        ["9999-12-31T23:59:59", None],
+        [["2024-01-01T00:00:00.5", [1, "9999-12-31T23:59:59.9", [["a", "1700-01-01T00:00:00.000001"]]]]],
+    ],
+    [2, None, None, None, None],
+    [3, "1969-12-31T12:00:00.123", "1950-01-01T00:00:00.123456Z", [], [["1970-01-01T00:00:00", None]]],
+    [4, "2300-01-01T00:00:00", "9999-12-31T23:59:59.999999Z", ["1600-01-01T00:00:00"], []],
+]
+FAR_FIELDS = [
+    ["k", "INT"],
+    ["a", "TIMESTAMP(3)"],
+    ["b", "TIMESTAMP(6) WITH LOCAL TIME ZONE"],
+    ["c", "ARRAY<TIMESTAMP(0)>"],
+    ["d", "MAP<TIMESTAMP(6), ROW<x INT, t TIMESTAMP(1), m MAP<STRING, TIMESTAMP(6)>>>"],
+]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+def test_timestamps_of_java_that_arrow_cannot_count(tmp_path: Path, oracle: JavaPaimon, codec: str):
+    options = {"file.format": "orc", "file.compression": codec}
+    many = [[100 + k, f"{2000 + k}-01-01T00:00:00.{k:03}", None, None, None] for k in range(1_000)]
+    oracle.run(
+        tmp_path / "t",
+        [{"op": "create_table", "fields": FAR_FIELDS, "options": options}, {"op": "write", "rows": FAR + many}],
+    )
+
+    table = open_table(str(tmp_path / "t"))
+    expected = oracle.read(tmp_path / "t")
+    assert_same_rows(table.to_arrow(), expected)
+    assert_same_rows(table.to_arrow(["a"]), [[row[1]] for row in expected])
+    assert table.to_arrow(["c"], where="a > TIMESTAMP '9999-01-01'").num_rows == 1
