@@ -260,7 +260,7 @@ class OrcWriter:
         try:
             arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         except pa.ArrowInvalid as error:
-            raise UnsupportedError(f"{error}: ORC holds timestamps from 1677 to 2262 only") from error
+            raise UnsupportedError(f"{error}: ORC files are written with timestamps from 1677 to 2262 only") from error
         if self._waiting is not None:
             self._check_timestamps(arrays)
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))

@@ -16,6 +16,8 @@ import pyarrow as pa
 
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _CHUNK_HEAD_BYTES: Final = 3
+_CHUNK_BYTES_MAX: Final = 1 << 24
+"""More than any writer puts into a chunk, whose length has 23 bits."""
 
 # Field numbers of the messages.
 FOOTER_STRIPE_BYTES, FOOTER_STRIPES, FOOTER_ROWS, FOOTER_STATISTICS, FOOTER_INDEX_STRIDE = 2, 3, 6, 7, 8
@@ -128,14 +130,21 @@ def plain(data: bytes, codec: str) -> bytes:
     """What is in some chunks. Raises: KeyError for an unknown codec; zlib.error, pyarrow.ArrowException, ValueError."""
     if codec == _NO_CODEC:
         return data
-    out, place = b"", 0
+    try:
+        return b"".join(_chunks(data, codec))
+    except OSError as error:
+        # How Arrow calls what is wrong with the bytes, not with reading them.
+        raise ValueError(str(error)) from error
+
+
+def _chunks(data: bytes, codec: str) -> Iterator[bytes]:
+    place = 0
     while place < len(data):
         head = int.from_bytes(data[place : place + _CHUNK_HEAD_BYTES], "little")
         place += _CHUNK_HEAD_BYTES
         chunk = data[place : place + (head >> 1)]
         place += head >> 1
-        out += chunk if head & 1 else _DECODERS[codec](chunk)
-    return out
+        yield chunk if head & 1 else _DECODERS[codec](chunk)
 
 
 def chunked(data: bytes, codec: str, block_bytes: int) -> bytes:
@@ -162,6 +171,8 @@ def _deflate(block: bytes) -> bytes:
 
 def _unsnap(chunk: bytes) -> bytes:
     size, _ = varint(chunk, 0)
+    if size > _CHUNK_BYTES_MAX:
+        raise ValueError(f"a chunk says that it holds {size} bytes")
     return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
 
 
@@ -180,12 +191,8 @@ def _unlz4(chunk: bytes) -> bytes:
 
 
 def _streamed(data: bytes, codec: str) -> bytes:
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            return bytes(stream.read())
-    except OSError as error:
-        # How Arrow calls what is wrong with the bytes, not with reading them.
-        raise ValueError(str(error)) from error
+    with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
+        return bytes(stream.read())
 
 
 def _encoder(name: str) -> Callable[[bytes], bytes]:
