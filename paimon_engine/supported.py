@@ -114,6 +114,8 @@ def check_writable(options: TableOptions) -> None:
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if raw.get(key, "").strip()]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if raw.get(key, "false").lower() == "true"]
     reasons += [f"'{key}' = '{raw[key]}'" for key, off in _WRITE_OFF.items() if raw.get(key, off).lower() != off]
+    if options.changelog_file_format not in (None, *FILE_FORMATS):
+        reasons.append(f"'changelog-file.format' = '{options.changelog_file_format}'")
     reasons += [f"'file-index.{name}.columns'" for name in options.file_index_types if name not in FILE_INDEXES]
     _refuse("writing", reasons)
 

@@ -27,10 +27,11 @@ from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.storage.places import leads_out
+from paimon_engine.table.changelogs import CHANGELOG_PREFIX
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.reachability import (
-    CHANGELOG_PREFIX,
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
     READER_THREADS,
@@ -55,14 +56,19 @@ def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
     """Files last changed before `older_than_ms`, sorted by path.
 
     Schemas, tags, consumers, snapshots, changelogs and hints are not among them, nor is what lies in directories that
-    do not belong to a table. A file whose time the store does not tell is not old.
+    do not belong to a table, nor what lies behind symbolic links out of the table.
+    A file whose time the store does not tell is not old.
     """
     root = table.paths.root
     directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + _bucket_directories(table)
+    # What lies behind a link belongs to somebody else, whatever it is called.
+    directories = [path for path in directories if not leads_out(f"{path}/.", root)]
     lists = in_threads(table, _files_in, directories)
     for branch in (MAIN_BRANCH, *branches(table)):
         paths = on_line(table, branch).paths
         for directory, prefix in ((paths.snapshot_dir, SNAPSHOT_PREFIX), (paths.changelog_dir, CHANGELOG_PREFIX)):
+            if leads_out(f"{directory}/.", root):
+                continue
             lists.append([info for info in _files_in(table, directory) if not _is_numbered(info, prefix)])
     return sorted(
         (info for found in lists for info in found if 0 < info.modified_ms < older_than_ms),

@@ -17,15 +17,21 @@ class OwnCommit:
     checked_up_to: int
 
 
-def find_own_commit(table: TableHandle, commit_user: str, kinds: tuple[CommitKind, ...]) -> OwnCommit:
-    """Looks through snapshots, then tags, for a commit of this user and kind.
+def find_own_commit(
+    table: TableHandle, commit_user: str, kinds: tuple[CommitKind, ...], identifier: int | None = None
+) -> OwnCommit:
+    """Looks through snapshots, then tags, for a commit of this user and kind, and `identifier` where one is given.
 
     Tags keep what expiry has removed, so that a job repeated after weeks still finds the snapshot that it made.
     """
+
+    def is_own(snapshot: Snapshot) -> bool:
+        return snapshot.commit_kind in kinds and identifier in (None, snapshot.commit_identifier)
+
     checked = latest_snapshot_id(table) or 0
     for snapshot in snapshots_of_user(table, commit_user):
-        if snapshot.commit_kind in kinds and snapshot.id <= checked:
+        if is_own(snapshot) and snapshot.id <= checked:
             return OwnCommit(snapshot, checked)
     tagged = [tag.snapshot for tag in list_tags(table) if tag.snapshot.commit_user == commit_user]
-    newest = max((item for item in tagged if item.commit_kind in kinds), key=lambda item: item.id, default=None)
+    newest = max(filter(is_own, tagged), key=lambda item: item.id, default=None)
     return OwnCommit(newest, checked)
