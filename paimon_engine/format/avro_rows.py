@@ -4,6 +4,9 @@ Avro stores rows, so each value passes through Python; tables that are read by c
 Dates, times, timestamps and decimals are taken as the numbers and bytes that they are in the file: the library's own
 conversions end at the year 9999, and Java has swapped the names of timestamps with and without time zone.
 
+A MULTISET of texts is a map of Avro's; of anything else an array of entries, as for MAP. Up to 2.0 no release of Java
+reads or writes the latter; its sources do since.
+
 Source: `AvroSchemaConverter`, `FieldReaderFactory`, `FieldWriterFactory` of the Java library.
 """
 

@@ -368,9 +368,9 @@ def test_missing_or_unknown_proofs_are_named(server: RestServer):
         ({"token.provider": "oauth"}, UnsupportedError, "'token.provider' = 'oauth' is not supported"),
         ({"token.provider": "dlf"}, InvalidArgumentError, "needs the option 'dlf.region'"),
         (
-            {"token.provider": "dlf", "dlf.region": "cn-x", "dlf.signing-algorithm": "openapi"},
+            {"token.provider": "dlf", "dlf.region": "cn-x", "dlf.signing-algorithm": "openapi-v4"},
             UnsupportedError,
-            "'openapi' is not supported",
+            "'openapi-v4' is not supported",
         ),
         ({"token.provider": "dlf", "dlf.region": "cn-x"}, InvalidArgumentError, "needs 'dlf.access-key-id'"),
         ({"dlf.token-loader": "ecs"}, UnsupportedError, "'dlf.token-loader' is not honoured"),

@@ -50,20 +50,21 @@ def alter(request: Request) -> None:
 
 
 def dlf_headers(request: Request) -> dict[str, str]:
-    """What the client adds to a request of that method, path, parameters and body at that moment."""
+    """What the client adds to a request of that method, path, parameters and body; without a region by `openapi`."""
     from datetime import datetime
 
-    from pypaimon.api.auth.dlf_signer import DLFDefaultSigner
+    from pypaimon.api.auth.dlf_signer import DLFDefaultSigner, DLFOpenApiSigner
     from pypaimon.api.token_loader import DLFToken
     from pypaimon.api.typedef import RESTAuthParameter
 
-    signer = DLFDefaultSigner(request["region"])
+    signer = DLFOpenApiSigner() if request["region"] is None else DLFDefaultSigner(request["region"])
+    host = request.get("host", "host")
     token = DLFToken(*request["keys"])
-    headers = signer.sign_headers(request["body"], datetime.fromisoformat(request["now"]), token.security_token, "host")
+    headers = signer.sign_headers(request["body"], datetime.fromisoformat(request["now"]), token.security_token, host)
     sent = RESTAuthParameter(
         path=request["resource"], parameters=request["parameters"], method=request["method"], data=request["body"]
     )
-    return {**headers, "Authorization": signer.authorization(sent, token, "host", headers)}
+    return {**headers, "Authorization": signer.authorization(sent, token, host, headers)}
 
 
 def create(request: Request) -> None:
