@@ -12,10 +12,11 @@ Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -198,6 +199,29 @@ def _fitted_texts(texts: pa.Array, data_type: AtomicType) -> pa.Array:
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
+class _Sink(io.RawIOBase):
+    """What the encoder writes to; takes, and forgets, all that comes after the writer was given up."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self.is_given_up = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._sink.tell()
+
+    def write(self, data: Any) -> int:
+        if not self.is_given_up:
+            try:
+                self._sink.write(data)
+            except BaseException:
+                self.is_given_up = True
+                raise
+        return len(data)
+
+
 class OrcWriter:
     """Writes batches of one schema to one file."""
 
@@ -213,10 +237,17 @@ class OrcWriter:
             )
         self._sink = sink
         self._schema = pa.schema([field.with_type(replace_leaves(field.type, _stored)) for field in schema])
-        self._writer = po.ORCWriter(sink, compression=codec, stripe_size=STRIPE_BYTES)
+        # The encoder ends its file when it is dropped, and ends the process if that fails: as when the file of a
+        # writer that was given up is gone.
+        self._last = _Sink(sink)
+        self._writer = po.ORCWriter(self._last, compression=codec, stripe_size=STRIPE_BYTES)
         self._begun = False
         self._at_last_stripe = 0
         self._since_last_stripe = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_last"):
+            self._last.is_given_up = True
 
     @property
     def bytes_written(self) -> int:
