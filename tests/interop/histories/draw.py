@@ -239,7 +239,7 @@ class _Steps:
         key, choices = self.chance.choice(
             [
                 ("file.format", ["parquet", "orc", "avro"]),
-                ("file.compression", ["zstd", "none"]),
+                ("file.compression", ["zstd", "snappy"]),
                 ("target-file-size", ["2 kb", "1 mb"]),
                 ("metadata.stats-mode", ["none", "full", "truncate(16)"]),
                 ("changelog-producer.row-deduplicate", ["true", "false"]),
@@ -248,7 +248,7 @@ class _Steps:
         )
         if choices is None:
             if self.draw.is_told:
-                return {"change": "set_option", "name": "comment-of-nobody", "value": "1"}
+                return {"change": "set_option", "name": "write-buffer-size", "value": "64 mb"}
             choices = ["2", "3", "5"]
         value = self.chance.choice(choices)
         self.draw.options[key] = value
