@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, UnsupportedError
-from paimon_engine.types import to_arrow
 from paimon_engine.meta.type_text import parse_type_text
-import pyarrow as pa
-
+from paimon_engine.types import to_arrow
 from tests.support.oracle import JavaPaimon
 from tests.support.seeds import seeds
 

@@ -102,16 +102,23 @@ class _Steps:
         if name in ("k", "k2", "p") and column.kind.split()[0] in values.INTEGERS:
             return self.chance.randrange({"k": 8, "k2": 2, "p": 2}[name]) if column.nulls else None
         if name == "p":
-            return None if self.chance.random() < column.nulls and "NOT" not in column.kind else self.chance.choice("uv")
+            return (
+                None if self.chance.random() < column.nulls and "NOT" not in column.kind else self.chance.choice("uv")
+            )
         return column.value(self.chance)
 
     def _key(self, row: list[Any]) -> str:
         return repr([row[1 + list(self.draw.columns).index(name)] for name in self.draw.primary_keys])
 
     def _added_first(self, rows: list[list[Any]]) -> list[list[Any]]:
-        """The rows, those of keys that no earlier step has added as inserts."""
-        added = [row if self._key(row) in self.written else ["+I", *row[1:]] for row in rows]
-        self.written |= {self._key(row) for row in added}
+        """The rows, as inserts where a retract would be merged with others before it meets what it takes back."""
+        added, here = [], set()
+        for row in rows:
+            key = self._key(row)
+            alone = key in self.written and sum(self._key(other) == key for other in rows) == 1
+            added.append(row if key in here or alone else ["+I", *row[1:]])
+            here.add(key)
+        self.written |= here
         return added
 
     def _rows_that_go_once(self, count: int) -> list[list[Any]]:
@@ -127,7 +134,7 @@ class _Steps:
             key = self._key(row)
             if key in self.removed or (row[0] == "-D" and (key in here or key not in self.written)):
                 continue
-            if row[0] == "-U" and key not in self.written:
+            if row[0] == "-U" and (key in here or key not in self.written):
                 continue
             here.add(key)
             rows.append(row)
@@ -148,7 +155,8 @@ class _Steps:
     def compact(self, *, full: bool | None = None) -> Step:
         """A minor or full compaction; ours sometimes in small tasks."""
         if full is None:
-            full = self.draw.removes_on_delete or self.chance.random() < 0.35
+            whole = self.draw.removes_on_delete or (self.draw.adds_first and not self.draw.is_lookup)
+            full = whole or self.chance.random() < 0.35
             # Which runs a minor one takes decides when the changelog of this producer tells of a change.
             full = full or (self.draw.options.get("changelog-producer") == "full-compaction" and not self.draw.is_told)
         if full:
