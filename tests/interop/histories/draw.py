@@ -75,10 +75,8 @@ class _Steps:
     def write(self) -> Step:
         """Rows of a few keys; in this step or the next ones they meet again."""
         count = self.chance.choice([1, 3, 6, 12])
-        if self.draw.removes_on_delete:
-            rows = self._rows_that_go_once(count)
-        else:
-            rows = [self._row() for _ in range(count)]
+        once = self.draw.removes_on_delete
+        rows = self._rows_that_go_once(count) if once else [self._row() for _ in range(count)]
         if self.draw.adds_first:
             rows = self._added_first(rows)
         step: Step = {"op": "write", "kinds": True, "rows": rows}

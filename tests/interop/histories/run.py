@@ -28,6 +28,8 @@ from tests.support.canonical import Row, difference, rows_of, table_of, text_of
 from tests.support.oracle import JavaPaimon
 
 SIDES = ("java", "here", "turns")
+NOW: Mapping[str, Mapping[str, Any]] = {side: {} for side in SIDES}
+"""Which state of each table is read: the latest one."""
 CHANGES = {
     "add": "add_column",
     "rename": "rename_column",
@@ -82,7 +84,7 @@ class _Trial:
             for side in SIDES:
                 self.snapshots[side].append(_latest_id(self.paths[side]))
             if not self.program.looks_back and outcomes["java"] is None:
-                self._same_rows(where, dict.fromkeys(SIDES, {}), number=number)
+                self._same_rows(where, NOW, number=number)
 
     def _do(self, side: str, step: Step) -> str | None:
         """Why the step was refused; None: it was done."""
@@ -105,7 +107,7 @@ class _Trial:
     def compare(self) -> None:
         if max(self.snapshots["java"]) == 0:
             return
-        self._same_rows("at the end", dict.fromkeys(SIDES, {}))
+        self._same_rows("at the end", NOW)
         if self.program.looks_back:
             self._look_back()
         self._same_changelogs()
@@ -122,7 +124,7 @@ class _Trial:
             where = f"looking back at step {number} ({_short(step)})"
             ids = {side: self.snapshots[side][number + 1] for side in SIDES}
             if step["op"] == "tag":
-                self._same_rows(where, dict.fromkeys(SIDES, {"tag": step["tag"]}), number=number)
+                self._same_rows(where, {side: {"tag": step["tag"]} for side in SIDES}, number=number)
             elif ids["java"] > self.snapshots["java"][number]:
                 self._same_rows(where, {side: {"snapshot": ids[side]} for side in SIDES}, number=number)
 
@@ -184,7 +186,8 @@ class _Trial:
         if self.program.options.get("deletion-vectors.enabled") == "true":
             # Java 0.9 plans such splits without the list of their vectors, and ends with an index out of bounds.
             return
-        if self._merges_changes():
+        if self._merges_changes() or "partial-update.remove-record-on-delete" in self.program.options:
+            # In Java 0.9 a delete that is merged on the way, with whatever is older, leaves no record of it.
             return
         last = {side: self.snapshots[side][-1] for side in SIDES}
         first = {side: self.snapshots[side][1] for side in SIDES}
