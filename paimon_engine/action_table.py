@@ -18,6 +18,7 @@ from paimon_engine.actions.branches import (
     fast_forward,
     rename_branch,
 )
+from paimon_engine.actions.cluster import Cluster, cluster
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.consumers import (
@@ -36,6 +37,7 @@ from paimon_engine.actions.drop_partition import (
     drop_partition,
     expire_partitions,
 )
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
@@ -60,6 +62,7 @@ from paimon_engine.table.handle import TableHandle
 Action = (
     Write
     | Compact
+    | Cluster
     | Rescale
     | RewriteFileIndex
     | CompactManifests
@@ -67,6 +70,7 @@ Action = (
     | CreateTag
     | DeleteTag
     | ExpireSnapshots
+    | ExpireChangelogs
     | Rollback
     | AlterTable
     | RemoveOrphanFiles
@@ -119,6 +123,11 @@ def _compact(context: Context, spec: Compact) -> Any:
     return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _cluster(context: Context, spec: Cluster) -> Any:
+    user = context.commit_user
+    return cluster(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 def _delete_rows(context: Context, spec: DeleteRows) -> Any:
     user = context.commit_user
     return delete_rows(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
@@ -142,6 +151,7 @@ def _analyze(context: Context, spec: Analyze) -> Any:
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
+    "cluster": ActionInfo(Cluster, _cluster, "order rows of append tables by columns that are filtered", on_tasks=True),
     "delete_rows": ActionInfo(DeleteRows, _delete_rows, "delete rows that match, by deletion vectors", on_tasks=True),
     "rescale": ActionInfo(Rescale, _rescale, "bring partitions to the table's number of buckets", on_tasks=True),
     "rewrite_file_index": ActionInfo(
@@ -157,6 +167,11 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
     "expire_snapshots": ActionInfo(
         ExpireSnapshots, lambda c, s: expire_snapshots(c.table, s, c.executor), "delete old snapshots and their files"
+    ),
+    "expire_changelogs": ActionInfo(
+        ExpireChangelogs,
+        lambda c, s: expire_changelogs(c.table, s, c.executor),
+        "delete old changelogs of expired snapshots",
     ),
     "rollback": ActionInfo(
         Rollback, lambda c, s: rollback(c.table, s, c.executor), "make an earlier snapshot or tag the latest"

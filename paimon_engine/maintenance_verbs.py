@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
+from paimon_engine.actions.cluster import Cluster, ClusterResult, cluster
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.actions.compact_manifests import (
     CompactManifests,
@@ -25,6 +26,7 @@ from paimon_engine.actions.drop_partition import (
     drop_partition,
     expire_partitions,
 )
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.mark_partition_done import (
     MarkPartitionDone,
@@ -102,6 +104,44 @@ class MaintenanceVerbs(ABC):
             task_memory_bytes=task_memory_bytes,
         )
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def cluster(
+        self,
+        columns: str | Sequence[str] = (),
+        *,
+        order: str | None = None,
+        where: str | Condition | None = None,
+        dry_run: bool = False,
+        partition_idle_time: str | None = None,
+        max_bytes: int | None = None,
+        round_bytes: int | None = None,
+        target_file_bytes: int | None = None,
+        task_bytes: int | None = None,
+        task_memory_bytes: int | None = None,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ClusterResult:
+        """Brings rows of an append table that are near each other in some columns into the same files.
+
+        Filters on these columns then read few files. `order` is `order` (one column after another), `zorder` or
+        `hilbert`; columns and order may come from the options `clustering.columns` and `clustering.strategy`. What
+        others insert meanwhile stays as it is, and rows that are deleted by vectors go; `Cluster` tells more.
+
+        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
+        """
+        spec = Cluster(
+            (columns,) if isinstance(columns, str) else tuple(columns),
+            order,
+            None if where is None else str(where),
+            dry_run,
+            partition_idle_time=partition_idle_time,
+            max_bytes=max_bytes,
+            round_bytes=round_bytes,
+            target_file_bytes=target_file_bytes,
+            task_bytes=task_bytes,
+            task_memory_bytes=task_memory_bytes,
+        )
+        return cluster(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def delete(
         self,
@@ -194,12 +234,36 @@ class MaintenanceVerbs(ABC):
     ) -> ExpireResult:
         """Deletes old snapshots and the files that nothing else reaches: tags, branches and consumers keep theirs.
 
-        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options.
+        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options. Where these
+        (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) ask for a longer life of changelogs, the
+        snapshots leave theirs, and changelogs whose time is over go.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
         limit = None if older_than is None else epoch_ms(older_than)
         return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
+
+    def expire_changelogs(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: int | datetime | None = None,
+        *,
+        limit: int | None = None,
+        delete_all: bool = False,
+        dry_run: bool = False,
+    ) -> ExpireChangelogsResult:
+        """Deletes old changelogs of expired snapshots, and the files that nothing else reaches.
+
+        `retain_max` and `retain_min` count snapshots, too; `older_than` is epoch milliseconds or a datetime; what is
+        not given comes from the table's options. The newest changelog stays, unless `delete_all` takes all of them.
+        Consumers keep what they have not read.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        age = None if older_than is None else epoch_ms(older_than)
+        spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run)
+        return expire_changelogs(self._handle, spec, self._executor)
 
     def drop_partition(
         self, *partitions: Mapping[str, Any], dry_run: bool = False, commit_user: str | None = None

@@ -138,14 +138,16 @@ class VersionVerbs(ABC):
         *,
         timestamp: Moment | None = None,
         watermark: int | None = None,
+        dry_run: bool = False,
     ) -> RollbackResult:
-        """Makes that snapshot or tag the latest; newer snapshots and tags go.
+        """Makes that snapshot or tag the latest; newer snapshots and tags go, with their files.
 
         `timestamp` chooses the newest snapshot not younger, `watermark` the newest that is not beyond.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError.
         """
-        return rollback(self._handle, Rollback(snapshot, tag, _ms(timestamp), watermark), self._executor)
+        spec = Rollback(snapshot, tag, _ms(timestamp), watermark, dry_run)
+        return rollback(self._handle, spec, self._executor)
 
     def rollback_to_as_latest(
         self,

@@ -298,6 +298,26 @@ def test_rescale_brings_partitions_to_the_number_of_buckets(paimon: Run, table: 
     assert (again["status"], again["buckets"]) == ("noop", 2)
 
 
+def test_cluster_orders_rows_by_columns(paimon: Run, tmp_path: Path):
+    table = Catalog(str(tmp_path / "lake")).create_table("db.t", schema=SCHEMA, options={"bucket": "-1"})
+    nothing = paimon("cluster", table.path, "--by", "k")
+    for keys in ([5, 3], [4, 1, 2]):
+        table.write(pa.table({"k": keys}))
+
+    planned = paimon("cluster", table.path, "--by", "k", "--dry-run")
+    left = paimon("cluster", table.path, "--by", "k", "--max-bytes", "1b")
+    done = paimon("cluster", table.path, "--by", "k", "--target-file", "1mb")
+    refused = paimon("cluster", table.path, "--by", "nowhere")
+
+    assert nothing.lines[-1] == "nothing to cluster"
+    assert planned.lines[-1].startswith("dry run: would cluster 1 partition by k (order), and rewrite ")
+    assert left.lines[-1] == "nothing to cluster; 1 partition left to another run"
+    assert done.lines[-1].startswith("committed snapshot 3: clustered 1 partition by k (order), 2 → 1 file in ")
+    assert table.to_arrow()["k"].to_pylist() == [1, 2, 3, 4, 5]
+    assert refused.code == 2
+    assert "nowhere" in refused.err
+
+
 def test_compact_tells_of_postponed_records_that_get_a_bucket(paimon: Run, tmp_path: Path):
     catalog = Catalog(str(tmp_path / "postponed"))
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": -2})
@@ -452,6 +472,19 @@ def test_expire_plans_then_does(paimon: Run, table: Table):
     assert "files kept for 1 tag: first" in done.err
     assert table.snapshots().num_rows == 1
     assert paimon("expire", table.path, "--retain-max", 1).lines == ["nothing to expire"]
+
+
+def test_changelogs_live_on_until_they_are_expired(paimon: Run, table: Table):
+    assert paimon("alter", "set", table.path, "changelog.num-retained.min=20").code == 0
+
+    expired = paimon("expire", table.path, "--retain-max", 1)
+    planned = paimon("expire-changelogs", table.path, "--all", "--dry-run")
+    done = paimon("expire-changelogs", table.path, "--all")
+
+    assert "changelogs live on: 1 to 2" in expired.err
+    assert planned.lines[-1].startswith("dry run: would expire 2 changelogs (1 to 2): ")
+    assert done.lines[-1].startswith("expired 2 changelogs (1 to 2): ")
+    assert paimon("expire-changelogs", table.path).lines == ["nothing to expire"]
 
 
 def test_rollback_asks_first(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
@@ -628,8 +661,10 @@ def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze",
-        "branch list", "branch create", "branch rename", "branch delete", "branch fast-forward", "compact",
-        "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "rescale", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "branch list", "branch create", "branch rename", "branch delete", "branch fast-forward", "cluster", "compact",
+        "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire", "drop-partition",
+        "expire", "expire-changelogs", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans",
+        "rescale", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
         "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tags", "verify", "warm-up",
     ]  # fmt: skip
 

@@ -3,9 +3,10 @@
 Fast-forward, in this order, so that a reader finds an unbroken row of snapshots and a run that was cut short may be
 repeated from the branch, which stays as it is:
 
-1. Main's tags that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
+1. Main's tags and changelogs that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
 2. Schemas of the branch are written over main's, and main's newer ones go.
-3. From the first one that differs, the branch's snapshots take the place of main's; then its tags.
+3. From the first one that differs, the branch's snapshots take the place of main's; then its changelogs of expired
+   snapshots, and its tags.
 4. Files that only the replaced snapshots and tags reached are deleted.
 
 Source: `FileSystemBranchManager` of the Java library. Differences: files that nothing reaches any more are deleted,
@@ -17,6 +18,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
@@ -37,6 +39,7 @@ from paimon_engine.table.branching import (
     remove_branch_files,
     write_branch,
 )
+from paimon_engine.table.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
 from paimon_engine.table.deletion import DeletedFile, DeletionPlan, carry_out
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
 from paimon_engine.table.reachability import Root, all_roots, on_line
@@ -102,8 +105,9 @@ class BranchResult:
     """What became of a branch.
 
     `status` is `created`, `deleted`, `renamed`, `forwarded`, `already_done` or `dry_run`; `snapshot_id` the latest
-    snapshot of what it is about. `removed_snapshots` and `removed_tags` are those that main lost; `consumers_ahead`
-    names consumers of main that would go on from a snapshot that is gone. `stopped` says why files were left.
+    snapshot of what it is about. `removed_snapshots`, `removed_tags` and `removed_changelogs` are those that main lost;
+    `consumers_ahead` names consumers of main that would go on from a snapshot that is gone. `stopped` says why files
+    were left.
     """
 
     status: str
@@ -117,6 +121,7 @@ class BranchResult:
     consumers_ahead: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
+    removed_changelogs: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -256,13 +261,17 @@ def _carried_out(result: BranchResult, table: TableHandle, plan: DeletionPlan, e
 
 @dataclass(frozen=True)
 class _Forward:
-    """`first` is where main begins to differ; `snapshots` the branch's from there on; `schema_id` its first one's."""
+    """`first` is where main begins to differ; `snapshots` the branch's from there on; `schema_id` its first one's.
+
+    `changelogs` are those of the branch that main lacks.
+    """
 
     first: int
     snapshots: tuple[Snapshot, ...]
     tags: tuple[Tag, ...]
     gone: tuple[Root, ...]
     schema_id: int
+    changelogs: tuple[Snapshot, ...] = ()
 
 
 def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> BranchResult:
@@ -280,19 +289,21 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
     forward = _forward(branch, roots)
     check_no_branch_from([root for root in roots if root.branch != spec.branch], forward.gone)
     newest = snapshot_ids(branch)[-1]
-    is_done = not forward.snapshots and not forward.gone and _has_tags(main, forward) and _same_schemas(main, branch)
+    is_done = not forward.snapshots and not forward.gone and not forward.changelogs
+    is_done = is_done and _has_tags(main, forward) and _same_schemas(main, branch)
     plan = plan_removal(table, roots, forward.gone, executor)
     result = BranchResult(
         status="already_done" if is_done else "dry_run",
         branch=spec.branch,
         snapshot_id=newest,
-        removed_snapshots=tuple(sorted(root.snapshot.id for root in forward.gone if root.tag is None)),
+        removed_snapshots=tuple(sorted(root.snapshot.id for root in forward.gone if root.is_snapshot)),
         removed_tags=tuple(sorted(root.tag for root in forward.gone if root.tag is not None)),
         consumers_ahead=tuple(name for name, next_id in consumers(main).items() if next_id > newest + 1),
+        removed_changelogs=tuple(sorted(root.snapshot.id for root in forward.gone if root.is_changelog)),
     )
     result = _with_files(result, plan)
     if not spec.dry_run and not is_done:
-        _replace_main(main, branch, forward, removed_tags=result.removed_tags)
+        _replace_main(main, branch, forward, result)
         result = _carried_out(replace(result, status="forwarded"), table, plan, executor)
         logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return replace(result, seconds=time.monotonic() - begun)
@@ -303,7 +314,7 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
     if not theirs:
         raise InvalidArgumentError(f"branch {branch.paths.branch!r} has no snapshot for main to go on from")
     begin = min(theirs)
-    ours = {root.snapshot.id: root.snapshot for root in roots if root.branch == MAIN_BRANCH and root.tag is None}
+    ours = {root.snapshot.id: root.snapshot for root in roots if root.branch == MAIN_BRANCH and root.is_snapshot}
     below = [number for number in ours if number < begin]
     if below and max(below) != begin - 1:
         raise InvalidArgumentError(
@@ -315,19 +326,37 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
         max(theirs) + 1,
     )
     tags = {tag.name: tag for tag in list_tags(branch)}
-    gone = tuple(
-        root
-        for root in roots
-        if root.branch == MAIN_BRANCH
-        and (
-            root.snapshot.id >= first
-            if root.tag is None
-            else root.snapshot.id >= begin
-            and not (root.tag in tags and same_commit(tags[root.tag].snapshot, root.snapshot))
-        )
-    )
+    gone, changelogs = _changelogs(branch, theirs, roots)
+    for root in roots:
+        if root.branch != MAIN_BRANCH or root.is_changelog:
+            continue
+        if root.tag is None:
+            goes = root.snapshot.id >= first
+        else:
+            same = root.tag in tags and same_commit(tags[root.tag].snapshot, root.snapshot)
+            goes = root.snapshot.id >= begin and not same
+        gone += [root] if goes else []
     snapshots = tuple(snapshot for number, snapshot in theirs.items() if number >= first)
-    return _Forward(first, snapshots, tuple(tags.values()), gone, theirs[begin].schema_id)
+    return _Forward(first, snapshots, tuple(tags.values()), tuple(gone), theirs[begin].schema_id, changelogs)
+
+
+def _changelogs(
+    branch: TableHandle, snapshots: Mapping[int, Snapshot], roots: Sequence[Root]
+) -> tuple[list[Root], tuple[Snapshot, ...]]:
+    """Main's changelogs of commits that the branch does not have, and the branch's that main does not have."""
+    ours, theirs = (
+        {root.snapshot.id: root for root in roots if root.branch == name and root.is_changelog}
+        for name in (MAIN_BRANCH, branch.paths.branch)
+    )
+    history = {**{number: root.snapshot for number, root in theirs.items()}, **snapshots}
+    gone = [
+        root
+        for number, root in ours.items()
+        if number >= min(history) and not (number in history and same_commit(history[number], root.snapshot))
+    ]
+    lost = {root.snapshot.id for root in gone}
+    missing = [root.snapshot for number, root in theirs.items() if number not in ours or number in lost]
+    return gone, tuple(missing)
 
 
 def _has_tags(main: TableHandle, forward: _Forward) -> bool:
@@ -344,9 +373,10 @@ def _same_schemas(main: TableHandle, branch: TableHandle) -> bool:
     return max(ours) == max(theirs) and all(ours.get(number) == data for number, data in theirs.items())
 
 
-def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, *, removed_tags: tuple[str, ...]) -> None:
+def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult) -> None:
     storage, paths = main.env.storage, main.paths
-    storage.delete([paths.tag(name) for name in removed_tags])
+    storage.delete([paths.tag(name) for name in result.removed_tags])
+    forget_newest(main, list(result.removed_changelogs))
     newest = snapshot_ids(branch)[-1]
     _remove_from(main, newest + 1)
     _take_schemas(main, branch, forward.schema_id)
@@ -361,6 +391,10 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, *, 
             raise ConflictError(
                 f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
             )
+    for changelog in forward.changelogs:
+        keep_changelog(main, changelog)
+    if forward.changelogs:
+        hint_kept(main, changelog_ids(main)[-1])
     for tag in forward.tags:
         storage.overwrite(paths.tag(tag.name), tag_to_json(tag).encode())
     ids = snapshot_ids(main)

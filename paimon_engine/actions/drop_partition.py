@@ -69,7 +69,8 @@ class ExpirePartitions:
 class DropPartitionResult:
     """What went; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would go).
 
-    `partitions` are values by column, as text. `stopped` names the partitions that were kept since their values stand
+    `partitions` are values by column, as text, and `why` says of each why it goes. Their files stay until the snapshots
+    that have them expire. `stopped` names the partitions that were kept since their values stand
     for no time, and says where a limit was reached.
     """
 
@@ -81,6 +82,7 @@ class DropPartitionResult:
     bytes: int = 0
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
+    why: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -98,7 +100,8 @@ def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str 
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
     specs = [partition_spec(table, given) for given in spec.partitions]
     found = matching(table, live_partitions(table, latest_snapshot(table)), specs)
-    return _drop(table, found, (), begun, dry_run=spec.dry_run, commit_user=commit_user)
+    named = [(item, "named") for item in found]
+    return _drop(table, named, (), begun, dry_run=spec.dry_run, commit_user=commit_user)
 
 
 def expire_partitions(
@@ -112,7 +115,7 @@ def expire_partitions(
     begun = time.monotonic()
     settings = _settings(table, spec)
     expired, stopped = _expired(table, settings)
-    expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item).values()])
+    expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item[0]).values()])
     if settings.max_num is not None and len(expired) > settings.max_num:
         stopped.append(f"the limit of {settings.max_num} partitions is reached; run again for the rest")
         expired = expired[: settings.max_num]
@@ -159,15 +162,16 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
     )
 
 
-def _expired(table: TableHandle, settings: _Settings) -> tuple[list[Partition], list[str]]:
-    """Partitions that are too old, and reasons for those of which it cannot be said."""
+def _expired(table: TableHandle, settings: _Settings) -> tuple[list[tuple[Partition, str]], list[str]]:
+    """Partitions that are too old, each with the reason, and reasons for those of which it cannot be said."""
     partitions = live_partitions(table, latest_snapshot(table))
     now_ms = table.env.clock()
     if settings.strategy == "update-time":
         limit_ms = local_wall_clock_ms(now_ms) - settings.age_ms
-        return [item for item in partitions if item.newest_ms is not None and item.newest_ms < limit_ms], []
+        old = [item for item in partitions if item.newest_ms is not None and item.newest_ms < limit_ms]
+        return [(item, f"its newest file is older than {settings.age_ms} ms") for item in old], []
     limit = local_moment(now_ms) - timedelta(milliseconds=settings.age_ms)
-    expired: list[Partition] = []
+    expired: list[tuple[Partition, str]] = []
     stopped: list[str] = []
     columns = table.schema.partition_type
     for item in partitions:
@@ -175,7 +179,7 @@ def _expired(table: TableHandle, settings: _Settings) -> tuple[list[Partition], 
         if moment is None:
             stopped.append(f"partition {partition_texts(table, item)} is kept: its values stand for no time")
         elif moment < limit:
-            expired.append(item)
+            expired.append((item, f"{moment.isoformat(' ')} is before {limit.isoformat(' ', 'seconds')}"))
     return expired, stopped
 
 
@@ -184,13 +188,15 @@ def _expired(table: TableHandle, settings: _Settings) -> tuple[list[Partition], 
 
 def _drop(
     table: TableHandle,
-    partitions: Sequence[Partition],
+    found: Sequence[tuple[Partition, str]],
     stopped: Sequence[str],
     begun: float,
     *,
     dry_run: bool,
     commit_user: str | None,
 ) -> DropPartitionResult:
+    partitions = [item for item, _ in found]
+
     def result(status: str, snapshot_id: int | None) -> DropPartitionResult:
         done = status in ("committed", "dry_run")
         gone = partitions if done else ()
@@ -203,6 +209,7 @@ def _drop(
             sum(item.size_bytes for item in gone),
             tuple(stopped),
             time.monotonic() - begun,
+            tuple(why for _, why in found) if done else (),
         )
 
     checked_up_to = None

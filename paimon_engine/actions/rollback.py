@@ -1,8 +1,9 @@
 """Rollback: make an earlier snapshot the latest one again.
 
-1. Files that only newer snapshots and tags reach are planned for deletion.
-2. A snapshot that has expired is written again from its tag; then newer snapshots are removed, newest first, so that
-   at any moment the table has an unbroken row of snapshots; then newer tags.
+1. Files that only newer snapshots, tags and changelogs reach are planned for deletion.
+2. A snapshot that has expired is written again from its tag, and newer changelogs of expired snapshots are removed;
+   then newer snapshots, newest first, so that at any moment the table has an unbroken row of snapshots (but for those
+   that had expired); then newer tags.
 3. The planned files are deleted, after another look at what is there (`table.deletion`).
 
 Nobody should write meanwhile: a commit that began before would be made on top of a snapshot that is gone.
@@ -21,10 +22,11 @@ from typing import Any, Final
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
-from paimon_engine.table.deletion import Candidates, carry_out, plan_deletion
+from paimon_engine.table.changelogs import forget_newest
+from paimon_engine.table.deletion import Candidates, DeletedFile, carry_out, plan_deletion
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.moments import last_at_watermark
-from paimon_engine.table.reachability import Root, all_roots
+from paimon_engine.table.reachability import Root, all_roots, lost_snapshots
 from paimon_engine.table.snapshots import (
     choose_snapshot,
     consumers,
@@ -53,13 +55,15 @@ class Rollback:
     tag: str | None = None
     timestamp_ms: int | None = None
     watermark: int | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """What a rollback did; `status` is `rolled_back` or `noop`.
+    """What a rollback did; `status` is `rolled_back`, `noop` or `dry_run` (then: what it would do).
 
-    `consumers_ahead` names consumers that would go on from a snapshot that is gone. `stopped` says why files were left.
+    `consumers_ahead` names consumers that would go on from a snapshot that is gone. `deleted` names every file, which
+    is not known where a server rolls back. `stopped` says why files were left.
     """
 
     status: str
@@ -71,6 +75,8 @@ class RollbackResult:
     consumers_ahead: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
+    removed_changelogs: tuple[int, ...] = ()
+    deleted: tuple[DeletedFile, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -88,7 +94,8 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     roots = all_roots(table)
     gone = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
     check_no_branch_from(roots, gone)
-    snapshots = sorted((root for root in gone if root.tag is None), key=lambda root: root.snapshot.id)
+    snapshots = sorted((root for root in gone if root.is_snapshot), key=lambda root: root.snapshot.id)
+    changelogs = sorted((root for root in gone if root.is_changelog), key=lambda root: root.snapshot.id)
     tags = [root for root in gone if root.tag is not None]
     result = RollbackResult(
         status="rolled_back" if gone or expired else "noop",
@@ -96,10 +103,13 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         removed_snapshots=tuple(root.snapshot.id for root in snapshots),
         removed_tags=tuple(root.tag for root in tags if root.tag is not None),
         consumers_ahead=tuple(name for name, next_id in consumers(table).items() if next_id > target.id + 1),
+        removed_changelogs=tuple(root.snapshot.id for root in changelogs),
     )
     if result.status == "noop":
         return result
     if table.door is not None:
+        if spec.dry_run:
+            return replace(result, status="dry_run", seconds=time.monotonic() - begun)
         # The server removes what is newer, files and all.
         latest = latest_snapshot(table)
         assert latest is not None
@@ -107,18 +117,28 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         return replace(result, seconds=time.monotonic() - begun)
     plan = plan_deletion(
         table,
-        _candidates(table, target, snapshots, tags),
+        _candidates(table, target, snapshots, tags, changelogs),
         [root for root in roots if root not in gone],
         executor,
+        lost=lost_snapshots(roots, but_below=gone),
     )
-    _hide(table, target, expired=expired, tags=result.removed_tags)
+    if spec.dry_run:
+        return _with_files(replace(result, status="dry_run"), plan.files, plan.stopped, begun)
+    _hide(table, target, expired=expired, result=result)
     deletion = carry_out(table, plan, executor)
     logger.info("rolled %s back to snapshot %d", table.paths.root, target.id)
+    return _with_files(result, deletion.files, deletion.stopped, begun)
+
+
+def _with_files(
+    result: RollbackResult, files: Sequence[DeletedFile], stopped: Sequence[str], begun: float
+) -> RollbackResult:
     return replace(
         result,
-        files_deleted=len(deletion.files),
-        bytes_deleted=deletion.size_bytes,
-        stopped=deletion.stopped,
+        files_deleted=len(files),
+        bytes_deleted=sum(file.size_bytes for file in files),
+        deleted=tuple(files),
+        stopped=tuple(stopped),
         seconds=time.monotonic() - begun,
     )
 
@@ -143,7 +163,9 @@ def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
     return target, False
 
 
-def _candidates(table: TableHandle, target: Snapshot, snapshots: Sequence[Root], tags: Sequence[Root]) -> Candidates:
+def _candidates(
+    table: TableHandle, target: Snapshot, snapshots: Sequence[Root], tags: Sequence[Root], changelogs: Sequence[Root]
+) -> Candidates:
     candidates = Candidates(table)
     for position, root in enumerate(snapshots):
         if position == 0 and root.snapshot.id != target.id + 1:
@@ -156,14 +178,18 @@ def _candidates(table: TableHandle, target: Snapshot, snapshots: Sequence[Root],
         if root.snapshot.delta_manifest_list not in commits:
             candidates.add_live(root, f"only in {root.label}")
             candidates.add_changelog(root)
-    candidates.add_metadata([*snapshots, *tags])
+    for root in changelogs:
+        candidates.add_named(root)
+        candidates.add_changelog(root)
+    candidates.add_metadata([*snapshots, *tags, *changelogs])
     return candidates
 
 
-def _hide(table: TableHandle, target: Snapshot, *, expired: bool, tags: Sequence[str]) -> None:
+def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
     storage, paths = table.env.storage, table.paths
     if expired:
         storage.create(paths.snapshot(target.id), snapshot_to_json(target).encode())
+    forget_newest(table, list(result.removed_changelogs))
     write_hint(table, paths.latest_hint, target.id)
     for _ in range(_ROUNDS_MAX):
         newer = [snapshot_id for snapshot_id in snapshot_ids(table) if snapshot_id > target.id]
@@ -173,7 +199,7 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, tags: Sequence
             storage.delete([paths.snapshot(snapshot_id)])
     else:
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
-    storage.delete([paths.tag(name) for name in tags])
+    storage.delete([paths.tag(name) for name in result.removed_tags])
     write_hint(table, paths.latest_hint, target.id)
     if expired:
         write_hint(table, paths.earliest_hint, target.id)

@@ -1,4 +1,4 @@
-"""Commands that change: compact, rescale, rewrite-file-index, expire, rollback, run."""
+"""Commands that change: compact, cluster, rescale, rewrite-file-index, expire, expire-changelogs, rollback, run."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine compact db.t -w /lake --max-bytes 50gb --max-seconds 3600`"
     )(compact)
     app.command(
+        epilog=example
+        + "`paimon-engine cluster db.t -w /lake --by city --by day`\n\n"
+        + "`paimon-engine cluster /lake/db.db/t --by x --by y --order hilbert --partition-idle-time 1d --dry-run`"
+    )(cluster)
+    app.command(
         epilog=example + "`paimon-engine alter set db.t bucket=8 -w /lake && paimon-engine rescale db.t -w /lake`"
     )(rescale)
     app.command("rewrite-file-index", epilog=example + "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")(
@@ -50,6 +55,9 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine expire db.t -w /lake --retain-max 10 --dry-run`\n\n"
         + "`paimon-engine expire /lake/db.db/t --older-than 2013-01-31`"
     )(expire)
+    app.command("expire-changelogs", epilog=example + "`paimon-engine expire-changelogs db.t -w /lake --dry-run`")(
+        expire_changelogs
+    )
     app.command(epilog=example + "`paimon-engine rollback /lake/db.db/t --tag 2013-01-01`")(rollback)
     app.command(epilog=example + "`paimon-engine run --job job.json --result result.json --progress json`")(run)
     app.command("warm-up", epilog=example + "`paimon-engine warm-up /var/cache/paimon-engine`")(warm_up)
@@ -117,6 +125,80 @@ def compact(
 
 def _bytes(text: str | None) -> int | None:
     return None if text is None else parse_size_bytes(text)
+
+
+def cluster(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    by: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to cluster by; may be repeated.")
+    ] = None,
+    order: Annotated[str | None, typer.Option(metavar="ORDER", help="order, zorder or hilbert.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option("--partition-idle-time", metavar="TIME", help="Only partitions without a newer file, as in 1d."),
+    ] = None,
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Rewrite no more than this, as in 50gb.")
+    ] = None,
+    round_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="Commit after so much.")] = None,
+    target_file: Annotated[str | None, typer.Option(metavar="SIZE", help="Size of new files.")] = None,
+    task_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="What a task writes.")] = None,
+    task_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="What a task sorts in.")] = None,
+    dry_run: DryRunOption = False,
+    spark: SparkOption = None,
+    progress: ProgressOption = ProgressStyle.BAR,
+    as_json: JsonOption = False,
+) -> None:
+    """Order the rows of an append table by columns, so that filters on these read few files."""
+    from paimon_engine.actions.cluster import Cluster
+
+    spec = Cluster(
+        tuple(by or ()),
+        order,
+        where,
+        dry_run,
+        partition_idle_time=idle,
+        max_bytes=_bytes(max_bytes),
+        round_bytes=_bytes(round_bytes),
+        target_file_bytes=_bytes(target_file),
+        task_bytes=_bytes(task_bytes),
+        task_memory_bytes=_bytes(task_memory),
+    )
+    job = job_on(table, warehouse, storage, catalog, spec)
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+    else:
+        for reason in details["failed"]:
+            warn(f"failed: {reason}")
+        say(_cluster_line(details))
+    if details["failed"]:
+        raise typer.Exit(1)
+
+
+def _cluster_line(details: Mapping[str, Any]) -> str:
+    chosen = [report for report in details["partitions"] if report["skipped"] is None]
+    ordered = f"by {', '.join(details['columns'])} ({details['order']})"
+    left = (
+        f"; {count(details['partitions_left'], 'partition')} left to another run" if details["partitions_left"] else ""
+    )
+    if details["status"] == "already_done":
+        return f"already done by snapshot {details['snapshot_id']}"
+    if not chosen:
+        return f"nothing to cluster{left}"
+    before = size(sum(report["bytes_before"] for report in chosen))
+    if details["status"] == "dry_run":
+        return f"dry run: would cluster {count(len(chosen), 'partition')} {ordered}, and rewrite {before}{left}"
+    files = f"{sum(report['files_before'] for report in chosen):,} → "
+    files += count(sum(report["files_after"] for report in chosen), "file")
+    done = f"clustered {count(len(chosen), 'partition')} {ordered}, {files} in {details['seconds']:.1f} s"
+    return f"committed snapshot {details['snapshot_id']}: {done}{left}"
 
 
 def rescale(
@@ -268,23 +350,70 @@ def expire(
     if as_json:
         print_json(details)
         return
+    _print_expired(details)
+
+
+def expire_changelogs(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    retain_max: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Keep at most so many, snapshots counted.")
+    ] = None,
+    retain_min: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Keep at least so many, snapshots counted.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Delete at most so many.")] = None,
+    delete_all: Annotated[bool, typer.Option("--all", help="Delete all of them.")] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old changelogs of expired snapshots. Consumers keep what they have not read.
+
+    What is not given comes from the table's options.
+    """
+    from paimon_engine.actions.expire_changelogs import ExpireChangelogs
+
+    age = None if older_than is None else epoch_ms(older_than)
+    spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run)
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring changelogs")
+    if as_json:
+        print_json(details)
+        return
+    _print_expired(details)
+
+
+def _print_expired(details: Mapping[str, Any]) -> None:
     print_deleted(details["deleted"])
     if kept := details["kept_by_tags"]:
         names = list(kept)
         some = ", ".join(names) if len(names) <= TAGS_SHOWN else f"{names[0]}, {names[1]} … {names[-1]}"
         hint(f"files kept for {count(len(kept), 'tag')}: {some}")
+    if kept := details.get("kept_changelogs"):
+        hint(f"changelogs live on: {_span(kept)}")
     say(_expire_line(details))
     for reason in details["stopped"]:
         warn(f"left alone: {reason}")
 
 
 def _expire_line(details: Mapping[str, Any]) -> str:
-    ids = details["expired_snapshots"]
-    if not ids:
+    parts = [
+        f"{count(len(ids), what)} ({_span(ids)})"
+        for what in ("snapshot", "changelog")
+        if (ids := details.get(f"expired_{what}s"))
+    ]
+    if not parts:
         return "nothing to expire"
     verb = "dry run: would expire" if details["status"] == "dry_run" else "expired"
-    span = f"{ids[0]}" if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
-    return f"{verb} {count(len(ids), 'snapshot')} ({span}): {gone(details)}"
+    return f"{verb} {' and '.join(parts)}: {gone(details)}"
+
+
+def _span(ids: Sequence[int]) -> str:
+    return f"{ids[0]}" if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
 
 
 def rollback(
@@ -303,6 +432,7 @@ def rollback(
     as_latest: Annotated[
         bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot that holds what that one held.")
     ] = False,
+    dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -318,6 +448,8 @@ def rollback(
         )
     moment = None if timestamp is None else epoch_ms(timestamp)
     if as_latest:
+        if dry_run:
+            raise InvalidArgumentError("--dry-run says what is deleted, and --as-latest deletes nothing; leave one out")
         spec = RollbackToAsLatest(snapshot, tag, moment, watermark)
         details = run_quick(job_on(table, warehouse, storage, catalog, spec), "going back")
         text = (
@@ -325,12 +457,14 @@ def rollback(
         )
         tell(details, text, as_json=as_json)
         return
-    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag, moment, watermark))
-    if not yes:
+    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag, moment, watermark, dry_run))
+    if not yes and not dry_run:
         name, value = next(iter(given.items()))
         typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)
     details = run_quick(job, "rolling back")
     removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
+    if details["removed_changelogs"]:
+        removed += f", {count(len(details['removed_changelogs']), 'changelog')}"
     text = f"{words(details)}: snapshot {details['snapshot_id']} is the latest; removed {removed}, {gone(details)}"
     tell(details, text, as_json=as_json)
 

@@ -117,6 +117,21 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
         return self._size("target-file-size", default)
 
     @property
+    def bucket_append_ordered(self) -> bool:
+        """Whether the rows of a bucket of an append table are to be read in the order in which they were written."""
+        return self._bool("bucket-append-ordered", default=True)
+
+    @property
+    def clustering_columns(self) -> tuple[str, ...]:
+        """Columns that a clustering orders rows by; empty means that it must be told."""
+        return self._list("clustering.columns")
+
+    @property
+    def clustering_strategy(self) -> str:
+        """`order`, `zorder` or `hilbert`; `auto`: by the number of columns."""
+        return self._choice("clustering.strategy", "auto", ("auto", "order", "zorder", "hilbert"))
+
+    @property
     def write_buffer_size_bytes(self) -> int:
         """Arrow bytes that a writer holds before it flushes a level-0 file."""
         return self._size("write-buffer-size", 256 * MIB)

@@ -99,7 +99,7 @@ def _marker(table: TableHandle, name: str) -> str:
 def remove_branch_files(table: TableHandle, name: str) -> None:
     """Removes a branch's directory: schemas last, so that at any moment what is left makes a whole branch."""
     paths = TablePaths(table.paths.root, name)
-    for directory in (paths.snapshot_dir, paths.tag_dir, paths.schema_dir):
+    for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.schema_dir):
         found = [info.path for info in table.env.storage.list(directory) if not info.is_dir]
         for path in sorted(found, reverse=True):
             table.env.storage.delete([path])

@@ -6,9 +6,10 @@
 4. `carry_out` lists the roots again, leaves out what a root made in the meantime needs, and deletes the rest: data
    first, then metadata from which the data could still be found.
 
-A crash in between leaves files that nobody reaches, never a root with files missing. In doubt nothing is deleted:
+A crash in between leaves files that nobody reaches, never a root with files missing. What is in doubt stays:
 
-- a snapshot or tag that stays cannot be read, or one of its manifests cannot: no file at all is deleted;
+- a snapshot, tag or changelog that stays cannot be read, or one of its manifests cannot, or snapshots are missing in
+  between: no file is deleted that was there at the time of that commit (`table.doubts`);
 - a manifest of a root to be removed cannot be read: the files only it names stay;
 - a file lies outside the table's directory: it stays.
 
@@ -25,18 +26,21 @@ from typing import Final
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
-from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.changelogs import is_change
+from paimon_engine.table.doubts import Doubt
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
+from paimon_engine.table.protection import protected
 from paimon_engine.table.reachability import (
     DataPaths,
     Root,
     RootFiles,
     RootIdentity,
+    Unreadable,
     all_roots,
+    changelog_files,
     in_threads,
-    protected,
-    refuse_long_lived_changelogs,
     try_root_files,
 )
 
@@ -76,17 +80,16 @@ def check_places(table: TableHandle) -> None:
 class Candidates:
     """Files that roots to be removed reach, by path.
 
-    Raises: UnsupportedError if the table's options put files where we would not find them, or if there are changelogs
-    that outlive their snapshots.
+    Raises: UnsupportedError if the table's options put files where we would not find them.
     """
 
     def __init__(self, table: TableHandle) -> None:
         check_places(table)
-        refuse_long_lived_changelogs(table)
         self._table = table
         self._paths = DataPaths(table)
         self.data: dict[str, DataCandidate] = {}
         self.metadata: dict[str, tuple[int | None, str]] = {}
+        self.born: dict[str, int] = {}
         self.stopped: list[str] = []
 
     def add_live(self, root: Root, why: str) -> None:
@@ -95,29 +98,56 @@ class Candidates:
 
     def add_added(self, root: Root, why: str) -> None:
         """The files that the root's commit added."""
-        self._add((entry for entry in self._read(delta_entries, root) if entry.kind is FileKind.ADD), why)
+        entries = self._read(delta_entries, root)
+        self._note_births(root, entries)
+        self._add((entry for entry in entries if entry.kind is FileKind.ADD), why)
 
-    def add_removed(self, root: Root, why: str) -> None:
-        """The files that the root's commit removed for good: one that is added again was only upgraded."""
-        for entry in self._read(delta_entries, root):
+    def add_removed(self, root: Root, why: str, *, but_changes: bool = False) -> None:
+        """The files that the root's commit removed for good: one that is added again was only upgraded.
+
+        With `but_changes` those stay that are the changelog of the commits that added them.
+        """
+        entries = self._read(_changelog_delta if root.is_changelog else delta_entries, root)
+        self._note_births(root, entries)
+        for entry in entries:
             if entry.kind is FileKind.DELETE:
-                self._add([entry], why)
+                if not (but_changes and is_change(entry)):
+                    self._add([entry], why, may_miss=root.is_changelog)
             else:
                 for path, _ in self._paths.of(entry):
                     self.data.pop(path, None)
 
     def add_changelog(self, root: Root) -> None:
         """The root's changelog files."""
-        self._add(self._read(_changelog_entries, root), f"changelog of {root.label}")
+        why = f"named by {root.label}" if root.is_changelog else f"changelog of {root.label}"
+        self._add(self._read(_changelog_entries, root), why)
+
+    def add_named(self, root: Root) -> None:
+        """All files that the delta of a changelog names."""
+        self._add(self._read(_changelog_delta, root), f"named by {root.label}", may_miss=True)
 
     def add_metadata(self, roots: Sequence[Root]) -> None:
-        """The metadata files of roots."""
-        for root, files in zip(roots, in_threads(self._table, try_root_files, roots), strict=True):
+        """The metadata files of roots; of changelogs also what an expiry that was cut short has left of them."""
+        for root, files in zip(roots, in_threads(self._table, _metadata_of, roots), strict=True):
             if not isinstance(files, RootFiles):
                 self.stopped.append(f"metadata of {root.label} is left: {files.reason}")
                 continue
             for path, size_bytes in files.metadata.items():
                 self.metadata[path] = (size_bytes, f"metadata of {root.label}")
+            if root.branch == self._table.paths.branch:
+                lists = root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
+                self.born.update({self._table.paths.manifest(name): root.snapshot.id for name in lists})
+
+    def _note_births(self, root: Root, delta: Sequence[ManifestEntry]) -> None:
+        """Which files the commit made: those that it added, and did not only move to another level.
+
+        An overwrite may bring back what was there before.
+        """
+        if root.branch != self._table.paths.branch or root.snapshot.commit_kind is CommitKind.OVERWRITE:
+            return
+        removed = {path for entry in delta if entry.kind is FileKind.DELETE for path, _ in self._paths.of(entry)}
+        added = {path for entry in delta if entry.kind is FileKind.ADD for path, _ in self._paths.of(entry)}
+        self.born.update(dict.fromkeys(added - removed, root.snapshot.id))
 
     def _read(self, read: Callable[[TableHandle, Snapshot], list[ManifestEntry]], root: Root) -> list[ManifestEntry]:
         try:
@@ -126,13 +156,32 @@ class Candidates:
             self.stopped.append(f"files that only {root.label} names are left: {error}")
             return []
 
-    def _add(self, entries: Iterable[ManifestEntry], why: str) -> None:
+    def _add(self, entries: Iterable[ManifestEntry], why: str, *, may_miss: bool = False) -> None:
         for entry in entries:
             if entry.file.external_path is not None:
                 self.stopped.append(f"{entry.file.external_path} lies outside the table and is left")
                 continue
             for path, size_bytes in self._paths.of(entry):
-                self.data[path] = DataCandidate(entry.file.name, size_bytes, why, self._paths.directory(entry))
+                # Where a file may be gone already, its size is looked up, which tells.
+                known = None if may_miss else size_bytes
+                self.data[path] = DataCandidate(entry.file.name, known, why, self._paths.directory(entry))
+
+
+def _metadata_of(table: TableHandle, root: Root) -> RootFiles | Unreadable:
+    if not root.is_changelog:
+        return try_root_files(table, root)
+    try:
+        return changelog_files(table, root, left_behind=True)
+    except PaimonError as error:
+        return Unreadable(f"{root.label} cannot be read: {error}")
+
+
+def _changelog_delta(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Entries of the delta of an expired snapshot, as far as it is still there."""
+    try:
+        return delta_entries(table, snapshot)
+    except NotFoundError:
+        return []
 
 
 def _changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
@@ -145,7 +194,11 @@ def _changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestE
 
 @dataclass(frozen=True)
 class DeletionPlan:
-    """What may go: `data` and `metadata` by path. `roots` are those that were asked."""
+    """What may go: `data` and `metadata` by path. `roots` are those that were asked.
+
+    `doubts` are what kept files from going that may be needed, `unknown` the reasons not to forget anything for now.
+    `born` tells which commit of the table's branch made a file, where that is known.
+    """
 
     data: Mapping[str, DataCandidate]
     metadata: Mapping[str, tuple[int | None, str]]
@@ -153,6 +206,8 @@ class DeletionPlan:
     holders: Mapping[RootIdentity, int] = field(default_factory=dict)
     stopped: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    born: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[DeletedFile, ...]:
@@ -163,10 +218,22 @@ class DeletionPlan:
         )
 
 
-def plan_deletion(table: TableHandle, candidates: Candidates, kept: Sequence[Root], executor: Executor) -> DeletionPlan:
-    """The candidates that none of the kept roots reaches; nothing if a kept root cannot be read (`unknown`)."""
-    everything = DeletionPlan(candidates.data, candidates.metadata, stopped=tuple(dict.fromkeys(candidates.stopped)))
-    return _sized(table, _without_reached(table, everything, kept, executor))
+def plan_deletion(
+    table: TableHandle,
+    candidates: Candidates,
+    kept: Sequence[Root],
+    executor: Executor,
+    *,
+    lost: Sequence[Doubt] = (),
+) -> DeletionPlan:
+    """The candidates that none of the kept roots reaches, and that nothing in doubt, or `lost`, might."""
+    everything = DeletionPlan(
+        candidates.data,
+        candidates.metadata,
+        stopped=tuple(dict.fromkeys(candidates.stopped)),
+        born=candidates.born,
+    )
+    return _sized(table, _without_reached(table, _without_doubtful(table, everything, lost), kept, executor))
 
 
 def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Root], executor: Executor) -> DeletionPlan:
@@ -177,34 +244,58 @@ def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Roo
         data={path: item.name for path, item in plan.data.items()},
         executor=executor,
     )
-    asked = plan.roots | {root.identity for root in roots}
-    if protection.unknown:
-        reasons = tuple(f"nothing is deleted: {reason}" for reason in protection.unknown)
-        return DeletionPlan({}, {}, asked, plan.holders, plan.stopped + reasons, plan.unknown + reasons)
-    return replace(
+    plan = replace(
         plan,
         data={path: item for path, item in plan.data.items() if path not in protection.paths},
         metadata={path: item for path, item in plan.metadata.items() if path not in protection.paths},
-        roots=asked,
+        roots=plan.roots | {root.identity for root in roots},
         holders={**plan.holders, **protection.holders},
+    )
+    return _without_doubtful(table, plan, protection.unknown)
+
+
+def _without_doubtful(table: TableHandle, plan: DeletionPlan, doubts: Sequence[Doubt]) -> DeletionPlan:
+    if not doubts:
+        return plan
+    branch = table.paths.branch
+    paths = [*plan.data, *plan.metadata]
+    left = {path for path in paths if any(doubt.might_need(branch, plan.born.get(path)) for doubt in doubts)}
+    what = "nothing is deleted" if len(left) == len(paths) else f"{len(left)} files are left"
+    reasons = tuple(f"{what}: {reason}" for reason in dict.fromkeys(doubt.reason for doubt in doubts))
+    return replace(
+        plan,
+        data={path: item for path, item in plan.data.items() if path not in left},
+        metadata={path: item for path, item in plan.metadata.items() if path not in left},
+        stopped=plan.stopped + reasons,
+        unknown=plan.unknown + tuple(doubt.reason for doubt in doubts if doubt.stops_forgetting),
+        doubts=(*plan.doubts, *doubts),
     )
 
 
 def _sized(table: TableHandle, plan: DeletionPlan) -> DeletionPlan:
-    """The plan with sizes looked up where no metadata tells them."""
+    """The plan with sizes looked up where no metadata tells them, without files that are not there any more."""
     unsized = [path for path, item in plan.data.items() if item.size_bytes is None]
     unsized += [path for path, (size_bytes, _) in plan.metadata.items() if size_bytes is None]
     sizes = dict(zip(unsized, in_threads(table, _size_bytes, unsized), strict=True))
-    data = {path: replace(item, size_bytes=sizes[path]) if path in sizes else item for path, item in plan.data.items()}
-    metadata = {path: (sizes.get(path, size_bytes), why) for path, (size_bytes, why) in plan.metadata.items()}
+    gone = {path for path, size_bytes in sizes.items() if size_bytes is None}
+    data = {
+        path: replace(item, size_bytes=sizes[path]) if path in sizes else item
+        for path, item in plan.data.items()
+        if path not in gone
+    }
+    metadata = {
+        path: (sizes.get(path, size_bytes), why)
+        for path, (size_bytes, why) in plan.metadata.items()
+        if path not in gone
+    }
     return replace(plan, data=data, metadata=metadata)
 
 
-def _size_bytes(table: TableHandle, path: str) -> int:
+def _size_bytes(table: TableHandle, path: str) -> int | None:
     try:
         return table.env.storage.stat(path).size_bytes
     except NotFoundError:
-        return 0
+        return None
 
 
 @dataclass(frozen=True)

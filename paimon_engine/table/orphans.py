@@ -27,10 +27,10 @@ from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.table.changelogs import CHANGELOG_PREFIX
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.reachability import (
-    CHANGELOG_PREFIX,
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
     READER_THREADS,

@@ -16,6 +16,7 @@ from typing import Final
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import Condition
+from paimon_engine.table.changelogs import earliest_change_id, read_commit
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.snapshots import (
     choose_snapshot,
@@ -315,7 +316,7 @@ def _change_mode(handle: TableHandle, options: Mapping[str, str]) -> str:
 def _changes(handle: TableHandle, way: str, value: str | _Bounds, mode: str, *, explicit: bool) -> Scope:
     bounds = value if isinstance(value, tuple) else _parse_bounds(way, value)
     if way == "incremental-between-timestamp":
-        between = _between_times(handle, *(_whole(way, str(bound)) for bound in bounds))
+        between = _between_times(handle, *(_whole(way, str(bound)) for bound in bounds), mode=mode)
         return State(None) if between is None else _between_ids(handle, *between, mode)
     match bounds:
         case (int(start), int(end)):
@@ -336,22 +337,31 @@ def _parse_bounds(key: str, text: str) -> _Bounds:
     return (int(start), int(end)) if start.isdigit() and end.isdigit() else (start, end)
 
 
-def _between_times(handle: TableHandle, start_ms: int, end_ms: int) -> tuple[int, int] | None:
-    """Ids of the snapshots at or before two times, None where the table has none in between."""
+def _between_times(handle: TableHandle, start_ms: int, end_ms: int, *, mode: str) -> tuple[int, int] | None:
+    """Ids of the commits at or before two times, None where the table has none in between.
+
+    Commits whose snapshots have expired and whose changelogs live on count, too, unless states are compared.
+    """
     earliest_id, latest = earliest_snapshot_id(handle), latest_snapshot(handle)
     if earliest_id is None or latest is None:
         return None
-    earliest = read_snapshot(handle, earliest_id)
+    first = earliest_id if mode == "diff" else earliest_change_id(handle, earliest_id)
+    earliest = read_commit(handle, first).snapshot
     if start_ms > latest.time_ms or end_ms < earliest.time_ms:
         return None
-    start = earliest.id - 1 if earliest.time_ms > start_ms else _at(handle, start_ms)
-    return start, _at(handle, end_ms)
+    start = earliest.id - 1 if earliest.time_ms > start_ms else _at(handle, earliest.id, latest.id, start_ms)
+    return start, _at(handle, earliest.id, latest.id, end_ms)
 
 
-def _at(handle: TableHandle, timestamp_ms: int) -> int:
-    snapshot = choose_snapshot(handle, timestamp_ms=timestamp_ms)
-    assert snapshot is not None
-    return snapshot.id
+def _at(handle: TableHandle, low: int, high: int, timestamp_ms: int) -> int:
+    """The newest of the commits `low` to `high` that is not younger, of which the first one is."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        if read_commit(handle, middle).snapshot.time_ms <= timestamp_ms:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
@@ -360,9 +370,14 @@ def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
         return State(None)
     if start > end:
         raise InvalidArgumentError(f"incremental=({start}, {end}): the changes after {start} end before they begin")
-    if start < earliest - 1 or end > latest:
+    if mode == "diff" and (start < earliest or end > latest):
+        read_snapshot(handle, start)  # an expired one is told from one that never was
+    known = earliest if start >= earliest - 1 else earliest_change_id(handle, earliest)
+    if start < known - 1 or end > latest:
+        also = "" if known == earliest else f", and changelogs of {known} to {earliest - 1}"
         raise NotFoundError(
-            f"no changes after {start} up to {end} in {handle.paths.root}; it has snapshots {earliest} to {latest}"
+            f"no changes after {start} up to {end} in {handle.paths.root}; "
+            f"it has snapshots {earliest} to {latest}{also}"
         )
     if mode == "diff":
         return _difference(read_snapshot(handle, start), read_snapshot(handle, end), (start, end))

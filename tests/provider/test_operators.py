@@ -23,6 +23,7 @@ from airflow_provider_paimon.operators.clean_up import (
     PaimonRestoreOrphanFilesOperator,
     PaimonVerifyOperator,
 )
+from airflow_provider_paimon.operators.cluster import PaimonClusterOperator
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.consumers import (
     PaimonClearConsumersOperator,
@@ -30,7 +31,7 @@ from airflow_provider_paimon.operators.consumers import (
     PaimonResetConsumerOperator,
 )
 from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
-from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.expire import PaimonExpireChangelogsOperator, PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
 from airflow_provider_paimon.operators.metadata import PaimonAnalyzeOperator, PaimonCompactManifestsOperator
@@ -51,7 +52,7 @@ from airflow_provider_paimon.operators.tags import (
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog, SetOption
 from paimon_engine.jobs import Job, JobResult
-from tests.provider.conftest import TABLE, make_context
+from tests.provider.conftest import SCHEMA, TABLE, make_context, rows
 
 
 @pytest.fixture
@@ -174,6 +175,19 @@ def test_rescale(catalog: Catalog, operator, context):
     assert set(catalog.table(f"{TABLE}$buckets").to_arrow()["bucket"].to_pylist()) <= {0, 1, 2}
 
 
+def test_cluster(catalog: Catalog, operator, context):
+    table = catalog.create_table("air.log", schema=SCHEMA, options={"bucket": "-1"})
+    for number in (2, 3, 1):
+        table.write(rows(number))
+
+    planned = operator(PaimonClusterOperator, table="air.log", columns="id", dry_run="True").execute(context)
+    result = operator(PaimonClusterOperator, table="air.log", columns=["id"], max_bytes="1 gb").execute(context)
+
+    assert (planned["status"], result["status"]) == ("dry_run", "committed")
+    assert (result["details"]["files_before"], result["details"]["files_after"]) == (3, 1)
+    assert table.to_arrow()["id"].to_pylist() == [1, 2, 3]
+
+
 def test_delete_tag(catalog: Catalog, operator, context):
     catalog.table(TABLE).create_tag("old", snapshot=1)
 
@@ -191,6 +205,17 @@ def test_expire(catalog: Catalog, operator, context):
     assert planned["status"] == "dry_run"
     assert result["details"]["expired_snapshots"] == planned["details"]["expired_snapshots"] == [1, 2]
     assert ids(catalog, tag="kept") == [1]
+
+
+def test_changelogs_live_on_until_they_are_expired(catalog: Catalog, operator, context):
+    catalog.table(TABLE).alter([SetOption("changelog.num-retained.min", "20")])
+    kept = operator(PaimonExpireSnapshotsOperator, retain_max=1).execute(context)
+
+    planned = operator(PaimonExpireChangelogsOperator, delete_all="true", dry_run=True).execute(context)
+    result = operator(PaimonExpireChangelogsOperator, retain_max="2", retain_min=1).execute(context)
+
+    assert kept["details"]["kept_changelogs"] == planned["details"]["expired_changelogs"] == [1, 2]
+    assert result["details"]["expired_changelogs"] == [1]
 
 
 def test_rollback(catalog: Catalog, operator, context):

@@ -92,6 +92,20 @@ def write(request: Request) -> None:
         commit.close()
 
 
+def write_rust(request: Request) -> None:
+    """One commit per Arrow file."""
+    from pypaimon_rust.datafusion import PaimonCatalog
+
+    for path in request["data"]:
+        builder = PaimonCatalog(request["catalog"]).get_table(request["name"]).new_batch_write_builder()
+        writer, commit = builder.new_write(), builder.new_commit()
+        for batch in pa.ipc.open_file(path).read_all().to_batches():
+            writer.write_arrow(batch)
+        commit.commit(writer.prepare_commit())
+        writer.close()
+        commit.close()
+
+
 def read(request: Request) -> None:
     table = _catalog(request).get_table(request["name"])
     if request["options"]:
@@ -129,6 +143,7 @@ OPS = {
     "write": write,
     "read": read,
     "read_rust": read_rust,
+    "write_rust": write_rust,
 }
 
 if __name__ == "__main__":
