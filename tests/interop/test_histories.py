@@ -19,9 +19,11 @@ from pathlib import Path
 
 import pytest
 
+from paimon_engine import open_table
 from tests.interop.histories.program import Program, from_json
 from tests.interop.histories.shrink import failure
 from tests.interop.histories.trial import trial
+from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 from tests.support.seeds import seeds
 
@@ -110,3 +112,22 @@ def test_java_is_wrong_where_programs_do_not_go(oracle: JavaPaimon, program: Pro
 
     assert found is not None
     assert re.search(told, found), found
+
+
+def test_rows_that_java_stored_without_their_key_have_it_here(oracle: JavaPaimon, tmp_path: Path) -> None:
+    path = tmp_path / "db.db" / "t"
+    fields = [["k", "INT NOT NULL"], ["g", "INT"], ["a", "INT"]]
+    options = {"bucket": "1", "file.format": "orc", "merge-engine": "partial-update", "fields.g.sequence-group": "a"}
+    oracle.call("create_table", table=str(path), fields=fields, primary_keys=["k"], options=options)
+    oracle.call("write", table=str(path), rows=[["+I", 1, 1, 1], ["+I", 9, 1, 1]], kinds=True)
+    oracle.call("write", table=str(path), rows=[["-D", 5, 1, 1], ["-D", 5, 2, 2], ["+I", 6, 1, 1]], kinds=True)
+    assert [None, 2, None] in oracle.read(path)
+
+    table = open_table(str(path))
+    expected = [[1, 1, 1], [5, 2, None], [6, 1, 1], [9, 1, 1]]
+
+    assert_same_rows(expected, rows_of(table.to_arrow()))
+    table.compact(full=True)
+    assert_same_rows(expected, rows_of(table.to_arrow()))
+    assert_same_rows(expected, oracle.read(path))
+    oracle.assert_sound(path)
