@@ -75,7 +75,7 @@ WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
             {"bucket": "1", "merge-engine": "partial-update", "fields.g.sequence-group": "a"},
             [TWO_RETRACTS],
         ),
-        "Decoding|EOFException",
+        "refused by Java in its own table",
     ),
     "a row that comes after its delete in one merge fails": (
         Program(
