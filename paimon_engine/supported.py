@@ -63,6 +63,8 @@ def check_writable(options: TableOptions) -> None:
         reasons += [f"'record-level.expire-time' together with {other}" for other in others]
     reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
+    if options.changelog_file_format not in (None, *FILE_FORMATS):
+        reasons.append(f"'changelog-file.format' = '{options.changelog_file_format}'")
     reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]
     reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if options.raw.get(key, "false").lower() == "true"]
     reasons += [f"'file-index.{name}.columns'" for name in options.file_index_types if name not in FILE_INDEXES]

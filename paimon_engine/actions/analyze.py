@@ -17,17 +17,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from paimon_engine.env import Env
-from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, OutcomeUnknownError, PaimonError
 from paimon_engine.executor import Executor, values
 from paimon_engine.meta.column_sketch import ColumnSketch, has_statistics
-from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_engine.meta.table_statistics import TableStatistics, column_to_json
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.own_commits import OwnCommit, find_own_commit
 from paimon_engine.table.read import Rows, check_rows, read_split
 from paimon_engine.table.scan import Split, plan_splits
 from paimon_engine.table.snapshots import latest_snapshot
@@ -86,7 +87,7 @@ def analyze(
     """
     begun = time.monotonic()
     check_metadata_writable(table.options)
-    own = None if commit_user is None else find_own_commit(table, commit_user, (CommitKind.ANALYZE,))
+    own = None if commit_user is None else _own(table, commit_user)
     if own is not None and own.snapshot is not None:
         return AnalyzeResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
     snapshot = latest_snapshot(table)
@@ -104,7 +105,7 @@ def analyze(
     )
     committed = _commit_or_clean(table, request, name)
     if committed.statistics != name:
-        table.env.storage.delete([table.paths.statistics(name)])
+        delete_unneeded(table.env.storage, [table.paths.statistics(name)])
         return AnalyzeResult("already_done", committed.id, seconds=time.monotonic() - begun)
     return AnalyzeResult(
         status="committed",
@@ -115,6 +116,10 @@ def analyze(
         statistics_file=name,
         seconds=time.monotonic() - begun,
     )
+
+
+def _own(table: TableHandle, commit_user: str) -> OwnCommit:
+    return find_own_commit(table, commit_user, CommitKind.ANALYZE, BATCH_COMMIT_IDENTIFIER)
 
 
 def _columns(table: TableHandle, spec: Analyze) -> tuple[str, ...]:
@@ -174,8 +179,10 @@ def _commit_or_clean(table: TableHandle, request: CommitRequest, name: str) -> S
     """Commits; deletes the statistics file where it is certainly in no snapshot."""
     try:
         outcome = commit(table, request)
-    except ConflictError:
-        table.env.storage.delete([table.paths.statistics(name)])
+    except OutcomeUnknownError:
+        raise
+    except PaimonError:
+        delete_unneeded(table.env.storage, [table.paths.statistics(name)])
         raise
     assert not isinstance(outcome, Conflict), "statistics change no files"
     logger.info("analyzed %s as of snapshot %d", table.paths.root, outcome.snapshot.id)

@@ -4,9 +4,9 @@ Fast-forward, in this order, so that a reader finds an unbroken row of snapshots
 repeated from the branch, which stays as it is:
 
 1. Main's tags and changelogs that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
-2. Schemas of the branch are written over main's, and main's newer ones go.
-3. From the first one that differs, the branch's snapshots take the place of main's; then its changelogs of expired
-   snapshots, and its tags.
+2. Schemas of the branch are written over main's.
+3. From the first one that differs, the branch's snapshots take the place of main's; then main's newer schemas go, and
+   the branch's changelogs of expired snapshots and its tags come.
 4. Files that only the replaced snapshots and tags reached are deleted.
 
 Source: `FileSystemBranchManager` of the Java library. Differences: files that nothing reaches any more are deleted,
@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
@@ -326,6 +326,9 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
         max(theirs) + 1,
     )
     tags = {tag.name: tag for tag in list_tags(branch)}
+    # A tag that is about to go is looked for by its name: listings of some stores come late.
+    late = {root.tag for root in roots if root.branch == MAIN_BRANCH and root.snapshot.id >= begin} - {None, *tags}
+    tags |= {name: tag for name in sorted(filter(None, late)) if (tag := _tag_if_there(branch, name)) is not None}
     gone, changelogs = _changelogs(branch, theirs, roots)
     for root in roots:
         if root.branch != MAIN_BRANCH or root.is_changelog:
@@ -359,6 +362,13 @@ def _changelogs(
     return gone, tuple(missing)
 
 
+def _tag_if_there(branch: TableHandle, name: str) -> Tag | None:
+    try:
+        return read_tag(branch, name)
+    except NotFoundError:
+        return None
+
+
 def _has_tags(main: TableHandle, forward: _Forward) -> bool:
     return all(tag in list_tags(main) for tag in forward.tags)
 
@@ -378,7 +388,10 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
     storage.delete([paths.tag(name) for name in result.removed_tags])
     forget_newest(main, list(result.removed_changelogs))
     newest = snapshot_ids(branch)[-1]
-    _remove_from(main, newest + 1)
+    # Where none of main's snapshots would be left, the last one goes when the branch's are there: a table without any
+    # would pass for an empty one.
+    is_apart = all(number > newest for number in snapshot_ids(main))
+    _remove_from(main, newest + 1, leave=int(is_apart))
     _take_schemas(main, branch, forward.schema_id)
     files = {snapshot.id: snapshot_to_json(snapshot).encode() for snapshot in forward.snapshots}
     present = [number for number in snapshot_ids(main) if number in files]
@@ -391,6 +404,8 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
             raise ConflictError(
                 f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
             )
+    _remove_from(main, newest + 1)
+    _remove_schemas(main, branch)
     for changelog in forward.changelogs:
         keep_changelog(main, changelog)
     if forward.changelogs:
@@ -402,9 +417,10 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
     write_hint(main, paths.earliest_hint, ids[0])
 
 
-def _remove_from(main: TableHandle, first: int) -> None:
+def _remove_from(main: TableHandle, first: int, *, leave: int = 0) -> None:
+    """Removes main's snapshots from `first` on, newest first; the `leave` oldest of them stay."""
     for _ in range(_ROUNDS_MAX):
-        newer = [number for number in snapshot_ids(main) if number >= first]
+        newer = [number for number in snapshot_ids(main) if number >= first][leave:]
         if not newer:
             return
         write_hint(main, main.paths.latest_hint, first - 1)
@@ -416,12 +432,15 @@ def _remove_from(main: TableHandle, first: int) -> None:
 def _take_schemas(main: TableHandle, branch: TableHandle, since: int) -> None:
     """Main's schemas from `since` on become the branch's."""
     storage = main.env.storage
-    theirs = _schema_bytes(branch)
-    latest = latest_schema_id(main.env, TablePaths(main.paths.root))
-    newer = range(max(theirs) + 1, (latest or 0) + 1)
-    for number in reversed(newer):
-        storage.delete([main.paths.schema(number)])
-    ours = _schema_bytes(main)
+    theirs, ours = _schema_bytes(branch), _schema_bytes(main)
     for number, data in sorted(theirs.items()):
         if ours.get(number) != data and (number >= since or number not in ours):
             storage.overwrite(main.paths.schema(number), data)
+
+
+def _remove_schemas(main: TableHandle, branch: TableHandle) -> None:
+    """Removes main's schemas that are newer than the branch's, newest first."""
+    newest = max(_schema_bytes(branch))
+    latest = latest_schema_id(main.env, TablePaths(main.paths.root))
+    for number in reversed(range(newest + 1, (latest or 0) + 1)):
+        main.env.storage.delete([main.paths.schema(number)])

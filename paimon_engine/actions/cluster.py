@@ -26,13 +26,14 @@ from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_clustering
 from paimon_engine.merge.curves import COLUMNS_MAX, Curve, Order
+from paimon_engine.meta.commit_identifier import Maker, identifier_of, part_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
-from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted
@@ -69,8 +70,6 @@ ROUND_BYTES: Final = 32 << 30
 TASK_MEMORY_BYTES: Final = 256 * MIB
 _TASK_BYTES_MIN: Final = 512 * MIB
 _TASK_FILES: Final = 4
-_LAST_ROUNDS: Final = BATCH_COMMIT_IDENTIFIER - (1 << 32)
-"""Commits of rounds after which nothing was to be done have identifiers above this."""
 _ORDERS: Final[tuple[Order, ...]] = ("order", "zorder", "hilbert")
 _ZORDER_COLUMNS_MAX: Final = 4
 
@@ -209,12 +208,13 @@ def cluster(
     condition or the limits; ConflictError if every bucket kept conflicting; the first failure if nothing succeeded.
     """
     run = _begin(table, spec)
-    checked_up_to = None
+    whole = identifier_of(Maker.CLUSTER)
+    checked_up_to, parts_before = None, 0
     if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
-        if own.snapshot is not None and own.snapshot.commit_identifier >= _LAST_ROUNDS:
+        own = find_own_commit(table, commit_user, CommitKind.COMPACT, whole)
+        if own.snapshot is not None:
             return ClusterResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
-        checked_up_to = own.checked_up_to
+        checked_up_to, parts_before = own.checked_up_to, own.parts
         run.done = _done_before(table, commit_user)
     if spec.partition_idle_time is not None:
         idle_ms = parse_duration_ms(spec.partition_idle_time)
@@ -229,8 +229,9 @@ def cluster(
             continue
         messages = _rewrite(run, taken.chosen, executor, on_progress)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
-        identifier = run.rounds if taken.later else BATCH_COMMIT_IDENTIFIER - run.rounds
-        again = _commit(run, replace(request, messages=messages, commit_identifier=identifier))
+        part = identifier_of(Maker.CLUSTER, parts_before + run.rounds)
+        identifier = part if taken.later or run.first_failure is not None else whole
+        again = _commit(run, replace(request, messages=messages, commit_identifier=identifier), part)
         waiting = {(task.partition, task.bucket) for task in taken.later} | again
         tasks = _plan(run, frozenset(waiting)) if waiting else []
     if run.snapshot_id is None:
@@ -307,7 +308,8 @@ def _curve(table: TableHandle, spec: Cluster, columns: Sequence[str]) -> Curve:
 
 def _done_before(table: TableHandle, commit_user: str) -> frozenset[Bucket]:
     """Buckets that earlier rounds of the same job have committed."""
-    rounds = [item for item in snapshots_of_user(table, commit_user) if item.commit_kind is CommitKind.COMPACT]
+    whole = identifier_of(Maker.CLUSTER)
+    rounds = [item for item in snapshots_of_user(table, commit_user) if part_of(whole, item.commit_identifier)]
     return frozenset((entry.partition, entry.bucket) for item in rounds for entry in delta_entries(table, item))
 
 
@@ -408,11 +410,11 @@ def _joined(run: _Run, task: CompactTask, parts: Sequence[CommitMessage]) -> Com
         raise
 
 
-def _commit(run: _Run, request: CommitRequest) -> set[Bucket]:
+def _commit(run: _Run, request: CommitRequest, part: int) -> set[Bucket]:
     """Commits what still applies; the buckets to be planned anew, without those that others replaced too often."""
     if not request.messages:
         return set()
-    parts = commit_parts(run.table, request)
+    parts = commit_parts(run.table, request, part)
     run.conflicts += len(parts.conflicting)
     if parts.snapshot is not None:
         run.snapshot_id = parts.snapshot.id

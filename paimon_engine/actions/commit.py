@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table import commit as commits
 from paimon_engine.table.commit_message import CommitMessage
@@ -45,7 +46,8 @@ def commit_messages(
     if kind not in _KINDS:
         raise InvalidArgumentError(f"cannot commit messages as {kind!r}; choose one of {', '.join(_KINDS)}")
     chosen = CommitKind(kind)
-    own = find_own_commit(table, commit_user, (chosen,))
+    identifier = identifier_of(Maker.PREPARED)
+    own = find_own_commit(table, commit_user, chosen, identifier)
     if own.snapshot is not None:
         return CommitResult("already_done", own.snapshot.id)
     if all(message.is_empty for message in messages):
@@ -54,6 +56,7 @@ def commit_messages(
         messages,
         chosen,
         commit_user,
+        identifier,
         watermark=watermark,
         properties=properties,
         checked_up_to=own.checked_up_to,

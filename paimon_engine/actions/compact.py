@@ -25,6 +25,7 @@ from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.parts import split_task
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.index_manifest import IndexFile
@@ -58,8 +59,6 @@ TIMED_ROUND_BYTES: Final = 2 << 30
 """As `ROUND_BYTES`, where the time is limited: rounds are what it is checked between."""
 _PART_BYTES_MIN: Final = 512 << 20
 _PART_FILES: Final = 4
-_LAST_ROUNDS: Final = BATCH_COMMIT_IDENTIFIER - (1 << 32)
-"""Commits of rounds after which nothing was to be done have identifiers above this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +203,12 @@ def compact(
     """
     run = _Run(spec, _budget(spec))
     check_writable(table.options)
-    checked_up_to = None
+    checked_up_to, parts_before = None, 0
     if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
-        if own.snapshot is not None and own.snapshot.commit_identifier >= _LAST_ROUNDS:
+        own = find_own_commit(table, commit_user, CommitKind.COMPACT, BATCH_COMMIT_IDENTIFIER)
+        if own.snapshot is not None:
             return CompactResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
-        checked_up_to = own.checked_up_to
+        checked_up_to, parts_before = own.checked_up_to, own.parts
     if spec.partition_idle_time is not None:
         run.idle = frozenset(entry.partition for entry in _chosen(table, spec, latest_snapshot(table)))
     if table.schema.bucket_mode is BucketMode.POSTPONED and not spec.dry_run:
@@ -228,8 +227,9 @@ def compact(
         run.rounds += 1
         messages = _rewrite(table, taken.chosen, executor, run, on_progress)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
-        identifier = run.rounds if taken.later else BATCH_COMMIT_IDENTIFIER - run.rounds
-        again = _commit(table, replace(request, messages=messages, commit_identifier=identifier), run)
+        part = identifier_of(Maker.JOB, parts_before + run.rounds)
+        identifier = part if taken.later or run.failed else BATCH_COMMIT_IDENTIFIER
+        again = _commit(table, replace(request, messages=messages, commit_identifier=identifier), run, part)
         waiting = {(task.partition, task.bucket) for task in taken.later} | _may_try_again(run, again)
         tasks = _plan(table, run, frozenset(waiting)) if waiting else []
     _check_outcome(table, run)
@@ -395,11 +395,11 @@ def _joined(
     return None
 
 
-def _commit(table: TableHandle, request: CommitRequest, run: _Run) -> frozenset[Bucket]:
-    """Commits what still applies; the buckets that conflict, to be planned anew."""
+def _commit(table: TableHandle, request: CommitRequest, run: _Run, part: int) -> frozenset[Bucket]:
+    """Commits what still applies, as a `part` if that is not all; the buckets that conflict, to be planned anew."""
     if not request.messages:
         return frozenset()
-    parts = commit_parts(table, request)
+    parts = commit_parts(table, request, part)
     run.conflicts += len(parts.conflicting)
     if parts.snapshot is not None:
         run.snapshot_id = parts.snapshot.id

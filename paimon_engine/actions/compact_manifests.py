@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from paimon_engine.errors import NotFoundError
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.supported import check_metadata_writable
@@ -71,9 +72,9 @@ def compact_manifests(
     """
     begun = time.monotonic()
     check_metadata_writable(table.options)
-    checked_up_to = None
+    identifier, checked_up_to = identifier_of(Maker.COMPACT_MANIFESTS), None
     if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
+        own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
         if own.snapshot is not None:
             return CompactManifestsResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
@@ -82,7 +83,9 @@ def compact_manifests(
         status = "noop" if before == after else "dry_run"
         return _result(status, None, before, after, time.monotonic() - begun)
     user = commit_user or str(uuid.uuid4())
-    request = CommitRequest((), CommitKind.COMPACT, user, compacts_manifests=True, checked_up_to=checked_up_to)
+    request = CommitRequest(
+        (), CommitKind.COMPACT, user, identifier, compacts_manifests=True, checked_up_to=checked_up_to
+    )
     outcome = commit(table, request)
     assert not isinstance(outcome, Conflict), "nothing is added or removed"
     if outcome.by_other_attempt:

@@ -22,6 +22,7 @@ from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
 from paimon_engine.format.deletion_vector import Positions, kept_rows
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
@@ -29,7 +30,7 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
@@ -107,9 +108,9 @@ def delete_rows(
     begun = time.monotonic()
     _check(table)
     where = parse_where(spec.where)
-    checked_up_to = None
+    identifier, checked_up_to = identifier_of(Maker.DELETE_ROWS), None
     if commit_user is not None:
-        own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
+        own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
         if own.snapshot is not None:
             return DeleteRowsResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
@@ -127,8 +128,11 @@ def delete_rows(
             ]
             for message in messages
         }
-        request = CommitRequest(messages, CommitKind.COMPACT, user, checked_up_to=checked_up_to, needed_files=needed)
-        outcome = commit(table, request)
+        request = CommitRequest(
+            messages, CommitKind.COMPACT, user, identifier, checked_up_to=checked_up_to, needed_files=needed
+        )
+        with uncommitted(table, messages):
+            outcome = commit(table, request)
         if isinstance(outcome, Committed) and not outcome.by_other_attempt:
             rows, files = sum(item.rows for item in marked), sum(item.files for item in marked)
             seconds = time.monotonic() - begun
@@ -184,7 +188,7 @@ def _mark_all(
 def mark_rows(env: Env, task: _Task) -> _Marked:
     """Marks the matching rows of a bucket in new index files.
 
-    Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError.
+    Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError; StorageError: no file is left.
     """
     table = task.table.load(env)
     directory = bucket_path(table, *task.bucket)
@@ -195,7 +199,11 @@ def mark_rows(env: Env, task: _Task) -> _Marked:
         vectors.mark(file.name, positions)
         rows += len(positions)
         files += len(positions) > 0
-    new, replaced = vectors.finish()
+    try:
+        new, replaced = vectors.finish()
+    except BaseException:
+        vectors.abort()
+        raise
     message = CommitMessage(*task.bucket, task.total_buckets, new_index_files=new, deleted_index_files=replaced)
     return _Marked(message, rows, files)
 

@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit import CommitRequest, Conflict, OverwriteScope, commit
 from paimon_engine.table.handle import TableHandle
@@ -101,7 +102,8 @@ def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str 
     specs = [partition_spec(table, given) for given in spec.partitions]
     found = matching(table, live_partitions(table, latest_snapshot(table)), specs)
     named = [(item, "named") for item in found]
-    return _drop(table, named, (), begun, dry_run=spec.dry_run, commit_user=commit_user)
+    name = _Name(commit_user, identifier_of(Maker.DROP_PARTITION))
+    return _drop(table, named, (), begun, name, dry_run=spec.dry_run)
 
 
 def expire_partitions(
@@ -119,7 +121,8 @@ def expire_partitions(
     if settings.max_num is not None and len(expired) > settings.max_num:
         stopped.append(f"the limit of {settings.max_num} partitions is reached; run again for the rest")
         expired = expired[: settings.max_num]
-    return _drop(table, expired, stopped, begun, dry_run=spec.dry_run, commit_user=commit_user)
+    name = _Name(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
+    return _drop(table, expired, stopped, begun, name, dry_run=spec.dry_run)
 
 
 # ── which partitions are too old ────────────────────────────────────────────────────────────────
@@ -186,14 +189,22 @@ def _expired(table: TableHandle, settings: _Settings) -> tuple[list[tuple[Partit
 # ── dropping them ───────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """Under which name partitions are dropped."""
+
+    user: str | None
+    identifier: int
+
+
 def _drop(
     table: TableHandle,
     found: Sequence[tuple[Partition, str]],
     stopped: Sequence[str],
     begun: float,
+    name: _Name,
     *,
     dry_run: bool,
-    commit_user: str | None,
 ) -> DropPartitionResult:
     partitions = [item for item, _ in found]
 
@@ -213,16 +224,19 @@ def _drop(
         )
 
     checked_up_to = None
-    if commit_user is not None and not dry_run:
-        own = find_own_commit(table, commit_user, (CommitKind.OVERWRITE,))
+    if name.user is not None and not dry_run:
+        own = find_own_commit(table, name.user, CommitKind.OVERWRITE, name.identifier)
         if own.snapshot is not None:
             return result("already_done", own.snapshot.id)
         checked_up_to = own.checked_up_to
     if not partitions or dry_run:
         return result("dry_run" if partitions else "noop", None)
     scope = OverwriteScope(partitions=frozenset(item.key for item in partitions))
-    user = commit_user or str(uuid.uuid4())
-    outcome = commit(table, CommitRequest((), CommitKind.OVERWRITE, user, overwrite=scope, checked_up_to=checked_up_to))
+    user = name.user or str(uuid.uuid4())
+    request = CommitRequest(
+        (), CommitKind.OVERWRITE, user, name.identifier, overwrite=scope, checked_up_to=checked_up_to
+    )
+    outcome = commit(table, request)
     if isinstance(outcome, Conflict):
         raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; others wrote meanwhile, run it again")
     logger.info("dropped %d partitions of %s", len(partitions), table.paths.root)

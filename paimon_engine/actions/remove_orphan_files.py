@@ -22,7 +22,7 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.table.deletion import DeletedFile, check_places, clean_directories
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.orphans import Look, list_old_files
+from paimon_engine.table.orphans import Look, list_old_files, live_nowhere
 from paimon_engine.table.quarantine import LIST_NAME, carry_out_moves, new_quarantine, restore_moves
 from paimon_engine.table.reachability import READER_THREADS
 from paimon_engine.units import DAY_MS
@@ -34,6 +34,7 @@ _CHUNK: Final = 500
 _LOCAL_CHUNKS_MAX: Final = 64
 """Up to so many requests are made by this process: handing them to a cluster would take longer."""
 _WHY: Final = "no snapshot, tag, branch or changelog names it"
+_WHY_DEAD: Final = "it was removed, and no snapshot, tag, branch or changelog needs it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,11 @@ def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: E
     if look.doubts:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(look.doubts))
         return RemoveOrphanFilesResult("stopped", len(found), stopped=stopped, seconds=time.monotonic() - begun)
+    dead = live_nowhere(table, look, found, executor)
     orphans = [
-        DeletedFile(info.path, info.size_bytes, _WHY)
+        DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in dead else _WHY)
         for info in found
-        if info.path.rpartition("/")[2] not in look.names
+        if info.path in dead or info.path.rpartition("/")[2] not in look.names
     ]
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []

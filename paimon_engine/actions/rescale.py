@@ -15,13 +15,14 @@ from typing import Any
 
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.bucket_vectors import vector_files
 from paimon_engine.table.choice import Choice, chosen_entries
 from paimon_engine.table.commit import CommitRequest, Committed, commit
@@ -82,9 +83,9 @@ def rescale(
         raise UnsupportedError(
             f"{table.paths.root}: 'bucket' = '{buckets}' is no fixed number of buckets, so there is nothing to rescale"
         )
-    checked_up_to = None
+    identifier, checked_up_to = identifier_of(Maker.RESCALE), None
     if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, (CommitKind.OVERWRITE,))
+        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)
         if own.snapshot is not None:
             return RescaleResult("already_done", own.snapshot.id, buckets, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
@@ -98,6 +99,7 @@ def rescale(
             [*removals, *written],
             CommitKind.OVERWRITE,
             commit_user or str(uuid.uuid4()),
+            identifier,
             checked_up_to=checked_up_to,
             replaces_all=True,
         )
@@ -156,11 +158,8 @@ def _write(
 
 
 def _commit(table: TableHandle, request: CommitRequest, written: list[CommitMessage]) -> int:
-    try:
+    with uncommitted(table, written):
         outcome = commit(table, request)
-    except ConflictError:
-        delete_uncommitted(table, written)
-        raise
     if isinstance(outcome, Committed):
         if outcome.by_other_attempt:
             delete_uncommitted(table, written)

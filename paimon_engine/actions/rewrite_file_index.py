@@ -11,6 +11,7 @@ from typing import Any
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.executor import Done, Executor, Failed
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
@@ -103,12 +104,13 @@ def rewrite_file_index(
     begun = time.monotonic()
     check_writable(table.options)
     wanted_indexes(table.schema)
-    checked_up_to = None
+    checked_up_to, parts_before = None, 0
     if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, (CommitKind.COMPACT,))
+        identifier = identifier_of(Maker.REWRITE_FILE_INDEX)
+        own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
         if own.snapshot is not None:
             return RewriteFileIndexResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
-        checked_up_to = own.checked_up_to
+        checked_up_to, parts_before = own.checked_up_to, own.parts
     run = _Run()
     only: frozenset[Bucket] | None = None
     user = commit_user or str(uuid.uuid4())
@@ -117,9 +119,10 @@ def rewrite_file_index(
         if spec.dry_run or not stale:
             break
         messages, work = _reindex(table, stale, executor, run, on_progress)
-        parts = commit_parts(
-            table, CommitRequest(messages, CommitKind.COMPACT, user, number, checked_up_to=checked_up_to)
-        )
+        part = identifier_of(Maker.REWRITE_FILE_INDEX, parts_before + number)
+        identifier = part if run.failed else identifier_of(Maker.REWRITE_FILE_INDEX)
+        request = CommitRequest(messages, CommitKind.COMPACT, user, identifier, checked_up_to=checked_up_to)
+        parts = commit_parts(table, request, part)
         only = _note(run, parts, work)
         if not only:
             break

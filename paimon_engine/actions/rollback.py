@@ -1,9 +1,9 @@
 """Rollback: make an earlier snapshot the latest one again.
 
 1. Files that only newer snapshots, tags and changelogs reach are planned for deletion.
-2. A snapshot that has expired is written again from its tag, and newer changelogs of expired snapshots are removed;
-   then newer snapshots, newest first, so that at any moment the table has an unbroken row of snapshots (but for those
-   that had expired); then newer tags.
+2. Newer changelogs of expired snapshots are removed; then newer snapshots, newest first, so that at any moment the
+   table has an unbroken row of snapshots (but for those that had expired); a target that has expired is written again
+   from its tag just before the last of them goes. Then newer tags are removed.
 3. The planned files are deleted, after another look at what is there (`table.deletion`).
 
 Nobody should write meanwhile: a commit that began before would be made on top of a snapshot that is gone.
@@ -187,16 +187,18 @@ def _candidates(
 
 def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
     storage, paths = table.env.storage, table.paths
-    if expired:
-        storage.create(paths.snapshot(target.id), snapshot_to_json(target).encode())
     forget_newest(table, list(result.removed_changelogs))
     write_hint(table, paths.latest_hint, target.id)
     for _ in range(_ROUNDS_MAX):
         newer = [snapshot_id for snapshot_id in snapshot_ids(table) if snapshot_id > target.id]
+        for snapshot_id in reversed(newer[1:]):
+            storage.delete([paths.snapshot(snapshot_id)])
+        if expired:
+            # The table must never be without a snapshot, so that for a moment it has a gap: as short as can be.
+            storage.create(paths.snapshot(target.id), snapshot_to_json(target).encode())
         if not newer:
             break
-        for snapshot_id in reversed(newer):
-            storage.delete([paths.snapshot(snapshot_id)])
+        storage.delete([paths.snapshot(newer[0])])
     else:
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
     storage.delete([paths.tag(name) for name in result.removed_tags])

@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
-from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.tag import Tag
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.handle import TableHandle
@@ -31,6 +32,7 @@ from paimon_engine.table.tagging import make_tag, same_commit
 logger = logging.getLogger(__name__)
 
 TAG_PREFIX: Final = "rollback-to-as-latest-"
+_IDENTIFIER: Final = identifier_of(Maker.ROLLBACK_TO_AS_LATEST)
 _CARRIED: Final = ("logOffsets", "properties", "nextRowId")
 """What the new snapshot takes over of those keys that the format leaves open."""
 
@@ -76,7 +78,7 @@ def rollback_to_as_latest(
     """
     begun = time.monotonic()
     check_metadata_writable(table.options)
-    own = find_own_commit(table, commit_user, (CommitKind.OVERWRITE,)).snapshot
+    own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER).snapshot
     if own is not None:
         return RollbackToAsLatestResult("already_done", own.id, seconds=time.monotonic() - begun)
     target = _target(table, spec)
@@ -176,7 +178,7 @@ def _next(
         changelog_manifest_list_size=None,
         changelog_record_count=0,
         commit_user=commit_user,
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_identifier=_IDENTIFIER,
         commit_kind=CommitKind.OVERWRITE,
         time_ms=table.env.clock(),
         total_record_count=rows,

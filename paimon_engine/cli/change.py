@@ -1,11 +1,11 @@
-"""Commands that change: compact, cluster, rescale, rewrite-file-index, expire, expire-changelogs, rollback, run."""
+"""Commands that change: compact, cluster, rescale, rewrite-file-index, rollback, run."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -20,13 +20,12 @@ from paimon_engine.cli.arguments import (
     epoch_ms,
     job_on,
 )
-from paimon_engine.cli.outcome import ROWS_SHOWN, gone, print_deleted, tell, words
+from paimon_engine.cli.outcome import ROWS_SHOWN, gone, tell, words
 from paimon_engine.cli.running import run_job, run_quick
 from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn, working
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import parse_size_bytes
 
-TAGS_SHOWN: Final = 4
 ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")]
 
 
@@ -49,14 +48,6 @@ def add_commands(app: typer.Typer) -> None:
     )(rescale)
     app.command("rewrite-file-index", epilog=example + "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")(
         rewrite_file_index
-    )
-    app.command(
-        epilog=example
-        + "`paimon-engine expire db.t -w /lake --retain-max 10 --dry-run`\n\n"
-        + "`paimon-engine expire /lake/db.db/t --older-than 2013-01-31`"
-    )(expire)
-    app.command("expire-changelogs", epilog=example + "`paimon-engine expire-changelogs db.t -w /lake --dry-run`")(
-        expire_changelogs
     )
     app.command(epilog=example + "`paimon-engine rollback /lake/db.db/t --tag 2013-01-01`")(rollback)
     app.command(epilog=example + "`paimon-engine run --job job.json --result result.json --progress json`")(run)
@@ -323,97 +314,6 @@ def _bucket_row(bucket: Mapping[str, Any]) -> dict[str, Any]:
 
 def _amplification(before: float, after: float | None) -> str:
     return f"{before:.1f}" if after is None else f"{before:.1f} → {after:.1f}"
-
-
-def expire(
-    table: TableArgument,
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    retain_max: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at most so many snapshots.")] = None,
-    retain_min: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at least so many snapshots.")] = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
-    ] = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Delete old snapshots and the files that nothing else reaches. Tags keep theirs.
-
-    What is not given comes from the table's options.
-    """
-    from paimon_engine.actions.expire_snapshots import ExpireSnapshots
-
-    limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, catalog, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
-    details = run_quick(job, "expiring snapshots")
-    if as_json:
-        print_json(details)
-        return
-    _print_expired(details)
-
-
-def expire_changelogs(
-    table: TableArgument,
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    retain_max: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Keep at most so many, snapshots counted.")
-    ] = None,
-    retain_min: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Keep at least so many, snapshots counted.")
-    ] = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Delete at most so many.")] = None,
-    delete_all: Annotated[bool, typer.Option("--all", help="Delete all of them.")] = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Delete old changelogs of expired snapshots. Consumers keep what they have not read.
-
-    What is not given comes from the table's options.
-    """
-    from paimon_engine.actions.expire_changelogs import ExpireChangelogs
-
-    age = None if older_than is None else epoch_ms(older_than)
-    spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run)
-    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring changelogs")
-    if as_json:
-        print_json(details)
-        return
-    _print_expired(details)
-
-
-def _print_expired(details: Mapping[str, Any]) -> None:
-    print_deleted(details["deleted"])
-    if kept := details["kept_by_tags"]:
-        names = list(kept)
-        some = ", ".join(names) if len(names) <= TAGS_SHOWN else f"{names[0]}, {names[1]} … {names[-1]}"
-        hint(f"files kept for {count(len(kept), 'tag')}: {some}")
-    if kept := details.get("kept_changelogs"):
-        hint(f"changelogs live on: {_span(kept)}")
-    say(_expire_line(details))
-    for reason in details["stopped"]:
-        warn(f"left alone: {reason}")
-
-
-def _expire_line(details: Mapping[str, Any]) -> str:
-    parts = [
-        f"{count(len(ids), what)} ({_span(ids)})"
-        for what in ("snapshot", "changelog")
-        if (ids := details.get(f"expired_{what}s"))
-    ]
-    if not parts:
-        return "nothing to expire"
-    verb = "dry run: would expire" if details["status"] == "dry_run" else "expired"
-    return f"{verb} {' and '.join(parts)}: {gone(details)}"
-
-
-def _span(ids: Sequence[int]) -> str:
-    return f"{ids[0]}" if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
 
 
 def rollback(

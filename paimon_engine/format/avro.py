@@ -19,6 +19,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import InvalidArgumentError, damaged
+from paimon_engine.format.avro_blocks import unpacked
 
 _CODECS = {
     "zstd": "zstandard",
@@ -49,7 +50,7 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
 
 def _avro_records(data: bytes) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
-    for block in fastavro.block_reader(io.BytesIO(data)):
+    for block in fastavro.block_reader(io.BytesIO(unpacked(data))):
         check_block(block)
         records += block
     return records

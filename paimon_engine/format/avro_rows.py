@@ -19,6 +19,7 @@ from fastavro.write import Writer
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.avro import check_block
+from paimon_engine.format.avro_blocks import check_schema
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 Convert = Callable[[Any], Any]
@@ -54,6 +55,7 @@ def read_batches(
     try:
         # All that can be wrong with the bytes shows up as one of very many exceptions.
         blocks = fastavro.block_reader(source)
+        check_schema(blocks.writer_schema)
         stored = _record_of(blocks.writer_schema)
         names = {field["name"] for field in stored["fields"]}
         columns = _Columns([field for field in schema if field.name in names])

@@ -20,6 +20,7 @@ from paimon_engine.units import MIB
 
 POSTPONED_BUCKET: Final = -2
 """Bucket, and number of buckets, of files whose rows have no bucket yet."""
+_PARTITION_NAME_BYTES_MAX: Final = 200
 _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress", "avro": "avro.codec"}
 
 
@@ -147,14 +148,26 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
         return self._size("source.split.open-file-cost", 4 * MIB)
 
     @property
+    def creates_empty_snapshots(self) -> bool:
+        """Whether a write without rows makes a snapshot too."""
+        return self._bool("commit.force-create-snapshot", default=False)
+
+    @property
     def data_file_prefix(self) -> str:
         """Begin of data file names."""
-        return self.raw.get("data-file.prefix", "data-")
+        return self._name_part("data-file.prefix", "data-")
 
     @property
     def partition_default_name(self) -> str:
         """Directory name of null and blank partition values."""
-        return self.raw.get("partition.default-name", "__DEFAULT_PARTITION__")
+        text = self.raw.get("partition.default-name", "__DEFAULT_PARTITION__")
+        # Other characters are escaped where they become part of a path.
+        if not text.strip() or len(text.encode(errors="surrogatepass")) > _PARTITION_NAME_BYTES_MAX:
+            raise InvalidArgumentError(
+                f"option 'partition.default-name' = {text[:40]!r} is the name of a directory; it must not be blank, "
+                f"nor longer than {_PARTITION_NAME_BYTES_MAX} bytes"
+            )
+        return text
 
     @property
     def partition_legacy_name(self) -> bool:

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
+from paimon_engine.errors import OutcomeUnknownError, PaimonError, StorageError
+from paimon_engine.storage import Storage
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
 
+logger = logging.getLogger(__name__)
+
 
 def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
-    """Deletes the files that writers made for these messages, indexes too; upgraded files, which are live, stay."""
+    """Deletes the files that writers made for these messages, indexes too; upgraded files, which are live, stay.
+
+    Best effort: nothing refers to them, and what a store does not let go is found by the removal of orphans.
+    """
     paths = []
     for message in messages:
         directory = bucket_path(table, message.partition, message.bucket)
         paths += [f"{directory}/{name}" for name in message.written_names()]
         paths += [table.paths.index(file.name) for file in message.new_index_files]
-    table.env.storage.delete(paths)
+    delete_unneeded(table.env.storage, paths)
+
+
+def delete_unneeded(storage: Storage, paths: Sequence[str]) -> None:
+    """Deletes files to which nothing refers; never raises a StorageError, which would hide what has happened."""
+    if not paths:
+        return
+    try:
+        storage.delete(paths)
+    except StorageError as error:
+        logger.warning("files that nothing refers to are left for the removal of orphans: %s", error)
+
+
+@contextmanager
+def uncommitted(table: TableHandle, messages: Sequence[CommitMessage]) -> Iterator[None]:
+    """Deletes the files of the messages if the block raises: they are certainly in no snapshot then.
+
+    Where the outcome of a commit is not known they stay.
+    """
+    try:
+        yield
+    except OutcomeUnknownError:
+        raise
+    except PaimonError:
+        delete_uncommitted(table, messages)
+        raise

@@ -54,8 +54,10 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     main, paths = on_line(table, MAIN_BRANCH).paths, TablePaths(table.paths.root, name)
     ids = numbered(table.env, main.schema_dir, SCHEMA_PREFIX)
     last = snapshot.schema_id if snapshot is not None else max(ids, default=0)
+    # The snapshot's own schema is there even where a listing does not show it yet.
+    wanted = {number for number in ids if number <= last} | {last}
     # The newest one first: nobody ever takes an old schema for the branch's latest.
-    newest_first = sorted((number for number in ids if number <= last), reverse=True)
+    newest_first = sorted(wanted, reverse=True)
     files = {paths.schema(number): table.env.storage.read(main.schema(number)) for number in newest_first}
     if tag is not None:
         files[paths.tag(tag.name)] = tag_to_json(tag).encode()

@@ -17,6 +17,7 @@ from paimon_engine.format.deletion_vector import Positions, decode_index_file, e
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_index_files
 from paimon_engine.table.vector_mode import check_mode
@@ -99,7 +100,7 @@ class BucketVectors:
 
     def abort(self) -> None:
         """Deletes what was written."""
-        self._table.env.storage.delete(self._written)
+        delete_unneeded(self._table.env.storage, self._written)
 
     def _vectors(self) -> dict[str, Positions]:
         if self._loaded is None:

@@ -37,7 +37,9 @@ def chosen_entries(table: TableHandle, snapshot: Snapshot | None, choice: Choice
     chosen, other = partition_predicate_parts(table.schema, where)
     if other:
         keys = ", ".join(table.schema.partition_keys) or "none"
-        raise InvalidArgumentError(f"{choice.where!r}: compaction is chosen by partition columns only ({keys})")
+        raise InvalidArgumentError(
+            f"{str(choice.where)[:200]!r}: compaction is chosen by partition columns only ({keys})"
+        )
     found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, chosen))
     check_key_types(table, found)
     found = matching_partitions(table.schema, found, chosen)

@@ -3,7 +3,8 @@
 Each try:
 
 1. Read the latest snapshot. If a newer one carries our user, identifier and kind, we are done: an earlier try
-   succeeded although its answer was lost, or another attempt of the same job was faster.
+   succeeded although its answer was lost, or another attempt of the same job was faster. It counts only if the
+   table goes on from it (`table.lineage`).
 2. Work out the changes, for an overwrite from what is live now; check that removed files are still there.
    A conflict is an answer, not an error: the caller plans again.
 3. Write the manifests and create `snapshot-<n+1>` if absent; where a server keeps the snapshots, ask it to.
@@ -24,20 +25,29 @@ from typing import Any
 
 import tenacity
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PaimonError,
+)
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_bucket_changes, find_conflicts, find_unknown
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.names import is_text
 from paimon_engine.meta.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,
     Snapshot,
 )
 from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, latest_schema_id
 from paimon_engine.table.index_commit import NextIndex, next_index
+from paimon_engine.table.lineage import is_in_line
 from paimon_engine.table.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
 from paimon_engine.table.publish import publish
@@ -151,6 +161,9 @@ def _check_told(request: CommitRequest) -> None:
     for name, value in (request.properties or {}).items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidArgumentError(f"property {name!r} = {value!r} of a commit: names and values are texts")
+    for text in (request.commit_user, *(request.properties or {}), *(request.properties or {}).values()):
+        if not is_text(text):
+            raise InvalidArgumentError(f"{text[:100]!r}: a commit's user and properties must be whole characters")
     watermark = request.watermark
     if watermark is not None and (type(watermark) is not int or not -(1 << 63) <= watermark < 1 << 63):
         raise InvalidArgumentError(f"watermark {watermark!r}: give a whole number of milliseconds")
@@ -195,6 +208,10 @@ class _Commit:
             return retrying(self._attempt)
         except tenacity.RetryError as error:
             return self._after_last_try(error)
+        except PaimonError as error:
+            if self._unknown and not isinstance(error, OutcomeUnknownError):
+                raise self._never_confirmed() from error
+            raise
 
     def _after_last_try(self, error: tenacity.RetryError) -> Committed:
         latest = latest_snapshot(self._table)
@@ -202,14 +219,15 @@ class _Commit:
         if done is not None:
             return done
         if self._unknown:
-            path = self._table.paths.snapshot(self._unknown[-1].snapshot.id)
-            raise OutcomeUnknownError(
-                f"the store never confirmed {path}; look whether it exists before committing again"
-            ) from error
+            raise self._never_confirmed() from error
         raise ConflictError(
             f"{self._table.paths.root}: others committed first in {self._lost_races} tries; "
             "raise 'commit.max-retries' or 'commit.max-retry-wait', or run again"
         ) from error
+
+    def _never_confirmed(self) -> OutcomeUnknownError:
+        path = self._table.paths.snapshot(self._unknown[-1].snapshot.id)
+        return OutcomeUnknownError(f"the store never confirmed {path}; look whether it exists before committing again")
 
     # ── one try ─────────────────────────────────────────────────────────────────────────────────
 
@@ -218,6 +236,7 @@ class _Commit:
         done = self._already_done(latest)
         if done is not None:
             return done
+        self._settle_unknown(latest)
         if self._checked_up_to is None:
             self._checked_up_to = latest.id if latest else 0
         writer = MetadataWriter(self._table)
@@ -241,9 +260,30 @@ class _Commit:
             return None
         request = self._request
         for snapshot in snapshots_of_user(self._table, request.commit_user, newer_than=self._checked_up_to):
-            if snapshot.commit_identifier == request.commit_identifier and snapshot.commit_kind == request.kind:
+            same_name = snapshot.commit_identifier == request.commit_identifier and snapshot.commit_kind == request.kind
+            if same_name and (self._table.door is not None or is_in_line(self._table, snapshot)):
                 return self._finish(snapshot)
         return None
+
+    def _settle_unknown(self, latest: Snapshot | None) -> None:
+        """Forgets tries whose id belongs to another snapshot, and deletes their metadata.
+
+        Raises: OutcomeUnknownError if that id has expired: nobody can tell any more whose it was.
+        """
+        unsettled = []
+        for item in self._unknown:
+            if latest is None or latest.id < item.snapshot.id:
+                unsettled.append(item)
+                continue
+            try:
+                there = read_snapshot(self._table, item.snapshot.id)
+            except NotFoundError as error:
+                raise self._never_confirmed() from error
+            if there.delta_manifest_list == item.snapshot.delta_manifest_list:
+                # Created so late that its id had been taken and had expired: nobody builds on it.
+                delete_unneeded(self._table.env.storage, [self._table.paths.snapshot(there.id)])
+            item.writer.take_back()
+        self._unknown = unsettled
 
     def _publish(self, snapshot: Snapshot, base: Snapshot | None, writer: MetadataWriter) -> Committed:
         try:
@@ -251,6 +291,9 @@ class _Commit:
         except OutcomeUnknownError as error:
             self._unknown.append(_Try(snapshot, writer))
             raise _Lost from error
+        except PaimonError:
+            writer.take_back()
+            raise
         if created:
             return self._finish(snapshot)
         try:
@@ -271,9 +314,10 @@ class _Commit:
         for item in self._unknown:
             if item.snapshot.id <= snapshot.id and item.snapshot.delta_manifest_list != snapshot.delta_manifest_list:
                 item.writer.take_back()
+        self._unknown = []
         ours = snapshot.delta_manifest_list in self._own_delta_lists
         merged = self._merged.get(snapshot.delta_manifest_list, ())
-        self._table.env.storage.delete([self._table.paths.index(file.name) for file in merged])
+        delete_unneeded(self._table.env.storage, [self._table.paths.index(file.name) for file in merged])
         logger.info("committed snapshot %d: %s by %s", snapshot.id, snapshot.commit_kind, snapshot.commit_user)
         return Committed(snapshot, by_other_attempt=not ours, lost_races=self._lost_races)
 

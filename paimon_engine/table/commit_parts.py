@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle
@@ -22,15 +22,19 @@ class Parts:
     conflicting: frozenset[Bucket]
 
 
-def commit_parts(table: TableHandle, request: CommitRequest) -> Parts:
+def commit_parts(table: TableHandle, request: CommitRequest, part_identifier: int) -> Parts:
     """Commits what still applies. Files written for buckets that conflict are deleted.
+
+    Where that is not everything the commit has another identifier, so that a repeated job goes on with the rest.
 
     Raises: what `commit` raises.
     """
     messages = list(request.messages)
     conflicting: frozenset[Bucket] = frozenset()
     while messages:
-        outcome = commit(table, replace(request, messages=messages))
+        identifier = part_identifier if conflicting else request.commit_identifier
+        with uncommitted(table, messages):
+            outcome = commit(table, replace(request, messages=messages, commit_identifier=identifier))
         if isinstance(outcome, Committed):
             if outcome.by_other_attempt:
                 delete_uncommitted(table, messages)

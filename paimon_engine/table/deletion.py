@@ -11,7 +11,7 @@ A crash in between leaves files that nobody reaches, never a root with files mis
 - a snapshot, tag or changelog that stays cannot be read, or one of its manifests cannot, or snapshots are missing in
   between: no file is deleted that was there at the time of that commit (`table.doubts`);
 - a manifest of a root to be removed cannot be read: the files only it names stay;
-- a file lies outside the table's directory: it stays.
+- a file lies outside the table's directory, where nobody allows to delete, or behind a link out of it: it stays.
 
 Each case is said in `stopped`.
 """
@@ -27,8 +27,10 @@ from paimon_engine.errors import NotFoundError, PaimonError, StorageError, Unsup
 from paimon_engine.executor import Executor
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.storage.places import leads_out
 from paimon_engine.table.changelogs import is_change
 from paimon_engine.table.doubts import Doubt
+from paimon_engine.table.external import deletable_path, delete_files, store_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.protection import protected
@@ -91,6 +93,7 @@ class Candidates:
         self.metadata: dict[str, tuple[int | None, str]] = {}
         self.born: dict[str, int] = {}
         self.stopped: list[str] = []
+        self._outside: dict[str, bool] = {}
 
     def add_live(self, root: Root, why: str) -> None:
         """The files live in a root."""
@@ -133,6 +136,9 @@ class Candidates:
                 self.stopped.append(f"metadata of {root.label} is left: {files.reason}")
                 continue
             for path, size_bytes in files.metadata.items():
+                if self._leads_out(path.rpartition("/")[0]):
+                    self.stopped.append(f"{path} lies behind a link that leads out of the table and is left")
+                    continue
                 self.metadata[path] = (size_bytes, f"metadata of {root.label}")
             if root.branch == self._table.paths.branch:
                 lists = root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
@@ -156,15 +162,25 @@ class Candidates:
             self.stopped.append(f"files that only {root.label} names are left: {error}")
             return []
 
+    def _leads_out(self, directory: str) -> bool:
+        if directory not in self._outside:
+            self._outside[directory] = leads_out(f"{directory}/.", self._table.paths.root)
+        return self._outside[directory]
+
     def _add(self, entries: Iterable[ManifestEntry], why: str, *, may_miss: bool = False) -> None:
         for entry in entries:
-            if entry.file.external_path is not None:
-                self.stopped.append(f"{entry.file.external_path} lies outside the table and is left")
+            outside = entry.file.external_path
+            if outside is not None and deletable_path(self._table, outside, entry.file.name) is None:
+                self.stopped.append(f"{outside} lies outside the table and is left")
+                continue
+            directory = self._paths.directory(entry)
+            if outside is None and self._leads_out(directory):
+                self.stopped.append(f"{directory} is a link that leads out of the table; {entry.file.name} is left")
                 continue
             for path, size_bytes in self._paths.of(entry):
                 # Where a file may be gone already, its size is looked up, which tells.
                 known = None if may_miss else size_bytes
-                self.data[path] = DataCandidate(entry.file.name, known, why, self._paths.directory(entry))
+                self.data[path] = DataCandidate(entry.file.name, known, why, directory)
 
 
 def _metadata_of(table: TableHandle, root: Root) -> RootFiles | Unreadable:
@@ -293,7 +309,7 @@ def _sized(table: TableHandle, plan: DeletionPlan) -> DeletionPlan:
 
 def _size_bytes(table: TableHandle, path: str) -> int | None:
     try:
-        return table.env.storage.stat(path).size_bytes
+        return store_of(table, path).stat(path).size_bytes
     except NotFoundError:
         return None
 
@@ -326,7 +342,7 @@ def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor) -> Del
     # One after the other: data files must be gone before the metadata that names them.
     for chunk in chunks:
         try:
-            table.env.storage.delete([file.path for file in chunk])
+            delete_files(table, [file.path for file in chunk])
         except StorageError as error:
             stopped.append(f"{len(files) - len(deleted)} files are left: {error}")
             break

@@ -21,7 +21,7 @@ from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.schema import SEQUENCE_NUMBER
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.options import POSTPONED_BUCKET
-from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
@@ -110,7 +110,8 @@ def _commit(table: TableHandle, messages: list[CommitMessage]) -> Distributed:
     # Postponed files go once, so that repeating the commit under another name is harmless.
     user, conflicts = str(uuid.uuid4()), 0
     while messages:
-        outcome = commit(table, CommitRequest(messages, CommitKind.COMPACT, user))
+        with uncommitted(table, messages):
+            outcome = commit(table, CommitRequest(messages, CommitKind.COMPACT, user))
         if isinstance(outcome, Committed):
             rows = sum(file.row_count for message in messages for file in message.compact_before)
             return Distributed(outcome.snapshot.id, rows, conflicts)

@@ -27,6 +27,7 @@ from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import And, Predicate, bind
+from paimon_engine.table.external import data_file_at
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import AtomicType, to_arrow, to_arrow_schema
 
@@ -115,8 +116,9 @@ def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[t
     if file.embedded_file_index is not None:
         head = read_head(io.BytesIO(file.embedded_file_index), f"manifest entry of {file.name}")
     elif name is not None:
+        source, directory = data_file_at(table, directory, file)
         path = f"{directory}/{name}"
-        with table.env.storage.open(path) as stream:
+        with source.open(path) as stream:
             head = read_head(stream, path)
     else:
         return set()
@@ -151,10 +153,11 @@ def selected_rows(table: TableHandle, directory: str, file: DataFile, where: Pre
     if file.embedded_file_index is not None:
         return _embedded_rows(table, file, where)
     name = index_name(file)
-    if name is None or file.external_path is not None:
+    if name is None:
         return None
+    source, directory = data_file_at(table, directory, file)
     path = f"{directory}/{name}"
-    with table.env.storage.open(path) as stream:
+    with source.open(path) as stream:
         indexes = FileIndexes(stream, path, row_count=file.row_count, columns=_columns(table, file))
         return _positions(indexes, where)
 

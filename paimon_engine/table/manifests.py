@@ -34,6 +34,7 @@ from paimon_engine.meta.manifest import (
 )
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
+from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.handle import TableHandle, read_needed
 
 _ENTRIES_BETWEEN_LOOKS: Final = 1_000
@@ -275,8 +276,8 @@ class MetadataWriter:
         return IndexFile(*bucket, HASH, name, size, len(hashes))
 
     def take_back(self) -> None:
-        """Deletes everything written; only for a commit that certainly did not happen."""
-        self._table.env.storage.delete(self._written)
+        """Deletes everything written, as far as the store lets; only for a commit that certainly did not happen."""
+        delete_unneeded(self._table.env.storage, self._written)
         self._written.clear()
 
     @property

@@ -5,31 +5,36 @@
 2. `Look.take` lists all snapshots, tags and long-lived changelogs of all branches, and reads every file name in their
    metadata: lists, manifests, index files, statistics, and the files of all manifest entries, added or removed.
 3. A second look reads what is new since the first.
+4. `live_nowhere` finds what commits have removed and is still named, but no root reaches any more.
 
 The order matters: a file that was there before the first look, and is old, is named by what the looks see, or by
 nothing. A look that is not complete proves nothing. `Look.doubts` says why it is not: a snapshot or tag vanished before
 it was read, metadata cannot be read, ids of snapshots have a gap. Then no file at all may go.
 
 Names are compared without their directories, since they are unique. Source: `OrphanFilesClean` of the Java library.
-Differences: a gap in the snapshots and a snapshot that vanished stop the clean-up; removals count as names for
-every root, so that a snapshot lost in the middle keeps its data files.
+Differences: a gap in the snapshots and a snapshot that vanished stop the clean-up; files that are named as removed
+go too, once no root reaches them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError
 from paimon_engine.executor import Executor, Failed, LocalExecutor
-from paimon_engine.meta.manifest import ManifestFile
+from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.storage.places import leads_out
 from paimon_engine.table.changelogs import CHANGELOG_PREFIX
+from paimon_engine.table.file_index import SUFFIX
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.protection import protected
 from paimon_engine.table.reachability import (
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
@@ -46,6 +51,8 @@ from paimon_engine.table.snapshots import SNAPSHOT_PREFIX, branches
 _HINTS: Final = ("EARLIEST", "LATEST")
 _BUCKET_PREFIX: Final = "bucket-"
 _SHARED_DIRECTORIES: Final = ("manifest", "index", "statistics")
+_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
+"""What a file is called, by this engine and by Java, before it is whole and gets its name."""
 
 
 # ── what is there ───────────────────────────────────────────────────────────────────────────────
@@ -54,30 +61,41 @@ _SHARED_DIRECTORIES: Final = ("manifest", "index", "statistics")
 def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
     """Files last changed before `older_than_ms`, sorted by path.
 
-    Schemas, tags, consumers, snapshots, changelogs and hints are not among them, nor is what lies in directories that
-    do not belong to a table. A file whose time the store does not tell is not old.
+    Schemas, tags, consumers, snapshots, changelogs and hints are not among them (but what a process that died had half
+    written of them is), nor is what lies in directories that do not belong to a table, nor what lies behind symbolic
+    links out of the table. A file whose time the store does not tell is not old.
     """
     root = table.paths.root
-    directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + _bucket_directories(table)
+    buckets, partitions = _bucket_directories(table)
+    directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + buckets
+    # What lies behind a link belongs to somebody else, whatever it is called.
+    directories = [path for path in directories if not leads_out(f"{path}/.", root)]
     lists = in_threads(table, _files_in, directories)
+    named = list(partitions)
     for branch in (MAIN_BRANCH, *branches(table)):
         paths = on_line(table, branch).paths
         for directory, prefix in ((paths.snapshot_dir, SNAPSHOT_PREFIX), (paths.changelog_dir, CHANGELOG_PREFIX)):
+            if leads_out(f"{directory}/.", root):
+                continue
             lists.append([info for info in _files_in(table, directory) if not _is_numbered(info, prefix)])
+        named += [paths.schema_dir, paths.tag_dir, paths.tag_success("").rpartition("/")[0]]
+        named += [paths.consumer_dir, paths.branch_root]
+    for found in in_threads(table, _files_in, list(dict.fromkeys(named))):
+        lists.append([info for info in found if _TEMPORARY.fullmatch(_name(info.path))])
     return sorted(
         (info for found in lists for info in found if 0 < info.modified_ms < older_than_ms),
         key=lambda info: info.path,
     )
 
 
-def _bucket_directories(table: TableHandle) -> list[str]:
-    """Directories of buckets, as deep as the table has partition columns."""
+def _bucket_directories(table: TableHandle) -> tuple[list[str], list[str]]:
+    """Directories of buckets, as deep as the table has partition columns; and those of partitions."""
     directories = [table.paths.root]
     for _ in table.schema.partition_type:
         lists = in_threads(table, _directories_in, directories)
         directories = [path for found in lists for path in found if "=" in _name(path)]
     lists = in_threads(table, _directories_in, directories)
-    return [path for found in lists for path in found if _name(path).startswith(_BUCKET_PREFIX)]
+    return [path for found in lists for path in found if _name(path).startswith(_BUCKET_PREFIX)], directories
 
 
 def _directories_in(table: TableHandle, directory: str) -> list[str]:
@@ -102,9 +120,13 @@ def _name(path: str) -> str:
 
 @dataclass
 class Look:
-    """File names that roots name, as far as looks have come; `doubts` is empty if they saw everything."""
+    """File names that roots name, as far as looks have come; `doubts` is empty if they saw everything.
+
+    `removed` are those of data files that a commit has removed: they are named, and may be live nowhere.
+    """
 
     names: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
     doubts: list[str] = field(default_factory=list)
     _roots: set[RootIdentity] = field(default_factory=set)
     _manifests: set[str] = field(default_factory=set)
@@ -149,7 +171,9 @@ class Look:
                 which = ", ".join(manifest.name for manifest in task.manifests)
                 self.doubts.append(f"manifest {which} cannot be read: {outcome.message}")
             else:
-                self.names |= outcome.value
+                names, removed = outcome.value
+                self.names |= names
+                self.removed |= removed
 
 
 @dataclass(frozen=True)
@@ -203,18 +227,45 @@ class _NamesTask:
     may_miss: bool
 
 
-def _entry_names(env: Env, task: _NamesTask) -> set[str]:
+def _entry_names(env: Env, task: _NamesTask) -> tuple[set[str], set[str]]:
+    """Names of the files in the task's manifests, and of those that were removed."""
     table = task.table.load(env)
-    return {name for manifest in task.manifests for name in _named_in(table, manifest, may_miss=task.may_miss)}
+    names: set[str] = set()
+    removed: set[str] = set()
+    for manifest in task.manifests:
+        for entry in _entries_in(table, manifest, may_miss=task.may_miss):
+            names.update((entry.file.name, *entry.file.extra_files))
+            if entry.kind is FileKind.DELETE:
+                removed.update((entry.file.name, *entry.file.extra_files))
+    return names, removed
 
 
-def _named_in(table: TableHandle, manifest: ManifestFile, *, may_miss: bool) -> Iterable[str]:
+def _entries_in(table: TableHandle, manifest: ManifestFile, *, may_miss: bool) -> Sequence[ManifestEntry]:
     try:
-        entries = read_manifest(table, manifest.name, manifest)
+        return read_manifest(table, manifest.name, manifest)
     except NotFoundError:
         if not may_miss:
             raise
-        return
-    for entry in entries:
-        yield entry.file.name
-        yield from entry.file.extra_files
+        return ()
+
+
+# ── what is named, and live nowhere ─────────────────────────────────────────────────────────────
+
+
+def live_nowhere(table: TableHandle, look: Look, files: Sequence[FileInfo], executor: Executor) -> set[str]:
+    """Those of the files' paths that commits have removed and that no root reaches any more, though some name them.
+
+    Such files an expiry leaves that dies after it has hidden snapshots. None where a root cannot be read.
+    """
+    asked = {info.path: _name(info.path) for info in files if _name(info.path) in look.removed}
+    if not asked:
+        return set()
+    roots, unreadable = every_root(table)
+    owners = {path: _owner(name) for path, name in asked.items()}
+    protection = protected(table, roots, metadata=(), data=owners, executor=executor)
+    return set() if unreadable or protection.unknown else asked.keys() - protection.paths
+
+
+def _owner(name: str) -> str:
+    """Name of the data file that an extra file belongs to; of a data file its own."""
+    return name.removesuffix(SUFFIX)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paimon_engine.errors import OutcomeUnknownError, PaimonError, StorageError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.lineage import follows
 from paimon_engine.table.snapshots import write_hint
 
 
@@ -20,9 +22,32 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
     """
     if table.door is not None:
         return table.door.publish(table, snapshot, base, changes)
-    if not table.env.storage.create(table.paths.snapshot(snapshot.id), snapshot_to_json(snapshot).encode()):
+    path = table.paths.snapshot(snapshot.id)
+    if not table.env.storage.create(path, snapshot_to_json(snapshot).encode()):
+        return False
+    if not _is_the_tables(table, snapshot, base):
+        # Others have taken this id, and it has expired since.
+        _take_back(table, path)
         return False
     write_hint(table, table.paths.latest_hint, snapshot.id)
     if snapshot.id == 1:
         write_hint(table, table.paths.earliest_hint, 1)
     return True
+
+
+def _is_the_tables(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:
+    """Raises OutcomeUnknownError if it cannot be told: the snapshot was created, whatever it is worth."""
+    try:
+        return follows(table, snapshot, base)
+    except OutcomeUnknownError:
+        raise
+    except PaimonError as error:
+        path = table.paths.snapshot(snapshot.id)
+        raise OutcomeUnknownError(f"{path} was created, and could not be looked at again: {error}") from error
+
+
+def _take_back(table: TableHandle, path: str) -> None:
+    try:
+        table.env.storage.delete([path])
+    except StorageError as error:
+        raise OutcomeUnknownError(f"{path} is no snapshot of the table, and could not be removed: {error}") from error

@@ -21,6 +21,7 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
+from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, wanted_indexes
 from paimon_engine.table.handle import TableHandle
@@ -169,7 +170,7 @@ class RollingWriter:
         if self._open is not None:
             self._open.discard()
             self._open = None
-        self._table.env.storage.delete(self._paths)
+        delete_unneeded(self._table.env.storage, self._paths)
         self._files, self._paths = [], []
 
     def _rows_per_slice(self, rows: pa.RecordBatch) -> int:

@@ -109,17 +109,18 @@ def clustered(
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_filters_read_fewer_files_of_the_same_rows(tmp_path: Path, oracle: JavaPaimon, order: str):
-    table = make(tmp_path)
+    table = make(tmp_path, writes=2)
+    table.write(rows(9, 24_000))
     before, in_java = in_order(table), sorted(oracle.read(table.path), key=repr)
     files = len(table.files())
-    wanted = {"a = 500": 0.35, "a BETWEEN 100 AND 150 AND b BETWEEN 0 AND 20": 0.25}
-    wanted |= {} if order == "order" else {"b > 200": 0.4}
-    assert all(files_read(table, where) == files for where in wanted)
+    wanted = {"a = 700": 0.5, "a BETWEEN 100 AND 150 AND b BETWEEN 0 AND 20": 0.35}
+    wanted |= {} if order == "order" else {"b > 200": 0.5}
+    assert all(files_read(table, where) > 0.7 * files for where in wanted)
 
     result = table.cluster(["a", "b"], order=order, target_file_bytes=5_000, task_bytes=100_000)
 
     assert (result.status, result.order, result.columns) == ("committed", order, ("a", "b"))
-    assert (result.rows_before, result.rows_after, len(result.partitions)) == (12_000, 12_000, 2)
+    assert (result.rows_before, result.rows_after, len(result.partitions)) == (32_000, 32_000, 2)
     assert all(report.tasks > 1 for report in result.partitions)
     assert result.files_after == len(table.files())
     for where, share in wanted.items():

@@ -17,6 +17,7 @@ from paimon_engine.actions import compact as action
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
@@ -140,7 +141,7 @@ def test_rounds_commit_what_is_done(catalog: Catalog):
     handle = load_table(table.path, EnvConfig(table.path))
     identifiers = [read_snapshot(handle, first + number).commit_identifier for number in (1, 2, 3)]
     assert (result.rounds, result.snapshot_id) == (3, first + 3)
-    assert identifiers == [1, 2, BATCH_COMMIT_IDENTIFIER - 3]
+    assert identifiers == [*(identifier_of(Maker.JOB, part) for part in (1, 2)), BATCH_COMMIT_IDENTIFIER]
 
 
 def test_a_repeated_job_goes_on_where_it_was_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch):

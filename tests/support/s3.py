@@ -16,14 +16,28 @@ BUCKET = "lent"
 START_TIMEOUT_S = 60
 
 
-def start_s3() -> Iterator[dict[str, str]]:
-    """Options that lead to a server with one bucket; skips where moto or s3fs is not installed."""
+_ONE_AT_A_TIME = """
+import sys
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+application = DomainDispatcherApplication(create_backend_app)
+make_server("127.0.0.1", int(sys.argv[1]), application, threaded=False).serve_forever()
+"""
+
+
+def start_s3(*, one_at_a_time: bool = False) -> Iterator[dict[str, str]]:
+    """Options that lead to a server with one bucket; skips where moto or s3fs is not installed.
+
+    With `one_at_a_time` it decides races as S3 does: moto looks and writes in two steps, so with threads it would not.
+    """
     pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
     pytest.importorskip("moto.server", reason='the S3 test server is not installed: pip install "moto[server]"')
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    if one_at_a_time:
+        command = [sys.executable, "-W", "ignore", "-c", _ONE_AT_A_TIME, str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(port, server)

@@ -1,0 +1,56 @@
+"""Identifiers of batch commits: with the kind of a snapshot they say which action made it.
+
+A commit is named by its user, its identifier and its kind. Java's batch jobs commit under `Long.MAX_VALUE`, and so do
+writes, whole compactions and analyses here. Every other action takes numbers of its own below that, so that several
+actions of one job, under one user, never take each other's snapshots for their own. All of them are far above the
+numbers that streaming writers count up.
+
+Readers look at an identifier in one place only: a COMPACT under `Long.MAX_VALUE` counts as a full compaction.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
+
+_PARTS: Final = 1 << 32
+"""Commits that one action can tell apart."""
+_FIRST_BATCH: Final = BATCH_COMMIT_IDENTIFIER - (1 << 48)
+"""Batch commits have identifiers from here on."""
+
+
+class Maker(IntEnum):
+    """What makes a batch commit. The numbers are stored: new makers go to the end."""
+
+    JOB = 0
+    PREPARED = 1
+    DELETE_ROWS = 2
+    REWRITE_FILE_INDEX = 3
+    COMPACT_MANIFESTS = 4
+    RESCALE = 5
+    DROP_PARTITION = 6
+    EXPIRE_PARTITIONS = 7
+    ROLLBACK_TO_AS_LATEST = 8
+    CLUSTER = 9
+
+
+def identifier_of(maker: Maker, part: int = 0) -> int:
+    """The identifier of the commit that completes what a maker does; with `part`, from 1 on, of one before it."""
+    assert 0 <= part < _PARTS, part
+    return BATCH_COMMIT_IDENTIFIER - maker * _PARTS - part
+
+
+def part_of(whole: int, identifier: int) -> int:
+    """Which part a commit under `identifier` was of what one under `whole` completes; 0 if it was none."""
+    part = whole - identifier
+    return part if whole > _FIRST_BATCH and 0 < part < _PARTS else 0
+
+
+def is_done_by(asked: int, found: int) -> bool:
+    """Whether a commit under `found` shows that what was to be committed under `asked` was done.
+
+    Of identifiers that somebody counts up, a later one shows it too: what came before it may have expired.
+    """
+    return found == asked or (asked < found < _FIRST_BATCH)

@@ -1,0 +1,313 @@
+"""Small tables with a history, and one action on each: what fault tests and crash tests go through.
+
+A scenario's action may be repeated with the same commit user, as a job that died is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_engine import AddColumn, SetOption, Table
+from paimon_engine.action_table import ACTIONS, Action, Context, name_of
+from paimon_engine.actions.alter_table import AlterTable
+from paimon_engine.actions.analyze import Analyze
+from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForward, RenameBranch
+from paimon_engine.actions.compact import Compact
+from paimon_engine.actions.compact_manifests import CompactManifests
+from paimon_engine.actions.consumers import ClearConsumers, ExpireConsumers, ResetConsumer
+from paimon_engine.actions.create_due_tags import CreateDueTags
+from paimon_engine.actions.delete_rows import DeleteRows
+from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots
+from paimon_engine.actions.expire_tags import ExpireTags
+from paimon_engine.actions.mark_partition_done import MarkPartitionDone
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
+from paimon_engine.actions.rescale import Rescale
+from paimon_engine.actions.rewrite_file_index import RewriteFileIndex
+from paimon_engine.actions.rollback import Rollback
+from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
+from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.executor import LocalExecutor
+from paimon_engine.storage import MemoryStorage
+from paimon_engine.table.catalog import create_table
+from paimon_engine.table.handle import TableHandle, load_table
+
+ROOT = "memory://faults/db.db/t"
+START_MS = 1_800_000_000_000
+HOUR_MS = 3_600_000
+QUICK = {"commit.min-retry-wait": "0 ms", "commit.max-retry-wait": "0 ms"}
+COLUMNS = pa.schema([pa.field("p", pa.string()), pa.field("k", pa.int64()), pa.field("v", pa.int64())])
+
+
+@dataclass
+class World:
+    """A store with one table, a clock that tests move, and seeded ids."""
+
+    inner: MemoryStorage = field(init=False)
+    storage: Any = None
+    now_ms: int = START_MS
+    root: str = ROOT
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count()
+        self.inner = MemoryStorage(lambda: self.now_ms)
+        self.storage = self.storage or self.inner
+        self.env = Env(self.storage, lambda: self.now_ms, self._new_id)
+
+    def _new_id(self) -> str:
+        return f"{next(self._numbers):08x}-0000-4000-8000-000000000000"
+
+    def through(self, storage: Any) -> World:
+        """The same world seen through another storage."""
+        self.storage = storage
+        self.env = Env(storage, lambda: self.now_ms, self._new_id)
+        return self
+
+    def handle(self, branch: str = "main", **options: str) -> TableHandle:
+        return load_table(self.root, EnvConfig(self.root), env=self.env, branch=branch, options=options)
+
+    @property
+    def executor(self) -> LocalExecutor:
+        return LocalExecutor(1, env=self.env)
+
+    def table(self, branch: str = "main", **options: str) -> Table:
+        return Table(self.handle(branch, **options), self.executor)
+
+    def create(self, *, keys: tuple[str, ...] = (), by: tuple[str, ...] = ("p",), **options: Any) -> None:
+        given = {**QUICK, **{name.replace("__", ".").replace("_", "-"): str(value) for name, value in options.items()}}
+        config = EnvConfig(self.root)
+        create_table(self.env, config, self.root, schema=COLUMNS, primary_keys=keys, partition_keys=by, options=given)
+
+    def write(self, rows: Mapping[int, int], p: str = "a", user: str | None = None, **kwargs: Any) -> None:
+        """One commit, an hour after the one before."""
+        self.now_ms += HOUR_MS
+        self.table(kwargs.pop("branch", "main")).write(rows_of(rows, p), commit_user=user, **kwargs)
+
+    def run(self, spec: Action, user: str = "job") -> Any:
+        """Carries out an action as a job does."""
+        return ACTIONS[name_of(spec)].run(Context(self.handle(), self.executor, user, None), spec)
+
+
+def rows_of(rows: Mapping[int, int], p: str = "a") -> pa.Table:
+    return pa.table([[p] * len(rows), list(rows), list(rows.values())], schema=COLUMNS)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`prepare` makes the table, `act` is what may fail, and be repeated.
+
+    `takes_back`: a certain failure leaves no file that nothing needs. `passes_through`: where it is cut short, rows may
+    be those of any snapshot, which it goes back over one by one.
+    """
+
+    name: str
+    prepare: Callable[[World], None]
+    act: Callable[[World], Any]
+    takes_back: bool = False
+    passes_through: bool = False
+
+
+# ── tables ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def keyed(world: World, **options: Any) -> None:
+    """Five commits to two partitions of a table with a primary key; a tag in the middle."""
+    world.create(keys=("p", "k"), **{"bucket": 1, "manifest__merge_min_count": 3, **options})
+    _fill(world)
+
+
+def _fill(world: World) -> None:
+    world.write({1: 1, 2: 1, 3: 1})
+    world.write({2: 2, 4: 2})
+    world.table().create_tag("middle")
+    world.write({3: 3, 5: 3}, "b")
+    world.write({1: 4, 5: 4})
+    world.write({3: 5, 6: 5}, "b")
+
+
+def appended(world: World, **options: Any) -> None:
+    world.create(**{"bucket": -1, **options})
+    _fill(world)
+
+
+def compacted(world: World, **options: Any) -> None:
+    """Old snapshots reach files that newer ones do not."""
+    keyed(world, **options)
+    world.table().compact(full=True)
+    world.write({1: 6, 9: 6})
+    world.table().compact(full=True)
+    world.write({1: 7})
+
+
+def tagged(world: World) -> None:
+    compacted(world, tag__default_time_retained="1 h")
+    world.table().create_tag("newest")
+    world.table().expire_snapshots(retain_max=2, retain_min=1, older_than=world.now_ms)
+    world.now_ms += 48 * HOUR_MS
+
+
+def branched(world: World) -> None:
+    compacted(world)
+    table = world.table()
+    table.create_tag("origin", snapshot=6)
+    table.create_branch("b", tag="origin")
+    world.write({1: 100, 50: 100}, branch="b")
+    world.write({2: 101, 51: 101}, branch="b")
+    world.table("b").compact(full=True)
+
+
+def consumed(world: World) -> None:
+    keyed(world)
+    for name, number in (("one", 2), ("two", 3)):
+        world.table().reset_consumer(name, number)
+    world.now_ms += HOUR_MS
+
+
+def littered(world: World) -> None:
+    """With files that nothing needs."""
+    keyed(world)
+    world.table().create_tag("last")
+    for number in range(3):
+        world.inner.overwrite(f"{ROOT}/p=a/bucket-0/data-lost-{number}.parquet", b"lost")
+        world.inner.overwrite(f"{ROOT}/manifest/manifest-lost-{number}", b"lost")
+    world.now_ms += 48 * HOUR_MS
+
+
+def rescaled(world: World) -> None:
+    keyed(world)
+    world.run(AlterTable([SetOption("bucket", "2")]), "alter")
+
+
+def indexed(world: World) -> None:
+    appended(world)
+    change = SetOption("file-index.bloom-filter.columns", "k")
+    world.run(AlterTable([change]), "alter")
+
+
+# ── actions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write(p: str = "a", **kwargs: Any) -> Callable[[World], Any]:
+    return lambda world: world.table().write(rows_of({1: 99, 7: 99}, p), commit_user="job", **kwargs)
+
+
+def _job(spec: Action) -> Callable[[World], Any]:
+    return lambda world: world.run(spec)
+
+
+def _with(prepare: Callable[..., None], **options: Any) -> Callable[[World], None]:
+    return lambda world: prepare(world, **options)
+
+
+def _orphans(*, quarantine: bool) -> Callable[[World], Any]:
+    return lambda world: world.run(RemoveOrphanFiles(world.now_ms - HOUR_MS, quarantine=quarantine))
+
+
+def _expire(**kwargs: Any) -> Callable[[World], Any]:
+    return lambda world: world.run(ExpireSnapshots(retain_min=1, older_than_ms=world.now_ms, **kwargs))
+
+
+def _across(world: World) -> None:
+    """Keys that are unique over all partitions, and move."""
+    world.create(keys=("k",), bucket=-1)
+    world.write({1: 1, 2: 1, 7: 1}, "a")
+    world.write({2: 2, 4: 2}, "b")
+
+
+def _postponed(world: World) -> None:
+    world.create(keys=("p", "k"), bucket=-2, postpone__default_bucket_num=1)
+    world.write({1: 1, 2: 1})
+    world.write({2: 2, 4: 2})
+    world.write({3: 3}, "b")
+
+
+def _two_commits_of_one_job(world: World) -> Any:
+    """Writes, deletes and tidies under one name."""
+    world.table().write(rows_of({1: 99, 7: 99}), commit_user="job")
+    world.run(CompactManifests())
+    return world.run(Compact(full=True))
+
+
+def _expire_partitions(world: World) -> Any:
+    return world.run(ExpirePartitions("1 d", timestamp_formatter="yyyyMMdd"))
+
+
+def _dated(world: World) -> None:
+    world.create(keys=("p", "k"), bucket=1)
+    for p in ("20200101", "20200102", "20990101"):
+        world.write({1: 1, 2: 1}, p)
+
+
+_DYNAMIC = {"bucket": -1, "dynamic_bucket__target_row_num": 2}
+_VECTORS = {"deletion_vectors__enabled": "true"}
+_LOOKUP = {"changelog_producer": "lookup"}
+
+SCENARIOS = (
+    Scenario("append rows", _with(keyed), _write(), takes_back=True),
+    Scenario("append rows with a changelog", _with(keyed, changelog_producer="input"), _write(), takes_back=True),
+    Scenario("append without keys", _with(appended), _write(), takes_back=True),
+    Scenario("append to dynamic buckets", _with(keyed, **_DYNAMIC), _write(), takes_back=True),
+    Scenario("move keys between partitions", _across, _write("b"), takes_back=True),
+    Scenario("overwrite partitions", _with(keyed), _write(overwrite={}), takes_back=True),
+    Scenario("overwrite a partition", _with(keyed), _write("b", overwrite={"p": "b"}), takes_back=True),
+    Scenario(
+        "overwrite everything",
+        _with(keyed, dynamic_partition_overwrite="false"),
+        _write(overwrite={}),
+        takes_back=True,
+    ),
+    Scenario("compact fully", _with(keyed), _job(Compact(full=True)), takes_back=True),
+    Scenario("compact in rounds", _with(keyed), _job(Compact(full=True, round_bytes=1)), takes_back=True),
+    Scenario(
+        "compact some runs",
+        _with(keyed, num_sorted_run__compaction_trigger=2),
+        _job(Compact()),
+        takes_back=True,
+    ),
+    Scenario("compact with a changelog", _with(keyed, **_LOOKUP), _job(Compact(full=True)), takes_back=True),
+    Scenario("compact with deletion vectors", _with(keyed, **_VECTORS), _job(Compact()), takes_back=True),
+    Scenario("compact without keys", _with(appended), _job(Compact(full=True)), takes_back=True),
+    Scenario("compact postponed rows", _postponed, _job(Compact(full=True)), takes_back=True),
+    Scenario("delete rows", _with(appended, **_VECTORS), _job(DeleteRows("k < 4")), takes_back=True),
+    Scenario("rescale", rescaled, _job(Rescale()), takes_back=True),
+    Scenario("rewrite file indexes", indexed, _job(RewriteFileIndex()), takes_back=True),
+    Scenario("compact manifests", _with(keyed), _job(CompactManifests()), takes_back=True),
+    Scenario("analyze", _with(keyed), _job(Analyze()), takes_back=True),
+    Scenario("write, tidy and compact", _with(keyed), _two_commits_of_one_job),
+    Scenario("create a tag", _with(keyed), _job(CreateTag("new", 3))),
+    Scenario("replace a tag", tagged, _job(CreateTag("middle", if_exists="replace"))),
+    Scenario("rename a tag", tagged, _job(RenameTag("middle", "centre"))),
+    Scenario("delete a tag", tagged, _job(DeleteTag("middle"))),
+    Scenario("expire tags", tagged, _job(ExpireTags())),
+    Scenario(
+        "create due tags",
+        _with(keyed, tag__automatic_creation="process-time", tag__creation_period="hourly", tag__num_retained_max=1),
+        _job(CreateDueTags()),
+    ),
+    Scenario("expire snapshots", _with(compacted), _expire(retain_max=2)),
+    Scenario("expire snapshots with changelogs", _with(compacted, **_LOOKUP), _expire(retain_max=1)),
+    Scenario("roll back to a snapshot", _with(compacted), _job(Rollback(4)), passes_through=True),
+    Scenario("roll back to a tag that has expired", tagged, _job(Rollback(tag="middle")), passes_through=True),
+    Scenario("roll back as the latest", _with(compacted), _job(RollbackToAsLatest(3))),
+    Scenario("create a branch of a tag", _with(compacted), _job(CreateBranch("b", "middle", if_exists="ignore"))),
+    Scenario("create a branch of a snapshot", _with(compacted), _job(CreateBranch("b", None, 5, "ignore"))),
+    Scenario("rename a branch", branched, _job(RenameBranch("b", "c"))),
+    Scenario("delete a branch", branched, _job(DeleteBranch("b"))),
+    Scenario("fast-forward", branched, _job(FastForward("b")), passes_through=True),
+    Scenario("drop partitions", _with(keyed), _job(DropPartition([{"p": "a"}]))),
+    Scenario("expire partitions", _dated, _expire_partitions),
+    Scenario("mark partitions done", _with(keyed), _job(MarkPartitionDone([{"p": "a"}]))),
+    Scenario("remove orphan files", littered, _orphans(quarantine=False)),
+    Scenario("quarantine orphan files", littered, _orphans(quarantine=True)),
+    Scenario("alter the schema", _with(keyed), _job(AlterTable([AddColumn("w", "INT")]))),
+    Scenario("reset a consumer", consumed, _job(ResetConsumer("one", 4))),
+    Scenario("clear consumers", consumed, _job(ClearConsumers("t.*"))),
+    Scenario("expire consumers", consumed, _job(ExpireConsumers(START_MS + 100 * HOUR_MS))),
+)
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
