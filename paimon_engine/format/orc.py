@@ -11,11 +11,12 @@ Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 
 from __future__ import annotations
 
+import io
 import shutil
 import weakref
 from collections.abc import Collection, Iterator, Mapping
 from tempfile import SpooledTemporaryFile
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 from typing import cast as cast_type
 
 import numpy as np
@@ -214,6 +215,29 @@ def _fitted_texts(texts: pa.Array, data_type: AtomicType) -> pa.Array:
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
+class _Sink(io.RawIOBase):
+    """What the encoder writes to; takes, and forgets, all that comes after the writer was given up."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self.is_given_up = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._sink.tell()
+
+    def write(self, data: Any) -> int:
+        if not self.is_given_up:
+            try:
+                self._sink.write(data)
+            except BaseException:
+                self.is_given_up = True
+                raise
+        return len(data)
+
+
 class OrcWriter:
     """Writes batches of one schema to one file. One with timestamps waits in a temporary file until it is whole."""
 
@@ -236,11 +260,18 @@ class OrcWriter:
             self._encoded = cast_type(BinaryIO, self._waiting)
             # A file that fails half-way is never closed.
             weakref.finalize(self, self._waiting.close)
-        self._writer = po.ORCWriter(self._encoded, compression=codec, stripe_size=STRIPE_BYTES)
+        # The encoder ends its file when it is dropped, and ends the process if that fails: as when the file of a
+        # writer that was given up is gone.
+        self._last = _Sink(self._encoded)
+        self._writer = po.ORCWriter(self._last, compression=codec, stripe_size=STRIPE_BYTES)
         self._begun = False
         self._to_be_mended = False
         self._at_last_stripe = 0
         self._since_last_stripe = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_last"):
+            self._last.is_given_up = True
 
     @property
     def bytes_written(self) -> int:

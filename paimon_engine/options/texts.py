@@ -19,6 +19,16 @@ class OptionTexts:
 
     raw: Mapping[str, str] = field(default_factory=dict)
 
+    def check(self) -> None:
+        """Looks at the value of every option that has a property here.
+
+        Raises: InvalidArgumentError naming one that cannot be parsed.
+        """
+        for owner in type(self).__mro__:
+            for name, member in vars(owner).items():
+                if isinstance(member, property):
+                    getattr(self, name)
+
     def _int(self, key: str, default: int) -> int:
         text = self.raw.get(key)
         if text is None:

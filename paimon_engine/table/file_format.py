@@ -22,6 +22,7 @@ from paimon_engine.predicate import Predicate
 from paimon_engine.table.external import data_file_at
 from paimon_engine.table.file_filter import FileFilter, file_filter
 from paimon_engine.table.handle import TableHandle, check_size, open_needed
+from paimon_engine.table.lost_keys import LostKeys
 from paimon_engine.table.projection import narrowed_like
 from paimon_engine.table.row_check import RowCheck
 from paimon_engine.types import to_arrow, to_arrow_field
@@ -126,13 +127,18 @@ def read_data_file(
     skipping = file_filter(table, file, where)
     check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=is_sorted)
     check.deleted(deleted)
+    lost = LostKeys(
+        () if file_schema.table_options.thin_files else file_schema.key_type.fields,
+        lambda: open_needed(table, path, file.size_bytes, storage=source),
+        lambda stream, schema: list(reader(stream, schema, path=path)),
+    )
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
             stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows
         ):
             check.columns(found, [field.name for field in wanted])
-            rows = orc.fitted(found, stored_types) if file.format == "orc" else found
+            rows = lost.put_back(first_row, orc.fitted(found, stored_types) if file.format == "orc" else found)
             batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
             check.add(first_row, rows, batch)
             kept = _kept(first_row, batch.num_rows, deleted, selected)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -298,3 +301,20 @@ def test_any_bit_of_a_parquet_page_that_flips_is_told():
 
         with pytest.raises(CorruptTableError, match="CRC checksum"):
             read("parquet", bytes(flipped), table.schema)
+
+
+def test_an_orc_file_that_is_given_up_does_not_end_the_process(tmp_path: Path):
+    program = f"""
+import pyarrow as pa
+from paimon_engine.format.layout import WriteOptions
+from paimon_engine.table.file_format import WRITERS
+rows = pa.table({{"a": [1, 2]}})
+with open({str(tmp_path / "given-up.orc")!r}, "wb") as sink:
+    writer = WRITERS["orc"](sink, rows.schema, WriteOptions("zstd"))
+    writer.write(rows.to_batches()[0])
+del writer
+print("still here")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100)
+
+    assert (done.returncode, done.stdout) == (0, "still here\n"), done.stderr
