@@ -178,7 +178,8 @@ class Subprocess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **own, **environment},
+            # Arrow's allocator keeps freed memory until the process, which lives for one job, ends.
+            env={"MIMALLOC_PURGE_DELAY": "-1", **os.environ, **own, **environment},
             start_new_session=True,
         )
         return self._process

@@ -46,7 +46,7 @@ from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema
 from paimon_engine.units import parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -212,11 +212,12 @@ def compact(
     if spec.partition_idle_time is not None:
         run.idle = frozenset(entry.partition for entry in _chosen(table, spec, latest_snapshot(table)))
     if table.schema.bucket_mode is BucketMode.POSTPONED and not spec.dry_run:
-        distributed = distribute_postponed(table, _chosen(table, spec, latest_snapshot(table)), executor)
+        table, snapshot = latest_with_schema(table)
+        distributed = distribute_postponed(table, _chosen(table, spec, snapshot), executor)
         run.snapshot_id, run.rows_distributed = distributed.snapshot_id, distributed.rows
         run.conflicts += distributed.conflicts
     request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
-    tasks = _plan(table, run, None)
+    table, tasks = _plan(table, run, None)
     if spec.dry_run:
         _expect(table, run, tasks)
         return _result(table, run)
@@ -231,7 +232,7 @@ def compact(
         identifier = part if taken.later or run.failed else BATCH_COMMIT_IDENTIFIER
         again = _commit(table, replace(request, messages=messages, commit_identifier=identifier), run, part)
         waiting = {(task.partition, task.bucket) for task in taken.later} | _may_try_again(run, again)
-        tasks = _plan(table, run, frozenset(waiting)) if waiting else []
+        table, tasks = _plan(table, run, frozenset(waiting)) if waiting else (table, [])
     _check_outcome(table, run)
     return _result(table, run)
 
@@ -291,9 +292,9 @@ def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> lis
     return chosen_entries(table, snapshot, Choice(spec.where, idle_ms, buckets))
 
 
-def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
-    """Tasks of all chosen buckets, or of `only` these, in order of need."""
-    snapshot = latest_snapshot(table)
+def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> tuple[TableHandle, list[CompactTask]]:
+    """The table with the schema to rewrite in; tasks of all chosen buckets, or of `only` these, in order of need."""
+    table, snapshot = latest_with_schema(table)
     run.vectors = vector_files(table, snapshot)
     tasks = []
     # A partition to which this run has written is no longer idle.
@@ -312,11 +313,11 @@ def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> list
         else:
             run.tasks[bucket] = planned
             tasks.append(planned)
-    return sorted(tasks, key=lambda task: _by_need(table, run, task))
+    return table, sorted(tasks, key=lambda task: _by_need(table, run, task))
 
 
 def _plan_bucket(table: TableHandle, run: _Run, bucket: Bucket, total_buckets: int) -> CompactTask | NothingToDo:
-    deleted = deleted_counts(run.vectors.get(bucket, ()))
+    deleted = deleted_counts(table, bucket, run.vectors.get(bucket, ()))
     with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
         planned = plan_bucket(
             *bucket, total_buckets, run.files[bucket], schema=table.schema, full=run.spec.full, deleted_counts=deleted

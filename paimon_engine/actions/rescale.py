@@ -19,7 +19,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted, uncommitted
@@ -30,7 +30,7 @@ from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.rescale import RescaleTask, rescale_bucket, sources_of
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.snapshots import latest_with_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ def rescale(
     ConflictError if others changed one of the partitions meanwhile: nothing was done then; StorageError.
     """
     begun = time.monotonic()
+    table, snapshot = latest_with_schema(table)
     buckets = table.options.bucket
     check_writable(table.options)
     if table.schema.bucket_mode is not BucketMode.FIXED:
@@ -89,7 +90,7 @@ def rescale(
         if own.snapshot is not None:
             return RescaleResult("already_done", own.snapshot.id, buckets, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
-    tasks, removals = _plan(table, spec)
+    tasks, removals = _plan(table, snapshot, spec)
     before = [file for message in removals for file in message.compact_before]
     snapshot_id, after = None, []
     if tasks and not spec.dry_run:
@@ -117,9 +118,10 @@ def rescale(
     )
 
 
-def _plan(table: TableHandle, spec: Rescale) -> tuple[list[RescaleTask], list[CommitMessage]]:
+def _plan(
+    table: TableHandle, snapshot: Snapshot | None, spec: Rescale
+) -> tuple[list[RescaleTask], list[CommitMessage]]:
     """A task per new bucket, and messages that remove the old ones."""
-    snapshot = latest_snapshot(table)
     wanted = table.options.bucket
     vectors = vector_files(table, snapshot)
     found = by_bucket(chosen_entries(table, snapshot, Choice(spec.where)))

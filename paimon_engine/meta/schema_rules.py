@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.casts import STRING, cast, is_castable
-from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema
+from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
     BINARY_ROOTS,
@@ -39,6 +39,7 @@ _DEFAULT_FUNCTION: Final = "default-aggregate-function"
 
 def check_schema(schema: TableSchema) -> None:
     """Raises InvalidArgumentError or UnsupportedError naming what breaks a rule, and the way out."""
+    _check_texts(schema)
     _check_columns(schema.row_type)
     _check_keys(schema)
     _check_buckets(schema)
@@ -52,6 +53,15 @@ def check_schema(schema: TableSchema) -> None:
     if "avro" in schema.table_options.file_formats:
         for field in schema.row_type:
             _check_avro(field.type, field.name)
+
+
+def _check_texts(schema: TableSchema) -> None:
+    try:
+        schema_to_json(schema).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"{error.object[max(error.start - 40, 0) : error.end]!r} in the schema holds half a character"
+        ) from error
 
 
 def _names(schema: TableSchema) -> str:

@@ -29,10 +29,12 @@ from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.storage.places import leads_out
+from paimon_engine.table.changelogs import CHANGELOG_PREFIX
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.protection import protected
 from paimon_engine.table.reachability import (
-    CHANGELOG_PREFIX,
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
     READER_THREADS,
@@ -42,7 +44,6 @@ from paimon_engine.table.reachability import (
     gaps,
     in_threads,
     on_line,
-    protected,
 )
 from paimon_engine.table.snapshots import SNAPSHOT_PREFIX, branches
 
@@ -60,17 +61,21 @@ def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
     """Files last changed before `older_than_ms`, sorted by path.
 
     Schemas, tags, consumers, snapshots, changelogs and hints are not among them (but what a process that died had half
-    written of them is), nor is what lies in directories that do not belong to a table. A file whose time the store does
-    not tell is not old.
+    written of them is), nor is what lies in directories that do not belong to a table, nor what lies behind symbolic
+    links out of the table. A file whose time the store does not tell is not old.
     """
     root = table.paths.root
     buckets, partitions = _bucket_directories(table)
     directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + buckets
+    # What lies behind a link belongs to somebody else, whatever it is called.
+    directories = [path for path in directories if not leads_out(f"{path}/.", root)]
     lists = in_threads(table, _files_in, directories)
     named = list(partitions)
     for branch in (MAIN_BRANCH, *branches(table)):
         paths = on_line(table, branch).paths
         for directory, prefix in ((paths.snapshot_dir, SNAPSHOT_PREFIX), (paths.changelog_dir, CHANGELOG_PREFIX)):
+            if leads_out(f"{directory}/.", root):
+                continue
             lists.append([info for info in _files_in(table, directory) if not _is_numbered(info, prefix)])
         named += [paths.schema_dir, paths.tag_dir, paths.tag_success("").rpartition("/")[0]]
         named += [paths.consumer_dir, paths.branch_root]

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.merge.counts import counted_columns, with_partial_counts
 from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
 from paimon_engine.merge.keys import normalise_keys
@@ -44,10 +44,13 @@ from paimon_engine.table.manifests import live_entries, live_index_files
 from paimon_engine.table.postponed import postponed_prefix
 from paimon_engine.table.roll import RollingWriter
 from paimon_engine.table.row_input import RowInput
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id
 
 _BUFFER_BYTES_MAX: Final = 1 << 30
 """Arrow counts the bytes of a string column in 31 bits; a buffer must be joined into one batch to be sorted."""
+
+_LOOKS_MAX: Final = 4
+"""Times that the latest snapshot is looked at, while it expires as it is read."""
 
 _KEPT_SHARE: Final = 0.5
 """A full buffer is flushed down to this share, largest buckets first, so that small buckets make fewer files."""
@@ -82,9 +85,20 @@ def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
     Raises: UnsupportedError if the engine cannot write this table; CorruptTableError if a dynamic bucket has no index.
     """
     check_writable(table.options)
+    for _ in range(_LOOKS_MAX - 1):
+        snapshot = None if replacing else latest_snapshot(table)
+        try:
+            return _state_at(table, snapshot, replacing=replacing)
+        except NotFoundError:
+            if snapshot is None or latest_snapshot_id(table) == snapshot.id:
+                raise
+            # Others have committed, and it has expired while it was read.
+    return _state_at(table, None if replacing else latest_snapshot(table), replacing=replacing)
+
+
+def _state_at(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool) -> WriteState:
     next_sequence: dict[tuple[bytes, int], int] = {}
     total_buckets: dict[bytes, int] = {}
-    snapshot = None if replacing else latest_snapshot(table)
     for entry in live_entries(table, snapshot):
         bucket = (entry.partition, entry.bucket)
         next_sequence[bucket] = max(next_sequence.get(bucket, 0), entry.file.max_sequence_number + 1)

@@ -1,121 +1,263 @@
-"""How fast writes, compaction and merged reads are on one core, beside the least that the bytes themselves cost.
+"""What a full compaction costs, beside the least that the bytes themselves cost, and beside Java.
 
-    python -m tests.bench.compaction --rows 2000000
+    python -m tests.bench.compaction                     # 10,000,000 rows in 8 overlapping runs, three merge engines
+    python -m tests.bench.compaction --java              # and Java Paimon 0.9 on rows of the same kind, on one thread
+    python -m tests.bench.compaction --rows 40000000 --rounds 1 --engines deduplicate     # memory is flat in rows
+    python -m tests.bench.compaction --task-memory 64    # a bucket larger than the memory of a task, in MiB
 
-Four commits, each with 30 % of its keys from earlier ones, into one bucket; then a merged read and a full compaction.
-The floor is the same Parquet bytes read and as many rows written again, with nothing in between. Compare figures of
-one run only: they are processor seconds, but machines differ and have neighbours.
+The floor reads the same files through Arrow and writes as many rows as are left into one file, with the writer settings
+of the compaction and no merge. Every figure is that of a process of its own on one thread: processor seconds of the step
+alone, and the peak memory of the whole process, of which Python and Arrow take about 150 MB. Rounds alternate, so that
+floor and compaction share the machine's moods; the median counts. Compare figures of one run only.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
+import json
+import re
+import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table as Grid
 
-from paimon_engine import Catalog, Table
+from paimon_engine import Catalog, open_table
+from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
-from paimon_engine.format.parquet import ParquetWriter
+from paimon_engine.format.parquet import READ_BUFFER_BYTES, ParquetWriter
+from tests.support.reference import reference_folder
 
-COMMITS = 4
 REPEATED = 0.3
+NULLS = 0.4
+"""Share of nulls in each column of partial updates."""
+ENGINES = {
+    "deduplicate": {},
+    "partial-update": {},
+    "aggregation": {
+        **{f"fields.{name}.aggregate-function": "sum" for name in ("i1", "i2", "l1", "d1", "d2")},
+        "fields.default-aggregate-function": "last_non_null_value",
+    },
+}
 
 
-def rows_of_commit(random: np.random.Generator, fresh: int, count: int) -> pa.Table:
-    """`count` rows, of which 70 % have the keys from `fresh` on, and the others older keys."""
-    new = count if fresh == 0 else int(count * (1 - REPEATED))
-    keys = np.concatenate([np.arange(fresh, fresh + new), random.integers(0, max(fresh, 1), count - new)])
-    random.shuffle(keys)
-    return pa.table(
-        {
-            "k": keys,
-            "a": random.integers(0, 100, count).astype("i4"),
-            "b": random.integers(0, 1 << 40, count),
-            "x": random.random(count),
-            "y": random.random(count),
-            "few": np.char.mod("%012d", random.integers(0, 5000, count)),
-            "many": np.char.mod("%012x", random.integers(0, 1 << 47, count)),
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Processor seconds and seconds of a step, peak memory of its process in MB, and rows that it left."""
+
+    cpu_seconds: float
+    seconds: float
+    peak_mb: float
+    rows: int
+
+
+def rows_of_run(random: np.random.Generator, known: int, count: int, nulls: float) -> pa.Table:
+    """`count` rows with a BIGINT key and eight mixed columns; 30 % have keys of the `known` ones before."""
+    fresh = count if known == 0 else count - int(count * REPEATED)
+    ids = np.concatenate([np.arange(known, known + fresh), random.integers(0, max(known, 1), count - fresh)])
+    random.shuffle(ids)
+    columns = {
+        "i1": pa.array(random.integers(0, 1000, count).astype("i4")),
+        "i2": pa.array(random.integers(-(1 << 31), 1 << 31, count).astype("i4")),
+        "l1": pa.array(random.integers(0, 1 << 44, count)),
+        "d1": pa.array(random.integers(0, 100_000, count) / 100.0),
+        "d2": pa.array(random.standard_normal(count)),
+        "s1": pa.array(np.char.mod("city-%d", random.integers(0, 200, count))),
+        "s2": pa.array(np.char.mod("user-%x", random.integers(0, 1 << 62, count))),
+        "s3": pa.array(np.char.mod("v-%d", np.arange(count)), mask=random.random(count) < 0.1),
+    }
+    if nulls:
+        columns = {
+            name: pc.if_else(pa.array(random.random(count) < nulls), pa.scalar(None, column.type), column)
+            for name, column in columns.items()
         }
-    )
+    # An odd factor permutes the 40-bit numbers, so that new keys arrive in no order.
+    return pa.table({"k": (ids * 0x9E3779B97F) & ((1 << 40) - 1), **columns})
 
 
-class Clock:
-    """Processor seconds of this process, by name."""
+def make_table(folder: Path, engine: str, rows: int, runs: int) -> Path:
+    """A table in one bucket, of that many commits of one file each."""
+    random, known = np.random.default_rng(7), 0
+    options = {"bucket": "1", "write-buffer-size": "8 gb", "target-file-size": "8 gb", "merge-engine": engine}
+    nulls = NULLS if engine == "partial-update" else 0.0
+    table = None
+    for _ in range(runs):
+        data = rows_of_run(random, known, rows // runs, nulls)
+        known += data.num_rows if known == 0 else data.num_rows - int(data.num_rows * REPEATED)
+        if table is None:
+            schema = pa.schema([field.with_nullable(field.name != "k") for field in data.schema])
+            catalog = Catalog(str(folder / engine))
+            given = {**options, **ENGINES[engine]}
+            table = catalog.create_table("db.t", schema=schema, primary_keys=["k"], options=given)
+        table.write(data)
+    assert table is not None
+    assert table.files().num_rows == runs
+    return Path(table.path)
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
 
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        begun = time.process_time()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.process_time() - begun
+# ── steps, each in a process of its own ─────────────────────────────────────────────────────────
 
 
-def copy_files(table: Table, rows: int) -> None:
-    """Reads all data files and writes as many rows as the compacted table has: what no compaction can do without."""
-    sink = io.BytesIO()
-    writer = None
-    for path in sorted(Path(table.path).rglob("*.parquet")):
-        for batch in pq.ParquetFile(path, pre_buffer=False).iter_batches(BATCH_ROWS, use_threads=False):
+def data_files(path: Path) -> list[Path]:
+    """Data files of the table, oldest first."""
+    return sorted(path.rglob("bucket-0/*.parquet"), key=lambda file: file.stat().st_mtime)
+
+
+def floor(path: Path, rows: int) -> int:
+    """Reads all data files and writes `rows` of their rows: what no compaction can do without."""
+    with tempfile.TemporaryFile(dir=path) as sink:
+        writer = None
+        for batch in _batches(path):
             if writer is None:
                 writer = ParquetWriter(sink, batch.schema, WriteOptions())
             if rows > 0:
                 writer.write(batch.slice(0, rows))
                 rows -= batch.num_rows
-    assert writer is not None
-    writer.close()
+        assert writer is not None
+        writer.close()
+    return max(rows, 0)
 
 
-def run(folder: Path, rows: int) -> tuple[Clock, int, int]:
-    """Seconds by step, rows written, and rows left."""
-    random, clock, fresh = np.random.default_rng(1), Clock(), 0
-    table = None
-    for _ in range(COMMITS):
-        data = rows_of_commit(random, fresh, rows // COMMITS)
-        fresh = max(fresh, int(pa.compute.max(data["k"]).as_py()) + 1)
-        if table is None:
-            options = {"bucket": "1"}
-            schema = pa.schema([field.with_nullable(field.name != "k") for field in data.schema])
-            table = Catalog(str(folder)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
-        with clock("write"):
-            table.write(data)
-    assert table is not None
-    with clock("merged read"):
-        left = table.to_arrow().num_rows
-    with clock("floor of compaction"):
-        copy_files(table, left)
-    with clock("compaction"):
-        table.compact(full=True)
-    return clock, rows // COMMITS * COMMITS, left
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    for file in data_files(path):
+        with pq.ParquetFile(file, pre_buffer=False, buffer_size=READ_BUFFER_BYTES) as source:
+            yield from source.iter_batches(BATCH_ROWS, use_threads=False)
+
+
+def compaction(path: Path, task_memory_mb: int) -> int:
+    """A full compaction on one thread, with its commit."""
+    table = open_table(str(path), executor=LocalExecutor(1), options={"target-file-size": "128 mb"})
+    result = table.compact(full=True, task_memory_bytes=task_memory_mb << 20 or None)
+    return result.rows_after
+
+
+def merged_read(path: Path, _: int) -> int:
+    """A read of all rows, merged, as a stream."""
+    table = open_table(str(path), executor=LocalExecutor(1))
+    return sum(batch.num_rows for batch in table.to_batches())
+
+
+STEPS = {"floor": floor, "compaction": compaction, "merged read": merged_read}
+
+
+def run_here(step: str, path: Path, number: int) -> Cost:
+    """Runs a step in this process."""
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    cpu, begun = time.process_time(), time.perf_counter()
+    rows = STEPS[step](path, number)
+    cpu, seconds = time.process_time() - cpu, time.perf_counter() - begun
+    return Cost(cpu, seconds, peak_mb(), rows)
+
+
+def peak_mb() -> float:
+    """Peak memory of this process; `getrusage` would count that of the process which started it."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / (1 << 10)
+
+
+def run_apart(step: str, path: Path, number: int = 0) -> Cost:
+    """Runs a step in a new process, a compaction on a copy whose files are links."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        copy = path
+        if step == "compaction":
+            copy = Path(folder) / "t"
+            shutil.copytree(path, copy, copy_function=lambda source, target: Path(target).hardlink_to(source))
+        command = [sys.executable, "-m", "tests.bench.compaction", "--step", step, str(copy), str(number)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        return Cost(**json.loads(done.stdout))
+
+
+def java(rows: int, runs: int) -> tuple[float, float]:
+    """Rows per processor second, and seconds, of a full compaction by a warm Java 0.9 on one thread."""
+    driver = reference_folder("oracle") / "oracle"
+    settings = [f"rows={rows}", f"commits={runs}", f"overlap={REPEATED}", "buckets=1", "threads=1", "scans=1"]
+    done = subprocess.run([driver, "bench", *settings], check=True, stdout=subprocess.PIPE)
+    found = json.loads(done.stdout)["runs"][0]
+    return found["stored_rows"] / found["compact_cpu_s"], found["compact_s"]
+
+
+# ── the whole ───────────────────────────────────────────────────────────────────────────────────
+
+
+def compare(path: Path, engine: str, rows: int, rounds: int, grid: Grid) -> float:
+    """Adds the figures of an engine to the grid; the compaction's rows per processor second."""
+    reads = [run_apart("merged read", path) for _ in range(1)]
+    left = reads[0].rows
+    floors, compactions = [], []
+    for _ in range(rounds):
+        floors.append(run_apart("floor", path, left))
+        compactions.append(run_apart("compaction", path))
+    assert all(cost.rows == left for cost in compactions)
+    base = median(cost.cpu_seconds for cost in floors)
+    for name, costs in (("floor", floors), ("compaction", compactions), ("merged read", reads)):
+        cpu = median(cost.cpu_seconds for cost in costs)
+        spread = " – ".join(f"{pick(cost.cpu_seconds for cost in costs):.2f}" for pick in (min, max))
+        peak = max(cost.peak_mb for cost in costs)
+        grid.add_row(engine, name, f"{cpu:.2f}", spread, f"{cpu / base:.2f}", f"{rows / cpu:,.0f}", f"{peak:,.0f}")
+    return rows / median(cost.cpu_seconds for cost in compactions)
+
+
+def bounded(path: Path, rows: int, task_memory_mb: int, console: Console) -> None:
+    """One compaction within the memory given to a task."""
+    stored = sum(file.stat().st_size for file in data_files(path)) / (1 << 20)
+    arrow = sum(batch.nbytes for batch in _batches(path)) / (1 << 20)
+    least = run_apart("floor", path, 1)
+    cost = run_apart("compaction", path, task_memory_mb)
+    console.print(
+        f"{rows:,} rows: {stored:,.0f} MB in files, {arrow:,.0f} MB in Arrow, merged in tasks of {task_memory_mb} MiB: "
+        f"peak {cost.peak_mb:,.0f} MB, of which {least.peak_mb:,.0f} MB for reading one file after the other; "
+        f"{cost.cpu_seconds:.2f} processor s"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    rows = parser.parse_args().rows
-    pa.set_cpu_count(1)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--runs", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--java", action="store_true", help="measure Java too; takes minutes")
+    parser.add_argument("--task-memory", type=int, metavar="MIB", help="one compaction in tasks of this memory")
+    parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.step:
+        step, path, number = given.step
+        print(json.dumps(asdict(run_here(step, Path(path), int(number)))))
+        return
+    console = Console(width=120)
     with tempfile.TemporaryDirectory() as folder:
-        clock, written, left = run(Path(folder), rows)
-    grid = Grid(title=f"{written:,} rows written, {left:,} left", box=None, title_justify="left")
-    for name in ("", "processor s", "rows/s"):
-        grid.add_column(name, justify="left" if not name else "right")
-    for name, seconds in clock.seconds.items():
-        grid.add_row(name, f"{seconds:.2f}", f"{written / seconds:,.0f}")
-    console = Console()
-    console.print(grid)
-    ratio = clock.seconds["compaction"] / clock.seconds["floor of compaction"]
-    console.print(f"compaction takes {ratio:.2f} times its floor")
+        if given.task_memory:
+            path = make_table(Path(folder), "deduplicate", given.rows, given.runs)
+            bounded(path, given.rows, given.task_memory, console)
+            return
+        grid = Grid(title=f"{given.rows:,} rows in {given.runs} runs", box=None, title_justify="left")
+        for name in ("merge engine", "step", "processor s", "least – most", "× floor", "rows/processor s", "peak MB"):
+            grid.add_column(name, justify="left" if name in ("merge engine", "step") else "right")
+        rates = {}
+        for engine in given.engines:
+            path = make_table(Path(folder), engine, given.rows, given.runs)
+            rates[engine] = compare(path, engine, given.rows, given.rounds, grid)
+            shutil.rmtree(path)
+        if given.java:
+            rate, seconds = java(given.rows, given.runs)
+            grid.add_row("deduplicate", f"Java 0.9 ({seconds:.1f} s)", "", "", "", f"{rate:,.0f}", "")
+        console.print(grid)
+        if given.java and "deduplicate" in rates:
+            console.print(
+                f"compaction does {rates['deduplicate'] / rate:.2f} times the rows of Java per processor second"
+            )
 
 
 if __name__ == "__main__":

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +13,8 @@ import pytest
 from paimon_engine.format.binary_row import to_arrow_array
 from paimon_engine.format.bucket_hash import bucket_of, hash_rows
 from paimon_engine.types import DataType, parse_type
+from tests.support.reference import reference_folder
 
-CORPUS = Path(os.environ.get("PAIMON_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 FIXED_BUCKET_CASES = [
     "append_bucketed",
     "append_bucketed_compact_avro",
@@ -30,12 +28,10 @@ FIXED_BUCKET_CASES = [
     "key_timestamps",
 ]
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}; set PAIMON_CORPUS")
-
 
 @pytest.mark.parametrize("name", FIXED_BUCKET_CASES)
 def test_rows_hash_to_the_bucket_that_java_chose(name: str) -> None:
-    expected = json.loads((CORPUS / name / "expected.json").read_text())
+    expected = json.loads((reference_folder("corpus") / name / "expected.json").read_text())
     read = next(read for read in expected["reads"] if read["at"].get("with_bucket"))
     rows = _rows(name, read)
     types = {column["name"]: parse_type(column["type"]) for column in read["columns"]}
@@ -54,7 +50,7 @@ def test_rows_hash_to_the_bucket_that_java_chose(name: str) -> None:
 def _rows(name: str, read: dict[str, Any]) -> list[Any]:
     if "rows" in read:
         return list(read["rows"])
-    with gzip.open(CORPUS / name / read["rows_file"], "rt") as lines:
+    with gzip.open(reference_folder("corpus") / name / read["rows_file"], "rt") as lines:
         return [json.loads(line) for line in lines]
 
 

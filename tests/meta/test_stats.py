@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -37,8 +35,8 @@ from paimon_engine.meta.stats import (
     truncate_min,
 )
 from paimon_engine.types import AtomicType, DataType, TypeRoot, parse_type
+from tests.support.reference import reference_folder
 
-CORPUS = Path(os.environ.get("PAIMON_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 FULL = StatsMode(StatsKind.FULL)
 
 
@@ -269,7 +267,6 @@ def test_footers_without_statistics_leave_everything_unknown() -> None:
 
 # ── Statistics that Java wrote ──────────────────────────────────────────────────────────────────
 
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}; set PAIMON_CORPUS")
 STATS_CASES = [
     "types_parquet_append",
     "types_parquet_deep",
@@ -282,7 +279,7 @@ STATS_CASES = [
 
 def java_files(name: str) -> list[tuple[TableSchema, bytes, DataFile]]:
     """Schema, partition and entry of every file that a manifest of the case names."""
-    table = CORPUS / name / "table"
+    table = reference_folder("corpus") / name / "table"
     schemas = {path.name: parse_schema(path.read_text(), str(path)) for path in table.glob("schema/schema-*")}
     entries = [
         entry_from_record(record, str(path))
@@ -298,7 +295,6 @@ def types_of(schema: TableSchema) -> list[DataType]:
     return [field.type for field in schema.row_type]
 
 
-@needs_corpus
 @pytest.mark.parametrize("name", STATS_CASES)
 def test_rows_that_java_wrote_encode_to_the_same_bytes(name: str) -> None:
     for schema, partition, file in java_files(name):
@@ -310,11 +306,10 @@ def test_rows_that_java_wrote_encode_to_the_same_bytes(name: str) -> None:
         assert file.value_stats == to_simple_stats(types, from_simple_stats(types, file.value_stats))
 
 
-@needs_corpus
 @pytest.mark.parametrize("name", STATS_CASES)
 def test_collected_statistics_equal_those_of_java(name: str) -> None:
     for schema, _, file in java_files(name):
-        path = next((CORPUS / name / "table").rglob(file.name), None)
+        path = next((reference_folder("corpus") / name / "table").rglob(file.name), None)
         if path is None or file.format != "parquet":
             continue
         mode = parse_stats_mode(schema.options.get("metadata.stats-mode", "truncate(16)"))

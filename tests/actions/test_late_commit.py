@@ -1,0 +1,101 @@
+"""A committer that was held up while others committed and expired: the number that it wants is free again."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_engine.errors import OutcomeUnknownError, StorageError
+from paimon_engine.format.binary_row import EMPTY_ROW
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit_message import CommitMessage
+from tests.actions.history import History
+from tests.actions.storage_events import EventStorage
+
+
+def request(history: History, name: str) -> CommitRequest:
+    message = CommitMessage(EMPTY_ROW, 0, 1, new_files=(history.file(name),))
+    return CommitRequest([message], CommitKind.APPEND, f"user of {name}", checked_up_to=0)
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("others", [2, 3])
+def test_a_commit_whose_number_has_expired_meanwhile_is_made_again(before: int, others: int) -> None:
+    store = EventStorage()
+    history = History({"snapshot.num-retained.min": "1", "commit.min-retry-wait": "0 ms"}, storage=store)
+    for _ in range(before):
+        history.write()
+
+    def others_go_on() -> None:
+        for _ in range(others):
+            history.write()
+        history.expire(retain_max=1)
+
+    late = request(history, "late")
+    store.once("create", f"snapshot-{before + 1}", others_go_on)
+    outcome = commit(history.handle, late)
+
+    assert isinstance(outcome, Committed)
+    assert outcome.snapshot.id == before + others + 1
+    assert history.ids() == [before + others, before + others + 1]
+    assert "late" in history.names()
+    history.assert_exact()
+
+
+def test_a_late_commit_whose_reply_was_lost_is_made_again() -> None:
+    store = EventStorage()
+    history = History({"snapshot.num-retained.min": "1", "commit.min-retry-wait": "0 ms"}, storage=store).write()
+
+    def others_go_on() -> None:
+        history.write().write().write()
+        history.expire(retain_max=1)
+
+    late = request(history, "late")
+    create = store._inner.create
+    lost = []
+
+    def loses_reply(path: str, data: bytes) -> bool:
+        made = create(path, data)
+        if path.endswith("/snapshot-2") and b"user of late" in data and not lost:
+            lost.append(path)
+            raise OutcomeUnknownError(f"{path}: no reply")
+        return made
+
+    store._inner.create = loses_reply  # type: ignore[method-assign]
+    store.once("create", "snapshot-2", others_go_on)
+    outcome = commit(history.handle, late)
+
+    assert lost
+    assert isinstance(outcome, Committed)
+    assert history.ids() == [4, 5]
+    history.assert_exact()
+
+
+def test_a_job_that_died_after_a_late_commit_commits_when_it_is_repeated() -> None:
+    store = EventStorage()
+    history = History({"snapshot.num-retained.min": "1", "commit.min-retry-wait": "0 ms"}, storage=store).write()
+    create = store._inner.create
+
+    def dies_after(path: str, data: bytes) -> bool:
+        create(path, data)
+        raise StorageError("the process is gone")
+
+    def others_go_on() -> None:
+        history.write().write().write()
+        history.expire(retain_max=1)
+        store._inner.create = dies_after  # type: ignore[method-assign]
+
+    late = request(history, "late")
+    store.once("create", "snapshot-2", others_go_on)
+    with pytest.raises(StorageError, match="the process is gone"):
+        commit(history.handle, late)
+    assert history.ids() == [2, 4]
+
+    store._inner.create = create  # type: ignore[method-assign]
+    outcome = commit(history.handle, request(history, "late"))
+
+    assert isinstance(outcome, Committed)
+    assert outcome.snapshot.id == 5
+    # What came too late goes as any old snapshot does.
+    history.expire(retain_max=1)
+    assert history.ids() == [5]

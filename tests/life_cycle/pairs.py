@@ -1,0 +1,179 @@
+"""Two actions on one table: one is stopped before each of its calls of the store in turn, while the other runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_engine import Table
+from tests.life_cycle.kinds import Kind, Row
+from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World
+
+Act = Callable[[World, Table], Any]
+
+
+def write(world: World, table: Table, *keys: int, overwrite: Mapping[str, Any] | None = None) -> Any:
+    """Rows of these keys, of one or all partitions."""
+    number = world.clock() // HOUR_MS % 100
+    rows: list[Row] = [{"dt": f"2024-01-0{1 + key % 2}", "k": key, "v": number, "w": "a"} for key in keys or (1, 2, 3)]
+    user = f"user-{world.new_id()}"
+    touched = {(row["dt"], row["k"]) for row in rows}
+
+    def goes(row: Row) -> bool:
+        return overwrite is not None and (not world.kind.partition_keys or row["dt"] in {item["dt"] for item in rows})
+
+    world.changes[user] = Change(
+        lambda before: before.without(goes).after([("+I", row) for row in rows]),
+        lambda row: goes(row) or (row["dt"], row["k"]) in touched,
+        keeps_order=bool(world.kind.primary_keys) and overwrite is None,
+        base=world.latest(table._handle.paths.branch),
+    )
+    return table.write(pa.Table.from_pylist(rows, table.arrow_schema), overwrite=overwrite, commit_user=user)
+
+
+def drop(world: World, table: Table) -> Any:
+    """One partition goes."""
+    user = f"user-{world.new_id()}"
+
+    def goes(row: Row) -> bool:
+        return row["dt"] == "2024-01-01"
+
+    world.changes[user] = Change(lambda before: before.without(goes), goes, keeps_order=False)
+    return table.drop_partition({"dt": "2024-01-01"}, commit_user=user)
+
+
+def as_latest(world: World, table: Table) -> Any:
+    """The tagged rows once more."""
+    user = f"user-{world.new_id()}"
+    target = next(one.commit for one in world.versions(MAIN, "tag") if one.name == "a")
+    world.changes[user] = Change(lambda _: world.states[target], lambda row: True, keeps_order=False)
+    return table.rollback_to_as_latest(tag="a", commit_user=user)
+
+
+def go_on(world: World, table: Table) -> Any:
+    """Others commit twice, and forget all but the latest snapshot."""
+    write(world, table, 5, 6)
+    table.compact(full=True)
+    return table.expire_snapshots(retain_max=1)
+
+
+def forget(world: World, table: Table) -> Any:
+    """All but the latest snapshot go, and the tag."""
+    table.expire_snapshots(retain_max=1)
+    return table.delete_tag("b")
+
+
+FIRST: Mapping[str, Act] = {
+    "write": write,
+    "overwrite": lambda world, table: write(world, table, 1, overwrite={}),
+    "drop_partition": drop,
+    "compact": lambda world, table: table.compact(full=True),
+    "compact_manifests": lambda world, table: table.compact_manifests(),
+    "analyze": lambda world, table: table.analyze(),
+    "create_tag": lambda world, table: table.create_tag("c"),
+    "create_tag of an old one": lambda world, table: table.create_tag("c", snapshot=3),
+    "replace_tag": lambda world, table: table.create_tag("b", if_exists="replace"),
+    "rename_tag": lambda world, table: table.rename_tag("b", "d"),
+    "delete_tag": lambda world, table: table.delete_tag("b"),
+    "expire_tags": lambda world, table: table.expire_tags(world.clock()),
+    "create_due_tags": lambda world, table: table.create_due_tags(),
+    "create_branch of a tag": lambda world, table: table.create_branch("new", tag="b"),
+    "create_branch of a snapshot": lambda world, table: table.create_branch("new", snapshot=3),
+    "delete_branch": lambda world, table: table.delete_branch("dev"),
+    "expire_snapshots": lambda world, table: table.expire_snapshots(retain_max=1),
+    "remove_orphan_files": lambda world, table: table.remove_orphan_files(older_than=world.oldest_work_ms),
+    "rollback": lambda world, table: table.rollback(snapshot=3),
+    "rollback to a tag": lambda world, table: table.rollback(tag="b"),
+    "rollback_to_as_latest": as_latest,
+    "fast_forward": lambda world, table: table.fast_forward("dev"),
+}
+SECOND: Mapping[str, Act] = {
+    "go_on": go_on,
+    "write": lambda world, table: write(world, table, 4),
+    "expire_snapshots": lambda world, table: table.expire_snapshots(retain_max=1),
+    "forget": forget,
+    "create_tag": lambda world, table: table.create_tag("e", snapshot=3),
+    "create_branch": lambda world, table: table.create_branch("other", snapshot=3),
+    "delete_branch": lambda world, table: table.delete_branch("dev"),
+    "remove_orphan_files": lambda world, table: table.remove_orphan_files(older_than=world.oldest_work_ms),
+    "rollback": lambda world, table: table.rollback(snapshot=3),
+    "compact": lambda world, table: table.compact(full=True),
+}
+WRITES = {
+    "write",
+    "overwrite",
+    "drop_partition",
+    "compact",
+    "compact_manifests",
+    "analyze",
+    "rollback_to_as_latest",
+    "go_on",
+}
+EXCLUSIVE = {"rollback", "rollback to a tag", "fast_forward", "delete_branch"}
+
+
+@cache
+def prepared(kind: Kind) -> World:
+    """A table with four snapshots, a tag on the first and one on the second, and a branch that has gone on."""
+    world = World(kind)
+    table = world.table(MAIN)
+    steps: list[Act] = [
+        write,
+        lambda world, table: table.create_tag("a"),
+        lambda world, table: table.compact(full=True),
+        lambda world, table: table.create_tag("b"),
+        lambda world, table: write(world, table, 2, 7),
+        lambda world, table: table.create_branch("dev", tag="a"),
+        lambda world, table: write(world, world.table("dev"), 8),
+        lambda world, table: write(world, table, 1, 9),
+        lambda world, table: table.compact(full=True),
+    ]
+    for step in steps:
+        world.now_ms += HOUR_MS
+        step(world, table)
+        world.observe()
+    return world
+
+
+def sweep(kind: Kind, first: str, second: str, calls: Iterable[int]) -> int:
+    """The first action, stopped before these of its calls until it has no more; before how many it was stopped."""
+    tried = 0
+    if _excludes(first, second) or _excludes(second, first):
+        return tried
+    origin = prepared(kind)
+    for call in calls:
+        world = origin.copy()
+        try:
+            if not _meet(world, first, second, call):
+                break
+            tried += 1
+        except Exception as error:
+            error.add_note(f"{kind.name}: {first}, stopped before call {call}, and {second}")
+            raise
+        finally:
+            world.dismiss()
+    return tried
+
+
+def _excludes(one: str, other: str) -> bool:
+    return one in EXCLUSIVE and (other in EXCLUSIVE or other in WRITES)
+
+
+def _meet(world: World, first: str, second: str, call: int) -> bool:
+    world.now_ms += HOUR_MS
+    world.begin(_call(world, first, FIRST[first]), call)
+    if not world.paused:
+        return False
+    world.now_ms += HOUR_MS
+    world.begin(_call(world, second, SECOND[second]), None)
+    world.resume(0, None)
+    world.finish(reads_all=False)
+    return True
+
+
+def _call(world: World, name: str, act: Act) -> Call:
+    table = world.table(MAIN)
+    return Call(name, MAIN, lambda: act(world, table), name in WRITES, name in EXCLUSIVE)

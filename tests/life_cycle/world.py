@@ -1,0 +1,381 @@
+"""One table in memory, actors that do things to it, and what must hold after each step.
+
+1. Every snapshot, tag, branch and long-lived changelog has all the files that it needs (`reach`), at any moment, also
+   while actors are stopped in the middle of what they do.
+2. A new snapshot holds the rows that the change which made it should give (`kinds`); where two changes met, those
+   rows that none of them touched.
+3. What no version needs is gone, as long as nobody was killed and nobody was in anybody's way.
+4. At the end, after clean-up: exactly what is needed is there, the table verifies, and each version reads as it did
+   when it was made.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_engine import Table
+from paimon_engine.actions import remove_orphan_files
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutcomeUnknownError,
+)
+from paimon_engine.executor import LocalExecutor
+from paimon_engine.storage import MemoryStorage
+from paimon_engine.table import orphans, quarantine, reachability
+from paimon_engine.table.catalog import create_table
+from paimon_engine.table.handle import load_table
+from paimon_engine.units import DAY_MS
+from tests.life_cycle.kinds import COMMON, SCHEMA, Kind, Rows
+from tests.life_cycle.reach import Reach, Version
+from tests.life_cycle.stage import Actor, Stage, StagedStorage
+
+ROOT = "memory://life/db.db/t"
+START_MS = 1_704_500_000_000
+"""6 January 2024."""
+MAIN = "main"
+HOUR_MS = DAY_MS // 24
+Commit = tuple[int, str]
+HISTORY = Counter[str]()
+"""How often each action ended how, over all histories of this process."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Lets the engine read small files one after the other, so that an actor's calls come in one order."""
+    modules: list[Any] = [reachability, orphans, quarantine, remove_orphan_files]
+    before = [module.READER_THREADS for module in modules]
+    for module in modules:
+        module.READER_THREADS = 1
+    try:
+        yield
+    finally:
+        for module, threads in zip(modules, before, strict=True):
+            module.READER_THREADS = threads
+
+
+@dataclass
+class Change:
+    """What a commit of some user does to the rows: `apply`, and which rows it may touch."""
+
+    apply: Callable[[Rows], Rows | None]
+    touches: Callable[[dict[str, Any]], bool]
+    keeps_order: bool = True
+    shows_all: bool = False
+    base: Commit | None = None
+
+
+@dataclass
+class Call:
+    """An action that was begun: `work` is all of it."""
+
+    name: str
+    line: str
+    work: Callable[[], Any]
+    writes: bool
+    exclusive: bool
+    may: tuple[type[Exception], ...] = ()
+    begun_ms: int = 0
+    is_raced: bool = False
+    actor: Actor | None = None
+
+
+@dataclass
+class World:
+    """The table, its clock, and what is known of its commits: `states` by the model, `seen` as they were read."""
+
+    kind: Kind
+    now_ms: int = START_MS
+    states: dict[Commit, Rows | None] = field(default_factory=dict)
+    seen: dict[Commit, pa.Table] = field(default_factory=dict)
+    changes: dict[str, Change] = field(default_factory=dict)
+    tied: list[Callable[[dict[str, Any]], bool]] = field(default_factory=list)
+    """Which rows two writers may have given the same sequence number: which of them is newer is nowhere said."""
+    paused: list[Call] = field(default_factory=list)
+    is_littered: bool = False
+    has_failed: bool = False
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count()
+        self.stage = Stage()
+        self.inner = MemoryStorage(clock=self.clock)
+        self.storage = StagedStorage(self.inner, self.stage)
+        self.env = Env(self.storage, clock=self.clock, new_id=self.new_id)  # type: ignore[arg-type]
+        self.executor = LocalExecutor(1, env=self.env)
+        self.reach = Reach(self.inner, ROOT, self.kind.partition_keys)
+        self._latest: dict[str, Commit] = {}
+        self._late: set[str] = set()
+        self._handles: dict[tuple[str, int], Table] = {}
+        create_table(
+            self.env,
+            EnvConfig(ROOT),
+            ROOT,
+            schema=SCHEMA,
+            primary_keys=self.kind.primary_keys,
+            partition_keys=self.kind.partition_keys,
+            options={**COMMON, **self.kind.options},
+        )
+
+    def copy(self) -> World:
+        """The same world, to go on from here in another way; nobody must be at work."""
+        other = World(self.kind, self.now_ms, dict(self.states), dict(self.seen), dict(self.changes), list(self.tied))
+        other.inner._files = dict(self.inner._files)
+        other._numbers = itertools.count(next(self._numbers))
+        other._latest = dict(self._latest)
+        other.reach.take_over(self.reach)
+        return other
+
+    def clock(self) -> int:
+        return self.now_ms
+
+    def new_id(self) -> str:
+        return f"00000000-0000-0000-0000-{next(self._numbers):012d}"
+
+    # ── looking ─────────────────────────────────────────────────────────────────────────────────
+
+    def lines(self) -> list[str]:
+        """Main and the branches that are whole."""
+        found = {
+            path.split("/")[1][len("branch-") :]
+            for path in self.reach.stored()
+            if path.startswith("branch/") and "/schema/" in path
+        }
+        return [MAIN, *sorted(found)]
+
+    def versions(self, line: str, kind: str) -> list[Version]:
+        """Snapshots or tags of a line, in order."""
+        branch = None if line == MAIN else line
+        return [one for one in self.reach.versions() if one.branch == branch and one.kind == kind]
+
+    def table(self, line: str, who: int = 0) -> Table:
+        """The line as that actor knows it: 0 opens it anew, the others go on with what they opened earlier."""
+        known = self._handles.get((line, who))
+        if who == 0 or known is None:
+            known = Table(load_table(ROOT, EnvConfig(ROOT), env=self.env, branch=line), self.executor)
+            self._handles[line, who] = known
+        return known
+
+    def forget(self, line: str) -> None:
+        """Nobody goes on with what they opened of that line."""
+        self._handles = {key: table for key, table in self._handles.items() if key[0] != line}
+
+    def read(self, version: Version) -> pa.Table:
+        table = self.table(version.branch or MAIN)
+        if version.kind == "tag":
+            return table.to_arrow(tag=version.name)
+        return table.to_arrow(snapshot=int(version.name))
+
+    def latest(self, line: str) -> Commit | None:
+        """The newest commit of a line."""
+        found = self.versions(line, "snapshot")
+        return found[-1].commit if found else None
+
+    # ── acting ──────────────────────────────────────────────────────────────────────────────────
+
+    def may_begin(self, call: Call) -> bool:
+        """Some actions ask that nobody writes meanwhile."""
+        others = self.paused
+        if call.exclusive:
+            return not any(other.writes or other.exclusive for other in others)
+        return not (call.writes and any(other.exclusive for other in others))
+
+    def begin(self, call: Call, stop: int | None) -> None:
+        """Does it, or its part up to that call of the store."""
+        call.begun_ms = self.now_ms
+        call.is_raced = bool(self.paused)
+        call.actor = self.stage.actor(call.work)
+        self._go(call, stop)
+
+    def resume(self, number: int, stop: int | None) -> None:
+        """Lets one that was stopped go on."""
+        if self.paused:
+            call = self.paused.pop(number % len(self.paused))
+            call.is_raced = True
+            self._go(call, stop)
+
+    def kill(self, number: int) -> Call | None:
+        """Ends one that was stopped as `kill -9` would; what must be finished then is begun again."""
+        if not self.paused:
+            return None
+        call = self.paused.pop(number % len(self.paused))
+        assert call.actor is not None
+        call.actor.dismiss()
+        self.is_littered = True
+        HISTORY[f"{call.name}: killed"] += 1
+        if call.exclusive:
+            self.begin(call, None)
+        self.observe()
+        return call
+
+    def _go(self, call: Call, stop: int | None) -> None:
+        self.has_failed = True
+        self._let_go(call, stop)
+        self.has_failed = False
+
+    def _let_go(self, call: Call, stop: int | None) -> None:
+        assert call.actor is not None
+        self.steps += 1
+        was_exact = not self.is_littered and not self.paused and not call.is_raced
+        call.actor.go(stop)
+        if not call.actor.is_done:
+            for other in self.paused:
+                other.is_raced = True
+            self.paused.append(call)
+            self.is_littered = True
+            self.observe()
+            return
+        self._judge(call)
+        for other in self.paused:
+            other.is_raced = True
+        self.observe()
+        if was_exact:
+            self.assert_exact(call.name)
+
+    def _judge(self, call: Call) -> None:
+        assert call.actor is not None
+        error = call.actor.error
+        if error is None:
+            status = getattr(call.actor.result, "status", "done" if call.actor.result is not None else "nothing")
+            HISTORY[f"{call.name}: {status}"] += 1
+            if status == "committed" and call.line in self.lines():
+                beside = [int(version.name) for version in self.late(call.line)]
+                assert call.actor.result.snapshot_id not in beside, f"{call.name} says that it committed, and did not"
+            return
+        raced = " raced" if call.is_raced else ""
+        HISTORY[f"{call.name}: {type(error).__name__}{raced}: {str(error)[:60]}"] += 1
+        fine: tuple[type[Exception], ...] = (InvalidArgumentError, ConflictError, *call.may)
+        is_gone = isinstance(error, NotFoundError) and (call.is_raced or "is missing" not in str(error))
+        # It may be done, and forgotten again by others: nobody can tell, and it says so.
+        is_unknown = isinstance(error, OutcomeUnknownError) and call.is_raced
+        if not (is_gone or is_unknown or isinstance(error, fine)):
+            raise error
+
+    @property
+    def oldest_work_ms(self) -> int:
+        """Since when the oldest running job works: what clean-up must spare."""
+        return min([self.now_ms, *(call.begun_ms for call in self.paused)])
+
+    # ── checking ────────────────────────────────────────────────────────────────────────────────
+
+    def observe(self) -> None:
+        """Every version has its files, and new commits hold the rows that they should."""
+        stored = self.reach.stored()
+        lines = self.lines()
+        self._late = {late.path for line in lines for late in self.late(line)}
+        for version in self.reach.versions():
+            if version.path in self._late:
+                continue
+            missing = self.reach.needed(version) - stored
+            assert not missing, f"{version.kind} {version.name} of {version.branch or MAIN} lacks {sorted(missing)}"
+        for line in lines:
+            self._observe_line(line)
+        self._latest = {line: commit for line, commit in self._latest.items() if line in lines}
+
+    def late(self, line: str) -> list[Version]:
+        """Snapshots that came when their number had expired: a committer that is stopped just then, or was killed."""
+        snapshots = self.versions(line, "snapshot")
+        found: list[Version] = []
+        for one, following in pairwise(snapshots):
+            if self.reach.is_late(one, following):
+                found = snapshots[: snapshots.index(one) + 1]
+        assert not found or self.is_littered, f"{line} has snapshots beside its line: {[one.name for one in found]}"
+        return found
+
+    def _observe_line(self, line: str) -> None:
+        snapshots = [one for one in self.versions(line, "snapshot") if one.path not in self._late]
+        if not any(call.exclusive for call in self.paused):
+            ids = [int(version.name) for version in snapshots]
+            assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True, f"{line} has a gap: {ids}"
+        previous: Commit | None = None
+        for version in snapshots:
+            if version.commit not in self.seen:
+                known = previous or self._latest.get(line)
+                self._learn(version, known)
+            previous = version.commit
+        if previous is not None:
+            self._latest[line] = previous
+        elif line in self._latest:
+            del self._latest[line]
+
+    def _learn(self, version: Version, previous: Commit | None) -> None:
+        before = Rows(self.kind) if previous is None else self.states[previous]
+        if previous is not None and previous[0] != int(version.name) - 1:
+            before = None  # what was between has come and gone within one step
+        change = self.changes.get(version.json["commitUser"])
+        found = self.seen[version.commit] = self.read(version)
+        after = before if change is None else None if before is None else change.apply(before)
+        what = f"snapshot {version.name} of {version.branch or MAIN} by {version.json['commitUser']}"
+        is_raced = change is not None and change.base != previous
+        if change is not None and is_raced and change.keeps_order:
+            self.tied.append(change.touches)
+        visible = Rows(self.kind, found.to_pylist())
+        if self.kind.hides and not (change is not None and change.shows_all and not is_raced):
+            self.states[version.commit] = None if is_raced and change is not None and change.keeps_order else after
+            return
+        names = found.column_names
+        if after is not None and not (is_raced and change is not None and change.keeps_order):
+            expected, got = after.counted(names), visible.counted(names)
+            assert got == expected, f"{what}: lacks {expected - got}, and has {got - expected}"
+        elif change is not None and before is not None:
+            expected, got = (
+                before.without(change.touches).counted(names),
+                visible.without(change.touches).counted(names),
+            )
+            assert got == expected, f"{what}: lacks {expected - got}, and has {got - expected} that nobody touched"
+        self.states[version.commit] = visible if after is None or is_raced else after
+
+    def assert_exact(self, what: str) -> None:
+        """Nothing is there that no version needs."""
+        left = self.reach.collected() - self.reach.all_needed()
+        assert not left, f"{what} has left {sorted(left)}"
+
+    def finish(self, *, reads_all: bool = True) -> None:
+        """Everybody comes to an end, clean-up runs, and the table is as it should be.
+
+        Without `reads_all` it is believed that files that are there, and never change, read as they did before.
+        """
+        while self.paused:
+            self.resume(0, None)
+        self.now_ms += 2 * DAY_MS
+        for line in self.lines():
+            if late := self.late(line):
+                # What a killed committer has left; it expires as anything does.
+                table = self.table(line)
+                table.clear_consumers()
+                table.expire_snapshots(retain_max=len(self.versions(line, "snapshot")) - len(late))
+                assert self.late(line) == []
+        result = self.table(MAIN).remove_orphan_files(older_than=self.now_ms)
+        assert result.stopped == ()
+        self.observe()
+        self.assert_exact("clean-up")
+        problems = self.table(MAIN).verify("rows" if reads_all else "files").problems
+        assert problems == (), problems
+        for version in self.reach.versions():
+            if reads_all and version.kind != "changelog":
+                found, made = self.read(version), self.seen[version.commit]
+                names = made.column_names
+                assert Rows(self.kind, found.to_pylist()).counted(names) == Rows(self.kind, made.to_pylist()).counted(
+                    names
+                )
+
+    def is_certain(self, row: dict[str, Any]) -> bool:
+        """Whether every reader must see the row so."""
+        return not any(touches(row) for touches in self.tied)
+
+    def dismiss(self) -> None:
+        """Ends all actors."""
+        for call in self.paused:
+            assert call.actor is not None
+            call.actor.dismiss()
+        self.paused = []
