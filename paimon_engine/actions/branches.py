@@ -38,6 +38,7 @@ from paimon_engine.table.branching import (
     move_branch,
     refuse_server,
     remove_branch_files,
+    schema_bytes,
     write_branch,
 )
 from paimon_engine.table.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
@@ -405,7 +406,7 @@ def _has_tags(main: TableHandle, forward: _Forward) -> bool:
 
 def _schema_bytes(table: TableHandle) -> dict[int, bytes]:
     ids = numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX)
-    return {number: table.env.storage.read(table.paths.schema(number)) for number in ids}
+    return {number: schema_bytes(table, table.paths.schema(number)) for number in ids}
 
 
 def _same_schemas(main: TableHandle, branch: TableHandle) -> bool:

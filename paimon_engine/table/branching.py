@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paimon_engine.errors import ConflictError, NotFoundError, UnsupportedError
+from paimon_engine.errors import ConflictError, NotFoundError, StorageError, UnsupportedError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
@@ -58,12 +59,19 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     wanted = {number for number in ids if number <= last} | {last}
     # The newest one first: nobody ever takes an old schema for the branch's latest.
     newest_first = sorted(wanted, reverse=True)
-    files = {paths.schema(number): table.env.storage.read(main.schema(number)) for number in newest_first}
+    files = {paths.schema(number): schema_bytes(table, main.schema(number)) for number in newest_first}
     if tag is not None:
         files[paths.tag(tag.name)] = tag_to_json(tag).encode()
     if snapshot is not None:
         files[paths.snapshot(snapshot.id)] = snapshot_to_json(snapshot).encode()
     return files
+
+
+def schema_bytes(table: TableHandle, path: str) -> bytes:
+    """A schema file as it is, to be copied. Raises: CorruptTableError if it cannot be understood, or half is missing."""
+    data = table.env.storage.read(path)
+    parse_schema(data, path)
+    return data
 
 
 def is_unfinished(table: TableHandle, name: str, made_from: str) -> bool:
@@ -127,10 +135,14 @@ def move_branch(table: TableHandle, name: str, to: str) -> None:
         else:
             return
     storage.overwrite(_marker(table, to), name.encode())
-    files = sorted(info.path for info in storage.walk(source.branch_root))
+    sizes = {info.path: info.size_bytes for info in storage.walk(source.branch_root)}
+    files = sorted(sizes)
     schemas = [path for path in files if path.startswith(f"{source.schema_dir}/")]
     for path in (*reversed(schemas), *(path for path in files if path not in schemas)):
         copy = target.branch_root + path[len(source.branch_root) :]
-        storage.overwrite(copy, storage.read(path))
+        data = storage.read(path)
+        if len(data) != sizes[path]:
+            raise StorageError(f"{path}: {len(data)} of {sizes[path]} bytes were read; run it again")
+        storage.overwrite(copy, data)
     remove_branch_files(table, name)
     finish_branch(table, to)

@@ -24,6 +24,7 @@ FOUND = [
     ("rescale", "list schema", "late"),
     ("fast-forward", "list branch-b/tag", "late"),
     ("create a branch of a snapshot", "list schema", "late"),
+    ("create a branch of a tag", "read schema", "short"),
     ("roll back to a tag that has expired", "create snapshot", DOWN),
 ]
 
