@@ -37,6 +37,7 @@ from paimon_engine.meta.conflict import BucketConflict, find_bucket_changes, fin
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.names import is_text
+from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     CommitKind,
@@ -45,7 +46,7 @@ from paimon_engine.meta.snapshot import (
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, latest_schema_id
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
 from paimon_engine.table.index_commit import NextIndex, next_index
 from paimon_engine.table.lineage import is_in_line
 from paimon_engine.table.manifest_merge import compact_manifests, merge_manifests
@@ -383,7 +384,19 @@ class _Commit:
             later = [read_snapshot(self._table, number) for number in range(begin + 1, latest.id)]
         except NotFoundError:
             return True
-        return any(item.commit_kind is CommitKind.OVERWRITE for item in (*later, latest))
+        if any(item.commit_kind is CommitKind.OVERWRITE for item in (*later, latest)):
+            return True
+        return self._buckets_were_altered()
+
+    def _buckets_were_altered(self) -> bool:
+        """Whether schemas differ in it, so that who began a new partition meanwhile may have had another one."""
+        table = self._table
+        if table.schema.bucket_mode is not BucketMode.FIXED:
+            return False
+        if table.schema_door is not None:
+            return True
+        ids = numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX)
+        return len({table.schema_of(number).options.get("bucket") for number in ids}) > 1
 
     def _schema_id(self, latest: Snapshot | None) -> int:
         """The latest schema; a commit that only rewrites manifests leaves the table at the schema that it has."""
