@@ -215,12 +215,9 @@ def test_entries_that_remove_files_may_say_nothing_of_values(tmp_path: Path, ora
     oracle.assert_sound(table.path)
 
 
-def test_a_mode_that_does_not_exist_is_named_before_anything_is_written(tmp_path: Path):
-    table = make(tmp_path, {"fields.n.stats-mode": "some"})
-
+def test_a_mode_that_does_not_exist_is_refused_at_the_creation_of_the_table(tmp_path: Path):
     with pytest.raises(InvalidArgumentError, match="truncate"):
-        table.write(rows())
-    assert table.latest_snapshot_id() is None
+        make(tmp_path, {"fields.n.stats-mode": "some"})
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def _many(seeds: range, asked: argparse.Namespace) -> int:
             if told is not None:
                 found += 1
                 print(f"seed {trials[ended]}: {told}", flush=True)
-            if done % 100 == 0:
+            if done % 20 == 0:
                 print(f"{done} programs, {found} with differences, {time.monotonic() - begin:.0f} s", flush=True)
             if found >= asked.most:
                 pool.shutdown(cancel_futures=True)
