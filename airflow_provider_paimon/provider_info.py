@@ -22,8 +22,8 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "operators": _modules(
             "operators",
-            *("alter", "branches", "clean_up", "compact", "consumers", "delete", "expire", "file_index", "job"),
-            *("metadata", "partitions", "rescale", "rollback", "tags", "write"),
+            *("alter", "branches", "clean_up", "cluster", "compact", "consumers", "delete", "expire", "file_index"),
+            *("job", "metadata", "partitions", "repair", "rescale", "rollback", "tags", "write"),
         ),
         "sensors": _modules("sensors", "tag"),
         "hooks": _modules("hooks", "commit", "paimon"),

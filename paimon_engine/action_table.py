@@ -18,6 +18,7 @@ from paimon_engine.actions.branches import (
     fast_forward,
     rename_branch,
 )
+from paimon_engine.actions.cluster import Cluster, cluster
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.actions.consumers import (
@@ -36,16 +37,21 @@ from paimon_engine.actions.drop_partition import (
     drop_partition,
     expire_partitions,
 )
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone, mark_partition_done
-from paimon_engine.actions.remove_orphan_files import (
-    RemoveOrphanFiles,
-    RestoreOrphanFiles,
-    remove_orphan_files,
-    restore_orphan_files,
+from paimon_engine.actions.merge_branch import MergeBranch, merge_branch
+from paimon_engine.actions.purge_files import PurgeFiles, purge_files
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
+from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFiles, remove_unexisting_files
+from paimon_engine.actions.remove_unexisting_manifests import (
+    RemoveUnexistingManifests,
+    remove_unexisting_manifests,
 )
+from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapshot, repair_earliest_snapshot
 from paimon_engine.actions.rescale import Rescale, rescale
+from paimon_engine.actions.restore import EmptyQuarantine, Restore, empty_quarantine, restore
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
@@ -60,6 +66,7 @@ from paimon_engine.table.handle import TableHandle
 Action = (
     Write
     | Compact
+    | Cluster
     | Rescale
     | RewriteFileIndex
     | CompactManifests
@@ -67,10 +74,17 @@ Action = (
     | CreateTag
     | DeleteTag
     | ExpireSnapshots
+    | ExpireChangelogs
     | Rollback
     | AlterTable
     | RemoveOrphanFiles
-    | RestoreOrphanFiles
+    | Restore
+    | EmptyQuarantine
+    | PurgeFiles
+    | RemoveUnexistingFiles
+    | RemoveUnexistingManifests
+    | RepairEarliestSnapshot
+    | MergeBranch
     | Verify
     | DropPartition
     | ExpirePartitions
@@ -119,6 +133,11 @@ def _compact(context: Context, spec: Compact) -> Any:
     return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
 
+def _cluster(context: Context, spec: Cluster) -> Any:
+    user = context.commit_user
+    return cluster(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+
+
 def _delete_rows(context: Context, spec: DeleteRows) -> Any:
     user = context.commit_user
     return delete_rows(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
@@ -142,6 +161,7 @@ def _analyze(context: Context, spec: Analyze) -> Any:
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
     "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
+    "cluster": ActionInfo(Cluster, _cluster, "order rows of append tables by columns that are filtered", on_tasks=True),
     "delete_rows": ActionInfo(DeleteRows, _delete_rows, "delete rows that match, by deletion vectors", on_tasks=True),
     "rescale": ActionInfo(Rescale, _rescale, "bring partitions to the table's number of buckets", on_tasks=True),
     "rewrite_file_index": ActionInfo(
@@ -158,6 +178,11 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "expire_snapshots": ActionInfo(
         ExpireSnapshots, lambda c, s: expire_snapshots(c.table, s, c.executor), "delete old snapshots and their files"
     ),
+    "expire_changelogs": ActionInfo(
+        ExpireChangelogs,
+        lambda c, s: expire_changelogs(c.table, s, c.executor),
+        "delete old changelogs of expired snapshots",
+    ),
     "rollback": ActionInfo(
         Rollback, lambda c, s: rollback(c.table, s, c.executor), "make an earlier snapshot or tag the latest"
     ),
@@ -169,8 +194,29 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
         lambda c, s: remove_orphan_files(c.table, s, c.executor),
         "delete old files that nothing names",
     ),
-    "restore_orphan_files": ActionInfo(
-        RestoreOrphanFiles, lambda c, s: restore_orphan_files(c.table, s), "bring back what was moved aside"
+    "restore": ActionInfo(Restore, lambda c, s: restore(c.table, s, c.executor), "bring back what was moved aside"),
+    "empty_quarantine": ActionInfo(
+        EmptyQuarantine, lambda c, s: empty_quarantine(c.table, s), "delete for good what was moved aside"
+    ),
+    "purge_files": ActionInfo(
+        PurgeFiles,
+        lambda c, s: purge_files(c.table, s, c.executor, commit_user=c.commit_user),
+        "empty a table and delete all that it has been",
+    ),
+    "remove_unexisting_files": ActionInfo(
+        RemoveUnexistingFiles,
+        lambda c, s: remove_unexisting_files(c.table, s, c.executor, commit_user=c.commit_user),
+        "take data files that are gone out of the lists",
+    ),
+    "remove_unexisting_manifests": ActionInfo(
+        RemoveUnexistingManifests,
+        lambda c, s: remove_unexisting_manifests(c.table, s, commit_user=c.commit_user),
+        "take manifests that are gone out of the lists",
+    ),
+    "repair_earliest_snapshot": ActionInfo(
+        RepairEarliestSnapshot,
+        lambda c, s: repair_earliest_snapshot(c.table, s, c.executor),
+        "mend a row of snapshots with gaps",
     ),
     "verify": ActionInfo(
         Verify,
@@ -208,6 +254,11 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "rename_branch": ActionInfo(RenameBranch, lambda c, s: rename_branch(c.table, s), "give a branch another name"),
     "fast_forward": ActionInfo(
         FastForward, lambda c, s: fast_forward(c.table, s, c.executor), "make main what a branch is"
+    ),
+    "merge_branch": ActionInfo(
+        MergeBranch,
+        lambda c, s: merge_branch(c.table, s, commit_user=c.commit_user),
+        "bring what a branch has changed into the table",
     ),
     "reset_consumer": ActionInfo(ResetConsumer, lambda c, s: reset_consumer(c.table, s), "move or forget a consumer"),
     "clear_consumers": ActionInfo(

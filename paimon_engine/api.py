@@ -12,6 +12,7 @@ from paimon_engine import inspect
 from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_table
 from paimon_engine.actions.commit import CommitResult, commit_messages
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
+from paimon_engine.clean_up_verbs import CleanUpVerbs
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.inspect.system_tables import open_system_table
@@ -31,7 +32,7 @@ from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
 from paimon_engine.version_verbs import VersionVerbs, epoch_ms
 
 
-class Table(MaintenanceVerbs, VersionVerbs):
+class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
     """One table. Verbs look at the store anew each time; the schema is that of the moment the table was opened."""
 
     def __init__(self, handle: TableHandle, executor: Executor, system: str | None = None) -> None:

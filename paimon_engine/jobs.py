@@ -20,7 +20,7 @@ from paimon_engine.action_table import ACTIONS, Action, Context, action_type, na
 from paimon_engine.actions.write import Write, source_schema
 from paimon_engine.catalogs import CatalogConfig, open_metastore
 from paimon_engine.catalogs.base import TableName
-from paimon_engine.env import EnvConfig
+from paimon_engine.env import EnvConfig, is_secret
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -71,7 +71,7 @@ class TableRef:
 class StorageRef:
     """Options of the store; `secrets` maps an option to the environment variable that holds its value."""
 
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ class CatalogRef:
     Without any the warehouse is a directory.
     """
 
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -110,7 +110,18 @@ class Job:
     version: int = JOB_VERSION
 
     def to_json(self) -> str:
-        """Versioned JSON text."""
+        """Versioned JSON text.
+
+        Raises: InvalidArgumentError if an option of the store or the catalog holds a secret, by its name: the text is
+        kept in files, which are for more eyes.
+        """
+        for ref in (self.storage, self.catalog):
+            in_clear = [name for name, text in ref.options.items() if is_secret(name, text)]
+            if in_clear:
+                raise InvalidArgumentError(
+                    f"the job would show the option {in_clear[0]!r} to everyone who sees it: put the value into an "
+                    "environment variable, and the variable's name into `secrets`"
+                )
         value = asdict(self)
         value["action"] = {"name": name_of(self.action), **value["action"]}
         return json.dumps(value, default=_json_text)
@@ -235,6 +246,8 @@ def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | No
     Raises: PaimonError of all kinds.
     """
     begun = time.monotonic()
+    if not job.commit_user:
+        raise InvalidArgumentError("a job needs a commit_user, by which a repeated job is known")
     info = ACTIONS[name_of(job.action)]
     table = _open_named(job) if job.catalog.options else _open(job)
     context = Context(table, executor or LocalExecutor(), job.commit_user, on_progress)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
+from paimon_engine.actions.cluster import Cluster, ClusterResult, cluster
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.actions.compact_manifests import (
     CompactManifests,
@@ -25,18 +26,12 @@ from paimon_engine.actions.drop_partition import (
     drop_partition,
     expire_partitions,
 )
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.mark_partition_done import (
     MarkPartitionDone,
     MarkPartitionDoneResult,
     mark_partition_done,
-)
-from paimon_engine.actions.remove_orphan_files import (
-    RemoveOrphanFiles,
-    RemoveOrphanFilesResult,
-    RestoreOrphanFiles,
-    remove_orphan_files,
-    restore_orphan_files,
 )
 from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
@@ -44,6 +39,7 @@ from paimon_engine.actions.verify import Verify, VerifyResult, verify
 from paimon_engine.executor import Executor
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
+from paimon_engine.table.disposal import DisposalWords
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.version_verbs import epoch_ms
 
@@ -102,6 +98,44 @@ class MaintenanceVerbs(ABC):
             task_memory_bytes=task_memory_bytes,
         )
         return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+
+    def cluster(
+        self,
+        columns: str | Sequence[str] = (),
+        *,
+        order: str | None = None,
+        where: str | Condition | None = None,
+        dry_run: bool = False,
+        partition_idle_time: str | None = None,
+        max_bytes: int | None = None,
+        round_bytes: int | None = None,
+        target_file_bytes: int | None = None,
+        task_bytes: int | None = None,
+        task_memory_bytes: int | None = None,
+        commit_user: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ClusterResult:
+        """Brings rows of an append table that are near each other in some columns into the same files.
+
+        Filters on these columns then read few files. `order` is `order` (one column after another), `zorder` or
+        `hilbert`; columns and order may come from the options `clustering.columns` and `clustering.strategy`. What
+        others insert meanwhile stays as it is, and rows that are deleted by vectors go; `Cluster` tells more.
+
+        Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
+        """
+        spec = Cluster(
+            (columns,) if isinstance(columns, str) else tuple(columns),
+            order,
+            None if where is None else str(where),
+            dry_run,
+            partition_idle_time=partition_idle_time,
+            max_bytes=max_bytes,
+            round_bytes=round_bytes,
+            target_file_bytes=target_file_bytes,
+            task_bytes=task_bytes,
+            task_memory_bytes=task_memory_bytes,
+        )
+        return cluster(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
 
     def delete(
         self,
@@ -191,15 +225,42 @@ class MaintenanceVerbs(ABC):
         retain_min: int | None = None,
         older_than: int | datetime | None = None,
         dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as expire_snapshots(dry_run=True), and is in use so
+        **how: Unpack[DisposalWords],
     ) -> ExpireResult:
         """Deletes old snapshots and the files that nothing else reaches: tags, branches and consumers keep theirs.
 
-        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options.
+        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options. Where these
+        (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) ask for a longer life of changelogs, the
+        snapshots leave theirs, and changelogs whose time is over go.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
         limit = None if older_than is None else epoch_ms(older_than)
-        return expire_snapshots(self._handle, ExpireSnapshots(retain_max, retain_min, limit, dry_run), self._executor)
+        spec = ExpireSnapshots(retain_max, retain_min, limit, dry_run, **how)
+        return expire_snapshots(self._handle, spec, self._executor)
+
+    def expire_changelogs(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: int | datetime | None = None,
+        *,
+        limit: int | None = None,
+        delete_all: bool = False,
+        dry_run: bool = False,
+        **how: Unpack[DisposalWords],
+    ) -> ExpireChangelogsResult:
+        """Deletes old changelogs of expired snapshots, and the files that nothing else reaches.
+
+        `retain_max` and `retain_min` count snapshots, too; `older_than` is epoch milliseconds or a datetime; what is
+        not given comes from the table's options. The newest changelog stays, unless `delete_all` takes all of them.
+        Consumers keep what they have not read.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        age = None if older_than is None else epoch_ms(older_than)
+        spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run, **how)
+        return expire_changelogs(self._handle, spec, self._executor)
 
     def drop_partition(
         self, *partitions: Mapping[str, Any], dry_run: bool = False, commit_user: str | None = None
@@ -233,37 +294,14 @@ class MaintenanceVerbs(ABC):
         spec = ExpirePartitions(age, strategy, timestamp_pattern, timestamp_formatter, max_num, dry_run)
         return expire_partitions(self._handle, spec, commit_user=commit_user)
 
-    def mark_partition_done(self, *partitions: Mapping[str, Any]) -> MarkPartitionDoneResult:
-        """Writes a `_SUCCESS` file into the directory of each partition; each with a value for every column.
+    def mark_partition_done(self, *partitions: Mapping[str, Any], dry_run: bool = False) -> MarkPartitionDoneResult:
+        """Tells that partitions are complete, in the ways that the option `partition.mark-done-action` lists.
+
+        By default a `_SUCCESS` file in the directory of each; each needs a value for every column.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        return mark_partition_done(self._handle, MarkPartitionDone(partitions))
-
-    def remove_orphan_files(
-        self,
-        older_than: int | datetime | None = None,
-        *,
-        dry_run: bool = False,
-        quarantine: bool = False,
-    ) -> RemoveOrphanFilesResult:
-        """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
-
-        `older_than` is epoch milliseconds or a datetime, a day ago by default: it must be older than the longest
-        running job. With `quarantine` files are moved aside, and `restore_orphan_files` brings them back. Nothing goes
-        where anything cannot be read; `stopped` says so.
-
-        Raises: InvalidArgumentError, UnsupportedError, StorageError.
-        """
-        limit = None if older_than is None else epoch_ms(older_than)
-        return remove_orphan_files(self._handle, RemoveOrphanFiles(limit, dry_run, quarantine), self._executor)
-
-    def restore_orphan_files(self, quarantine: str) -> RemoveOrphanFilesResult:
-        """Brings back what `remove_orphan_files(quarantine=True)` moved aside; `quarantine` is the name it gave.
-
-        Raises: InvalidArgumentError, StorageError.
-        """
-        return restore_orphan_files(self._handle, RestoreOrphanFiles(quarantine))
+        return mark_partition_done(self._handle, MarkPartitionDone(partitions, dry_run))
 
     def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
         """Checks that the table is whole; `problems` of the result is empty for a sound one. Nothing is written.

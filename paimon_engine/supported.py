@@ -5,6 +5,7 @@ Each check looks at the options of a table; what it does not find here, the engi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from paimon_engine.errors import UnsupportedError
@@ -16,21 +17,57 @@ def _refuse(doing: str, reasons: list[str]) -> None:
         raise UnsupportedError(f"{doing} this table is not supported yet: {'; '.join(reasons)}")
 
 
+_READ_SWITCHES: Final = (
+    "sequence.snapshot-ordering",
+    "data-evolution.enabled",
+    "deletion-vectors.merge-on-read",
+    "postpone.merge-on-read",
+    "chain-table.enabled",
+    "pk-clustering-override",
+    "key-value.sequence_number.enabled",
+)
+"""Options that are off unless they say `true`."""
+
+_READ_BLOCKERS: Final = (
+    "blob-field",
+    "blob-descriptor-field",
+    "blob-view-field",
+    "vector-field",
+    "scan.bucket",
+    "scan.fallback-delta-branch",
+    "scan.fallback-snapshot-branch",
+    "scan.primary-branch",
+)
+_OFF: Final[Mapping[str, str]] = {"batch-scan-mode": "none"}
+"""Options that choose nothing while they have that value."""
+
+_MAP_LAYOUT: Final = ".map.storage-layout"
+
+
 def check_readable(options: TableOptions) -> None:
     """Raises UnsupportedError if reading would give other rows than the table's options promise."""
-    reasons = [
-        f"'{key}'"
-        for key in (
-            "sequence.snapshot-ordering",
-            "data-evolution.enabled",
-            "deletion-vectors.merge-on-read",
-            "postpone.merge-on-read",
-        )
-        if options.raw.get(key, "false").lower() != "false"
+    raw = options.raw
+    reasons = [f"'{key}'" for key in _READ_SWITCHES if _is_on(options, key)]
+    reasons += [f"'{key}'" for key in _READ_BLOCKERS if key in raw]
+    reasons += [f"'{key}' = '{raw[key]}'" for key, off in _OFF.items() if raw.get(key, off).lower() != off]
+    reasons += [
+        f"'{key}' = '{value}'"
+        for key, value in raw.items()
+        if key.startswith("fields.") and key.endswith(_MAP_LAYOUT) and value.lower() != "default"
     ]
-    if options.deletion_vectors_enabled and options.raw.get("index-file-in-data-file-dir", "false").lower() == "true":
+    if options.deletion_vectors_enabled and _is_on(options, "index-file-in-data-file-dir"):
         reasons.append("'index-file-in-data-file-dir' together with 'deletion-vectors.enabled'")
     _refuse("reading", reasons)
+
+
+def check_row_views_readable(options: TableOptions) -> None:
+    """Raises UnsupportedError if the table asks for another shape of its `audit_log` and `binlog`."""
+    key = "table-read.sequence-number.enabled"
+    _refuse("reading the changes of", [f"'{key}'"] if _is_on(options, key) else [])
+
+
+def _is_on(options: TableOptions, key: str) -> bool:
+    return options.raw.get(key, "false").lower() != "false"
 
 
 FILE_FORMATS: Final = ("parquet", "orc", "avro")
@@ -39,34 +76,57 @@ FILE_INDEXES: Final = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 _WRITE_BLOCKERS: Final = (
     "data-file.external-paths",
     "data-file.path-directory",
-    "primary-key.nullable",
     "postpone.target-row-num-per-bucket",
     "postpone.target-size-per-bucket",
+    "commit.callbacks",
+    "commit.strict-mode.last-safe-snapshot",
+    "upsert-key",
+    "vector.file.format",
+    *(f"pk-{kind}.index.columns" for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")),
 )
 _WRITE_BLOCKING_SWITCHES: Final = (
+    "primary-key.nullable",
     "row-tracking.enabled",
     "index-file-in-data-file-dir",
     "file.suffix.include.compression",
+    "clustering.incremental",
+    "metadata.iceberg-compatible",
+    "visibility-callback.enabled",
 )
+_WRITE_OFF: Final[Mapping[str, str]] = {"metadata.iceberg.storage": "disabled", "log.system": "none"}
+"""Things beside the table that a write would leave behind, unless the option has that value."""
+
+_POSTPONED_IN_BUCKETS: Final = "postpone.batch-write-fixed-bucket"
 
 
 def check_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot write or compact the table as its options ask."""
     check_readable(options)
-    reasons = []
-    if options.bucket == POSTPONED_BUCKET and options.changelog_producer != "none":
-        reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
-    if "record-level.expire-time" in options.raw:
+    raw = options.raw
+    reasons = _postponed_blockers(options) if options.bucket == POSTPONED_BUCKET else []
+    if "record-level.expire-time" in raw:
         # Where a looked-up record counts as gone, nobody would mark it as replaced.
         others = [] if options.has_primary_key else ["a table without primary key"]
         others += ["'deletion-vectors.enabled'"] if options.deletion_vectors_enabled else []
         reasons += [f"'record-level.expire-time' together with {other}" for other in others]
     reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
-    reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if key in options.raw]
-    reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if options.raw.get(key, "false").lower() == "true"]
+    reasons += [f"'{key}'" for key in _WRITE_BLOCKERS if raw.get(key, "").strip()]
+    reasons += [f"'{key}'" for key in _WRITE_BLOCKING_SWITCHES if raw.get(key, "false").lower() == "true"]
+    reasons += [f"'{key}' = '{raw[key]}'" for key, off in _WRITE_OFF.items() if raw.get(key, off).lower() != off]
+    if options.changelog_file_format not in (None, *FILE_FORMATS):
+        reasons.append(f"'changelog-file.format' = '{options.changelog_file_format}'")
     reasons += [f"'file-index.{name}.columns'" for name in options.file_index_types if name not in FILE_INDEXES]
     _refuse("writing", reasons)
+
+
+def _postponed_blockers(options: TableOptions) -> list[str]:
+    reasons = []
+    if options.changelog_producer != "none":
+        reasons.append(f"'changelog-producer' = '{options.changelog_producer}' together with 'bucket' = '-2'")
+    if _is_on(options, _POSTPONED_IN_BUCKETS):
+        reasons.append(f"'{_POSTPONED_IN_BUCKETS}' = 'true': new rows wait for a compaction here; set it to 'false'")
+    return reasons
 
 
 def check_metadata_writable(options: TableOptions) -> None:

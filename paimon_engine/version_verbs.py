@@ -6,6 +6,7 @@ import uuid
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from typing import Unpack
 
 import pyarrow as pa
 
@@ -33,6 +34,7 @@ from paimon_engine.actions.consumers import (
 )
 from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult, create_due_tags
 from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult, expire_tags
+from paimon_engine.actions.merge_branch import MergeBranch, MergeBranchResult, merge_branch
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.rollback_to_as_latest import (
     RollbackToAsLatest,
@@ -51,6 +53,7 @@ from paimon_engine.actions.tags import (
     rename_tag,
 )
 from paimon_engine.executor import Executor
+from paimon_engine.table.disposal import DisposalWords
 from paimon_engine.table.handle import TableHandle
 
 Moment = int | datetime
@@ -78,6 +81,8 @@ class VersionVerbs(ABC):
         watermark: int | None = None,
         if_exists: IfExists = "verify",
         time_retained_ms: int | None = None,
+        dry_run: bool = False,
+        **how: Unpack[DisposalWords],
     ) -> TagResult:
         """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
 
@@ -85,7 +90,7 @@ class VersionVerbs(ABC):
 
         Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError, InvalidArgumentError.
         """
-        spec = CreateTag(name, snapshot, if_exists, time_retained_ms, _ms(timestamp), watermark)
+        spec = CreateTag(name, snapshot, if_exists, time_retained_ms, _ms(timestamp), watermark, dry_run, **how)
         return create_tag(self._handle, spec, self._executor)
 
     def rename_tag(self, name: str, to: str) -> TagResult:
@@ -95,23 +100,25 @@ class VersionVerbs(ABC):
         """
         return rename_tag(self._handle, RenameTag(name, to))
 
-    def delete_tag(self, name: str, *, dry_run: bool = False) -> DeleteTagResult:
+    def delete_tag(self, name: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DeleteTagResult:
         """Deletes a tag, and the files that only it kept."""
-        return delete_tag(self._handle, DeleteTag(name, dry_run), self._executor)
+        return delete_tag(self._handle, DeleteTag(name, dry_run, **how), self._executor)
 
-    def expire_tags(self, older_than: Moment | None = None, *, dry_run: bool = False) -> ExpireTagsResult:
+    def expire_tags(
+        self, older_than: Moment | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+    ) -> ExpireTagsResult:
         """Deletes tags whose time is over, with `older_than` all made before then, and the files that only they kept.
 
         Raises: CorruptTableError, UnsupportedError, StorageError.
         """
-        return expire_tags(self._handle, ExpireTags(_ms(older_than), dry_run), self._executor)
+        return expire_tags(self._handle, ExpireTags(_ms(older_than), dry_run, **how), self._executor)
 
-    def create_due_tags(self, *, dry_run: bool = False) -> DueTagsResult:
+    def create_due_tags(self, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DueTagsResult:
         """Makes the tags that `tag.automatic-creation` asks for by now, and drops the oldest of too many.
 
         Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        return create_due_tags(self._handle, CreateDueTags(dry_run), self._executor)
+        return create_due_tags(self._handle, CreateDueTags(dry_run, **how), self._executor)
 
     def tags(self, like: str | None = None, *, since: Moment | None = None, until: Moment | None = None) -> pa.Table:
         """Tags by snapshot; columns as in the system table `$tags`.
@@ -138,14 +145,17 @@ class VersionVerbs(ABC):
         *,
         timestamp: Moment | None = None,
         watermark: int | None = None,
+        dry_run: bool = False,
+        **how: Unpack[DisposalWords],
     ) -> RollbackResult:
-        """Makes that snapshot or tag the latest; newer snapshots and tags go.
+        """Makes that snapshot or tag the latest; newer snapshots and tags go, with their files.
 
         `timestamp` chooses the newest snapshot not younger, `watermark` the newest that is not beyond.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError.
         """
-        return rollback(self._handle, Rollback(snapshot, tag, _ms(timestamp), watermark), self._executor)
+        spec = Rollback(snapshot, tag, _ms(timestamp), watermark, dry_run, **how)
+        return rollback(self._handle, spec, self._executor)
 
     def rollback_to_as_latest(
         self,
@@ -183,19 +193,29 @@ class VersionVerbs(ABC):
         """
         return rename_branch(self._handle, RenameBranch(name, to))
 
-    def delete_branch(self, name: str, *, dry_run: bool = False) -> BranchResult:
+    def delete_branch(self, name: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> BranchResult:
         """Deletes a branch, and the files that only it needed.
 
         Raises: InvalidArgumentError, CorruptTableError, UnsupportedError, StorageError.
         """
-        return delete_branch(self._handle, DeleteBranch(name, dry_run), self._executor)
+        return delete_branch(self._handle, DeleteBranch(name, dry_run, **how), self._executor)
 
-    def fast_forward(self, branch: str, *, dry_run: bool = False) -> BranchResult:
+    def fast_forward(self, branch: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> BranchResult:
         """Makes main what the branch is, from the branch's first snapshot on; what main had since then goes.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        return fast_forward(self._handle, FastForward(branch, dry_run), self._executor)
+        return fast_forward(self._handle, FastForward(branch, dry_run, **how), self._executor)
+
+    def merge_branch(self, branch: str, *, dry_run: bool = False, commit_user: str | None = None) -> MergeBranchResult:
+        """Brings what the branch has changed since it began, or was last merged, into the table in one commit.
+
+        Both may have gone on, as long as they have not changed the same bucket; additions to append tables conflict
+        with nothing. `conflicts` of a dry run says what is in the way.
+
+        Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError.
+        """
+        return merge_branch(self._handle, MergeBranch(branch, dry_run), commit_user=commit_user)
 
     def branches(self) -> pa.Table:
         """Branches by name; columns as in the system table `$branches`."""

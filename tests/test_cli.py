@@ -298,6 +298,26 @@ def test_rescale_brings_partitions_to_the_number_of_buckets(paimon: Run, table: 
     assert (again["status"], again["buckets"]) == ("noop", 2)
 
 
+def test_cluster_orders_rows_by_columns(paimon: Run, tmp_path: Path):
+    table = Catalog(str(tmp_path / "lake")).create_table("db.t", schema=SCHEMA, options={"bucket": "-1"})
+    nothing = paimon("cluster", table.path, "--by", "k")
+    for keys in ([5, 3], [4, 1, 2]):
+        table.write(pa.table({"k": keys}))
+
+    planned = paimon("cluster", table.path, "--by", "k", "--dry-run")
+    left = paimon("cluster", table.path, "--by", "k", "--max-bytes", "1b")
+    done = paimon("cluster", table.path, "--by", "k", "--target-file", "1mb")
+    refused = paimon("cluster", table.path, "--by", "nowhere")
+
+    assert nothing.lines[-1] == "nothing to cluster"
+    assert planned.lines[-1].startswith("dry run: would cluster 1 partition by k (order), and rewrite ")
+    assert left.lines[-1] == "nothing to cluster; 1 partition left to another run"
+    assert done.lines[-1].startswith("committed snapshot 3: clustered 1 partition by k (order), 2 → 1 file in ")
+    assert table.to_arrow()["k"].to_pylist() == [1, 2, 3, 4, 5]
+    assert refused.code == 2
+    assert "nowhere" in refused.err
+
+
 def test_compact_tells_of_postponed_records_that_get_a_bucket(paimon: Run, tmp_path: Path):
     catalog = Catalog(str(tmp_path / "postponed"))
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": -2})
@@ -397,6 +417,65 @@ def test_partitions_are_marked_dropped_and_expired(paimon: Run, tmp_path: Path):
     assert table.to_arrow()["k"].to_pylist() == [3]
 
 
+def test_an_expiry_is_moved_aside_listed_brought_back_and_emptied(paimon: Run, table: Table):
+    aside = json.loads(paimon("expire", table.path, "--retain-max", 1, "--quarantine", "--json").out)
+    listed = paimon("quarantines", table.path)
+    back = paimon("restore", table.path, aside["quarantine"])
+    again = paimon("expire", table.path, "--retain-max", 1, "--quarantine", "--parallelism", 1)
+    planned = paimon("empty-quarantine", table.path, "--older-than", "2999-01-01", "--dry-run")
+    emptied = paimon("empty-quarantine", table.path, "--older-than", "2999-01-01")
+
+    assert aside["expired_snapshots"] == [1, 2]
+    assert aside["quarantine"][:8] in listed.out
+    assert back.lines[0].startswith("restored:")
+    assert back.lines[0].endswith("of expire_snapshots; snapshot 1, snapshot 2")
+    assert "restore brings it back" in " ".join(again.err.split())
+    assert planned.lines[0].startswith("dry run, would be: 1 quarantine")
+    assert emptied.lines[0].startswith("deleted: 1 quarantine")
+    assert paimon("quarantines", table.path).err.split() == ["no", "quarantines"]
+
+
+def test_lost_files_and_gaps_are_mended(paimon: Run, table: Table):
+    assert paimon("repair-earliest", table.path).lines == ["nothing to repair"]
+    assert paimon("remove-lost-files", table.path).lines == ["no file is lost"]
+    assert paimon("remove-lost-manifests", table.path).lines == ["no manifest is lost"]
+    Path(table.path, "snapshot", "snapshot-2").unlink()
+    next(Path(table.path, "bucket-0").iterdir()).unlink()
+
+    repaired = paimon("repair-earliest", table.path)
+    lost = paimon("remove-lost-files", table.path)
+
+    assert "the table begins with snapshot 3; removed 1 snapshot" in repaired.lines[-1]
+    assert lost.lines[-1].startswith("committed: removed 1 file with ")
+
+
+def test_a_purge_asks_first(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert paimon("purge", table.path).code == 1
+    planned = paimon("purge", table.path, "--dry-run", "--keep-tags")
+    done = paimon("purge", table.path, "--yes", "--keep-tags")
+
+    assert planned.lines[-1].startswith("dry run, would be: 3 snapshots, 0 tags, 0 branches, 0 consumers, ")
+    assert done.lines[0].startswith("purged: 4 snapshots, 0 tags, 0 branches, 0 consumers, ")
+    assert paimon("read", table.path, "-c", "k").lines == ["k"]
+    assert paimon("read", table.path, "-c", "k", "--tag", "first").lines == ["k", "1", "2"]
+
+
+def test_a_branch_is_merged_or_says_what_is_in_the_way(paimon: Run, table: Table):
+    paimon("branch", "create", table.path, "dev", "--snapshot", 3)
+    branch = Catalog(table.path.removesuffix("/db.db/t")).table("db.t$branch_dev")
+    branch.write(rows({"k": 9, "name": "nine"}))
+
+    merged = paimon("branch", "merge", table.path, "dev")
+    table.write(rows({"k": 1, "name": "one"}))
+    branch.write(rows({"k": 9, "name": "neuf"}))
+    refused = paimon("branch", "merge", table.path, "dev", "--dry-run")
+
+    assert merged.lines == ["committed: branch dev up to its snapshot 4; added 1 file, removed 0"]
+    assert refused.code == 1
+    assert "both have changed bucket 0" in " ".join(refused.err.split())
+
+
 def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, table: Table):
     orphan = Path(table.path, "bucket-0", "data-dead.parquet")
     orphan.write_bytes(b"dead")
@@ -405,7 +484,7 @@ def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, t
     planned = paimon("remove-orphans", table.path, "--dry-run")
     aside = json.loads(paimon("remove-orphans", table.path, "--quarantine", "--json").out)
     nothing = paimon("remove-orphans", table.path)
-    back = paimon("restore-orphans", table.path, aside["quarantine"])
+    back = paimon("restore", table.path, aside["quarantine"])
     there = orphan.exists()
     os.utime(orphan, (1, 1))
     done = paimon("remove-orphans", table.path)
@@ -413,7 +492,7 @@ def test_orphans_are_planned_moved_aside_brought_back_and_deleted(paimon: Run, t
     assert planned.lines[-1] == "dry run: would remove 1 file, 4 B, of 1 old file"
     assert aside["status"] == "quarantined"
     assert nothing.lines == ["nothing to remove: 0 old files, all in use"]
-    assert back.lines == [f"restored: 1 file of quarantine {aside['quarantine']}"]
+    assert back.lines == ["restored: 1 file of remove_orphan_files"]
     assert there
     assert done.lines[-1] == "deleted 1 file, 4 B, of 1 old file"
     assert not orphan.exists()
@@ -452,6 +531,19 @@ def test_expire_plans_then_does(paimon: Run, table: Table):
     assert "files kept for 1 tag: first" in done.err
     assert table.snapshots().num_rows == 1
     assert paimon("expire", table.path, "--retain-max", 1).lines == ["nothing to expire"]
+
+
+def test_changelogs_live_on_until_they_are_expired(paimon: Run, table: Table):
+    assert paimon("alter", "set", table.path, "changelog.num-retained.min=20").code == 0
+
+    expired = paimon("expire", table.path, "--retain-max", 1)
+    planned = paimon("expire-changelogs", table.path, "--all", "--dry-run")
+    done = paimon("expire-changelogs", table.path, "--all")
+
+    assert "changelogs live on: 1 to 2" in expired.err
+    assert planned.lines[-1].startswith("dry run: would expire 2 changelogs (1 to 2): ")
+    assert done.lines[-1].startswith("expired 2 changelogs (1 to 2): ")
+    assert paimon("expire-changelogs", table.path).lines == ["nothing to expire"]
 
 
 def test_rollback_asks_first(paimon: Run, table: Table, monkeypatch: pytest.MonkeyPatch):
@@ -628,8 +720,12 @@ def test_the_commands_are_those_that_are_promised():
     assert [" ".join(command) for command in commands()] == [
         "alter add-column", "alter rename-column", "alter drop-column", "alter type", "alter nullable",
         "alter move-column", "alter default", "alter comment", "alter set", "alter unset", "alter apply", "analyze",
-        "branch list", "branch create", "branch rename", "branch delete", "branch fast-forward", "compact",
-        "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire", "drop-partition", "expire", "expire-partitions", "files", "mark-partition-done", "read", "remove-orphans", "rescale", "restore-orphans", "rewrite-file-index", "rollback", "run", "snapshots", "tables",
+        "branch list", "branch create", "branch rename", "branch delete", "branch merge", "branch fast-forward", "cluster",
+        "compact", "compact-manifests", "consumer list", "consumer reset", "consumer clear", "consumer expire",
+        "drop-partition", "empty-quarantine", "expire", "expire-changelogs", "expire-partitions", "files",
+        "mark-partition-done", "purge", "quarantines", "read", "remove-lost-files", "remove-lost-manifests",
+        "remove-orphans", "repair-earliest", "rescale", "restore", "rewrite-file-index", "rollback", "run", "snapshots",
+        "tables",
         "tag create", "tag rename", "tag delete", "tag expire", "tag create-due", "tags", "verify", "warm-up",
     ]  # fmt: skip
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, Progress
 from paimon_engine.actions.compact import Compact
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 from paimon_engine.actions.rollback import Rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag
@@ -118,12 +119,14 @@ def test_what_is_no_job_is_refused_by_name(text: str, said: str):
 
 def test_every_action_has_a_name_a_spec_and_a_summary():
     assert list(ACTIONS) == [
-        *("write", "compact", "delete_rows", "rescale", "rewrite_file_index", "compact_manifests", "analyze"),
-        *("create_tag", "delete_tag", "expire_snapshots", "rollback", "alter_table"),
-        *("remove_orphan_files", "restore_orphan_files", "verify"),
+        *("write", "compact", "cluster", "delete_rows", "rescale", "rewrite_file_index"),
+        *("compact_manifests", "analyze"),
+        *("create_tag", "delete_tag", "expire_snapshots", "expire_changelogs", "rollback", "alter_table"),
+        *("remove_orphan_files", "restore", "empty_quarantine", "purge_files"),
+        *("remove_unexisting_files", "remove_unexisting_manifests", "repair_earliest_snapshot", "verify"),
         *("drop_partition", "expire_partitions", "mark_partition_done"),
         *("rename_tag", "create_due_tags", "expire_tags", "rollback_to_as_latest"),
-        *("create_branch", "delete_branch", "rename_branch", "fast_forward"),
+        *("create_branch", "delete_branch", "rename_branch", "fast_forward", "merge_branch"),
         *("reset_consumer", "clear_consumers", "expire_consumers"),
     ]
     for info in ACTIONS.values():
@@ -251,6 +254,7 @@ def test_tags_expiry_and_rollback_run_as_jobs(lake: Lake):
     assert lake.run(CreateTag("two", snapshot=2)).status == "created"
     assert lake.run(CreateTag("two", snapshot=2)).status == "already_done"
     assert lake.run(ExpireSnapshots(retain_max=2, retain_min=1, dry_run=True)).details["expired_snapshots"] == [1]
+    assert lake.run(ExpireChangelogs(delete_all=True)).status == "noop"
     assert lake.run(Rollback(tag="two")).snapshot_id == 2
     assert lake.run(DeleteTag("two")).status == "deleted"
     assert lake.rows() == [(0, "a"), (1, "a")]

@@ -127,9 +127,8 @@ def test_options_of_the_table_choose_unless_the_read_does(catalog: Catalog, thri
     ("how", "error", "said"),
     [
         ({"options": {"read.batch-size": "7"}}, UnsupportedError, "'read.batch-size' is not honoured"),
-        ({"options": {"scan.mode": "from-creation-timestamp"}}, UnsupportedError, "from-creation-timestamp"),
-        ({"options": {"scan.creation-time-millis": "1"}}, UnsupportedError, "scan.creation-time-millis"),
-        ({"options": {"incremental-to-auto-tag": "first"}}, UnsupportedError, "incremental-to-auto-tag"),
+        ({"options": {"scan.mode": "from-creation-timestamp"}}, InvalidArgumentError, "scan.creation-time-millis"),
+        ({"options": {"incremental-to-auto-tag": "first"}}, InvalidArgumentError, "'first' is no name.*'1970-01-01'"),
         ({"options": {"scan.mode": "from-file-creation-time"}}, InvalidArgumentError, "file-creation-time-millis"),
         ({"options": {"scan.mode": "newest"}}, InvalidArgumentError, "choose one of default, latest-full"),
         ({"options": {"scan.mode": "full", "scan.snapshot-id": "1"}}, InvalidArgumentError, "does not go with"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
+from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
 from airflow_provider_paimon.rendered import flag, number, text
 
 
@@ -46,7 +46,7 @@ class PaimonCreateBranchOperator(PaimonJobOperator):
         }
 
 
-class PaimonDeleteBranchOperator(PaimonJobOperator):
+class PaimonDeleteBranchOperator(PaimonDeletingOperator):
     """Deletes a branch, and the files that only it needed. A branch that is not there counts as deleted.
 
     Args:
@@ -54,7 +54,7 @@ class PaimonDeleteBranchOperator(PaimonJobOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "branch", "dry_run")
+    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "branch", "dry_run")
 
     def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(action="delete_branch", **kwargs)
@@ -63,7 +63,7 @@ class PaimonDeleteBranchOperator(PaimonJobOperator):
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of the action."""
-        return {"branch": self.branch, "dry_run": flag("dry_run", self.dry_run)}
+        return {"branch": self.branch, "dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}
 
 
 class PaimonRenameBranchOperator(PaimonJobOperator):
@@ -86,7 +86,7 @@ class PaimonRenameBranchOperator(PaimonJobOperator):
         return {"branch": self.branch, "to": self.to}
 
 
-class PaimonFastForwardOperator(PaimonJobOperator):
+class PaimonFastForwardOperator(PaimonDeletingOperator):
     """Makes the table what a branch of it is; what the table had since the branch began goes.
 
     Args:
@@ -94,10 +94,30 @@ class PaimonFastForwardOperator(PaimonJobOperator):
         dry_run: say what would be deleted, and change nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "branch", "dry_run")
+    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "branch", "dry_run")
 
     def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(action="fast_forward", **kwargs)
+        self.branch = branch
+        self.dry_run = dry_run
+
+    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
+        """Fields of the action."""
+        return {"branch": self.branch, "dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}
+
+
+class PaimonMergeBranchOperator(PaimonJobOperator):
+    """Brings what a branch has changed into the table, in one commit; fails where both have changed the same bucket.
+
+    Args:
+        branch: the branch's name.
+        dry_run: say what would be merged and what is in the way, and change nothing.
+    """
+
+    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "branch", "dry_run")
+
+    def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(action="merge_branch", **kwargs)
         self.branch = branch
         self.dry_run = dry_run
 

@@ -8,35 +8,32 @@ from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
+from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
 from airflow_provider_paimon.rendered import flag, moment_ms
 
 _PROBLEMS_SHOWN: Final = 5
 
 
-class PaimonRemoveOrphanFilesOperator(PaimonJobOperator):
+class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
     """Deletes old files that no snapshot, tag, branch or changelog names: what jobs that died have left.
 
     Args:
         older_than: only files that are older: a datetime, an ISO time, an age (timedelta, or a text such as `3 d`);
             a day by default. It must be longer than any job runs.
-        quarantine: move the files aside instead, from where `restore_orphan_files` brings them back.
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "older_than", "quarantine", "dry_run")
+    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "older_than", "dry_run")
 
     def __init__(
         self,
         *,
         older_than: datetime | timedelta | int | str | None = None,
-        quarantine: bool | str = False,
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(action="remove_orphan_files", **kwargs)
         self.older_than = older_than
-        self.quarantine = quarantine
         self.dry_run = dry_run
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
@@ -44,7 +41,7 @@ class PaimonRemoveOrphanFilesOperator(PaimonJobOperator):
         return {
             "older_than_ms": moment_ms("older_than", self.older_than),
             "dry_run": flag("dry_run", self.dry_run),
-            "quarantine": flag("quarantine", self.quarantine),
+            **self.disposal_arguments(),
         }
 
 
@@ -78,21 +75,3 @@ class PaimonVerifyOperator(PaimonJobOperator):
             some = "; ".join(f"{item['where']}: {item['what']}" for item in problems[:_PROBLEMS_SHOWN])
             raise AirflowFailException(f"{self.table} is damaged, {len(problems)} problems: {some}")
         return result
-
-
-class PaimonRestoreOrphanFilesOperator(PaimonJobOperator):
-    """Brings back what `PaimonRemoveOrphanFilesOperator(quarantine=True)` moved aside.
-
-    Args:
-        quarantine: the name that the result of the removal gave.
-    """
-
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "quarantine")
-
-    def __init__(self, *, quarantine: str, **kwargs: Any) -> None:
-        super().__init__(action="restore_orphan_files", **kwargs)
-        self.quarantine = quarantine
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"quarantine": self.quarantine}

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import Launcher, choose_launcher
-from airflow_provider_paimon.rendered import text
+from airflow_provider_paimon.rendered import decimal_number, flag, number, text
 from paimon_engine import InvalidArgumentError
 from paimon_engine.jobs import CreateTable, Job, JobResult, action_type
 
@@ -152,6 +152,44 @@ class PaimonJobOperator(BaseOperator):
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
                 events[outlet].extra.update({name: value for name, value in extra.items() if value is not None})
+
+
+class PaimonDeletingOperator(PaimonJobOperator):
+    """What operators have in common whose actions delete files.
+
+    Args:
+        quarantine: move the files aside instead, from where `PaimonRestoreOperator` brings them back.
+        files_per_second: delete no more files than this in a second.
+        parallelism: delete with no more workers than this.
+    """
+
+    template_fields: Sequence[str] = (
+        *PaimonJobOperator.template_fields,
+        "quarantine",
+        "files_per_second",
+        "parallelism",
+    )
+
+    def __init__(
+        self,
+        *,
+        quarantine: bool | str = False,
+        files_per_second: float | str | None = None,
+        parallelism: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.quarantine = quarantine
+        self.files_per_second = files_per_second
+        self.parallelism = parallelism
+
+    def disposal_arguments(self) -> Mapping[str, Any]:
+        """The fields of the action that say how files go."""
+        return {
+            "quarantine": flag("quarantine", self.quarantine),
+            "files_per_second": decimal_number("files_per_second", self.files_per_second),
+            "parallelism": number("parallelism", self.parallelism),
+        }
 
 
 def xcom_of(result: JobResult) -> dict[str, Any]:

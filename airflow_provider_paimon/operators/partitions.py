@@ -85,18 +85,22 @@ class PaimonExpirePartitionsOperator(PaimonJobOperator):
 
 
 class PaimonMarkPartitionDoneOperator(PaimonJobOperator):
-    """Tells those who wait that no more rows will come to partitions: writes `_SUCCESS` files.
+    """Tells those who wait that no more rows will come to partitions: writes `_SUCCESS` files, or reports by HTTP.
+
+    The table's option `partition.mark-done-action` says how.
 
     Args:
         partitions: a value for every partition column: `[{"day": "{{ ds }}"}]`.
+        dry_run: say how they would be told, and tell nobody.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "partitions")
+    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "partitions", "dry_run")
 
-    def __init__(self, *, partitions: Sequence[Mapping[str, Any]], **kwargs: Any) -> None:
+    def __init__(self, *, partitions: Sequence[Mapping[str, Any]], dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(action="mark_partition_done", **kwargs)
         self.partitions = partitions
+        self.dry_run = dry_run
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of the action."""
-        return {"partitions": self.partitions}
+        return {"partitions": self.partitions, "dry_run": flag("dry_run", self.dry_run)}

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
+from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
 from airflow_provider_paimon.rendered import duration_ms, flag, moment_ms, number, text
 from airflow_provider_paimon.tag_schedule import tag_of
 
 
-class PaimonCreateTagOperator(PaimonJobOperator):
+class PaimonCreateTagOperator(PaimonDeletingOperator):
     """Names a snapshot, so that it is kept and can be read by name.
 
     Args:
@@ -24,16 +24,18 @@ class PaimonCreateTagOperator(PaimonJobOperator):
         if_exists: `verify` accepts a tag that is there if it names the same snapshot, where one was given;
             `ignore` accepts any; `replace` moves it; `error` fails.
         time_retained: how long the tag is kept: a timedelta, or a text such as `365 d`.
+        dry_run: say what would be made, and which files of a replaced tag would go; change nothing.
     """
 
     template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
+        *PaimonDeletingOperator.template_fields,
         "tag",
         "snapshot",
         "timestamp",
         "watermark",
         "if_exists",
         "time_retained",
+        "dry_run",
     )
 
     def __init__(
@@ -45,6 +47,7 @@ class PaimonCreateTagOperator(PaimonJobOperator):
         watermark: int | str | None = None,
         if_exists: str = "verify",
         time_retained: timedelta | str | None = None,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(action="create_tag", **kwargs)
@@ -54,6 +57,7 @@ class PaimonCreateTagOperator(PaimonJobOperator):
         self.watermark = watermark
         self.if_exists = if_exists
         self.time_retained = time_retained
+        self.dry_run = dry_run
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:
         """Fields of the action."""
@@ -64,10 +68,12 @@ class PaimonCreateTagOperator(PaimonJobOperator):
             "time_retained_ms": duration_ms("time_retained", self.time_retained),
             "timestamp_ms": moment_ms("timestamp", self.timestamp),
             "watermark": number("watermark", self.watermark),
+            "dry_run": flag("dry_run", self.dry_run),
+            **self.disposal_arguments(),
         }
 
 
-class PaimonDeleteTagOperator(PaimonJobOperator):
+class PaimonDeleteTagOperator(PaimonDeletingOperator):
     """Deletes a tag, and the files that only it kept. A tag that is not there counts as deleted.
 
     Args:
@@ -75,7 +81,7 @@ class PaimonDeleteTagOperator(PaimonJobOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "tag", "dry_run")
+    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "tag", "dry_run")
 
     def __init__(self, *, tag: str, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(action="delete_tag", **kwargs)
@@ -84,7 +90,7 @@ class PaimonDeleteTagOperator(PaimonJobOperator):
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of the action."""
-        return {"tag": self.tag, "dry_run": flag("dry_run", self.dry_run)}
+        return {"tag": self.tag, "dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}
 
 
 class PaimonRenameTagOperator(PaimonJobOperator):
@@ -107,7 +113,7 @@ class PaimonRenameTagOperator(PaimonJobOperator):
         return {"tag": self.tag, "to": self.to}
 
 
-class PaimonExpireTagsOperator(PaimonJobOperator):
+class PaimonExpireTagsOperator(PaimonDeletingOperator):
     """Deletes tags whose time is over, and the files that only they kept.
 
     Args:
@@ -115,7 +121,7 @@ class PaimonExpireTagsOperator(PaimonJobOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "older_than", "dry_run")
+    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "older_than", "dry_run")
 
     def __init__(
         self, *, older_than: datetime | timedelta | str | None = None, dry_run: bool | str = False, **kwargs: Any
@@ -129,17 +135,18 @@ class PaimonExpireTagsOperator(PaimonJobOperator):
         return {
             "older_than_ms": moment_ms("older_than", self.older_than),
             "dry_run": flag("dry_run", self.dry_run),
+            **self.disposal_arguments(),
         }
 
 
-class PaimonCreateDueTagsOperator(PaimonJobOperator):
+class PaimonCreateDueTagsOperator(PaimonDeletingOperator):
     """Makes the tags that the table's option `tag.automatic-creation` asks for by now.
 
     Args:
         dry_run: say what would be made, and make nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "dry_run")
+    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "dry_run")
 
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(action="create_due_tags", **kwargs)
@@ -147,4 +154,4 @@ class PaimonCreateDueTagsOperator(PaimonJobOperator):
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of the action."""
-        return {"dry_run": flag("dry_run", self.dry_run)}
+        return {"dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}

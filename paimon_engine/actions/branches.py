@@ -3,10 +3,10 @@
 Fast-forward, in this order, so that a reader finds an unbroken row of snapshots and a run that was cut short may be
 repeated from the branch, which stays as it is:
 
-1. Main's tags that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
+1. Main's tags and changelogs that the branch has not go, and main's snapshots beyond the branch's newest, newest first.
 2. Schemas of the branch are written over main's.
 3. From the first one that differs, the branch's snapshots take the place of main's; then main's newer schemas go, and
-   the branch's tags come.
+   the branch's changelogs of expired snapshots and its tags come.
 4. Files that only the replaced snapshots and tags reached are deleted.
 
 Source: `FileSystemBranchManager` of the Java library. Differences: files that nothing reaches any more are deleted,
@@ -18,10 +18,11 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
@@ -30,6 +31,7 @@ from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.branching import (
     branch_exists,
     branch_files,
+    branch_root_files,
     existing_branch,
     finish_branch,
     is_unfinished,
@@ -38,7 +40,17 @@ from paimon_engine.table.branching import (
     remove_branch_files,
     write_branch,
 )
-from paimon_engine.table.deletion import DeletedFile, DeletionPlan, carry_out
+from paimon_engine.table.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
+from paimon_engine.table.deletion import (
+    DeletedFile,
+    Deletion,
+    DeletionPlan,
+    Prepared,
+    carry_out,
+    finish_interrupted,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
 from paimon_engine.table.reachability import Root, all_roots, on_line
 from paimon_engine.table.snapshots import (
@@ -51,7 +63,7 @@ from paimon_engine.table.snapshots import (
     snapshots_newest_first,
     write_hint,
 )
-from paimon_engine.table.tagging import check_no_branch_from, plan_removal, same_commit
+from paimon_engine.table.tagging import check_no_branch_from, plan_removal, same_commit, tag_files
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +87,7 @@ class CreateBranch:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteBranch:
+class DeleteBranch(Disposal):
     """Delete a branch, and the files that only it needed; a dry run says which."""
 
     branch: str
@@ -91,7 +103,7 @@ class RenameBranch:
 
 
 @dataclass(frozen=True, slots=True)
-class FastForward:
+class FastForward(Disposal):
     """Make main what the branch is, from the branch's first snapshot on; a dry run says what goes."""
 
     branch: str
@@ -103,8 +115,9 @@ class BranchResult:
     """What became of a branch.
 
     `status` is `created`, `deleted`, `renamed`, `forwarded`, `already_done` or `dry_run`; `snapshot_id` the latest
-    snapshot of what it is about. `removed_snapshots` and `removed_tags` are those that main lost; `consumers_ahead`
-    names consumers of main that would go on from a snapshot that is gone. `stopped` says why files were left.
+    snapshot of what it is about. `removed_snapshots`, `removed_tags` and `removed_changelogs` are those that main lost;
+    `consumers_ahead` names consumers of main that would go on from a snapshot that is gone. `stopped` says why files
+    were left.
     """
 
     status: str
@@ -115,9 +128,11 @@ class BranchResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     consumers_ahead: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
+    removed_changelogs: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -222,15 +237,19 @@ def delete_branch(table: TableHandle, spec: DeleteBranch, executor: Executor) ->
     check_stays_inside("branch", spec.branch)
     _check_not_main(spec.branch)
     if spec.branch not in branches(table):
-        return BranchResult("already_done", spec.branch, seconds=time.monotonic() - begun)
+        done = BranchResult("already_done", spec.branch)
+        if not spec.dry_run:
+            done = _with_deletion(done, finish_interrupted(table, executor, spec))
+        return replace(done, seconds=time.monotonic() - begun)
     _check_no_fallback(table, spec.branch)
     roots = all_roots(table)
     gone = [root for root in roots if root.branch == spec.branch]
     plan = plan_removal(table, roots, gone, executor)
     result = _with_files(_result("dry_run", table, spec.branch, begun), plan)
     if not spec.dry_run:
+        prepared = prepare(table, plan, spec, "delete_branch", roots=branch_root_files(table, spec.branch))
         remove_branch_files(table, spec.branch)
-        result = _carried_out(replace(result, status="deleted"), table, plan, executor)
+        result = _carried_out(replace(result, status="deleted"), table, plan, executor, prepared)
         logger.info("deleted branch %s of %s", spec.branch, table.paths.root)
     return replace(result, seconds=time.monotonic() - begun)
 
@@ -241,13 +260,19 @@ def _with_files(result: BranchResult, plan: DeletionPlan) -> BranchResult:
     return replace(result, files_deleted=len(files), bytes_deleted=size, deleted=files, stopped=plan.stopped)
 
 
-def _carried_out(result: BranchResult, table: TableHandle, plan: DeletionPlan, executor: Executor) -> BranchResult:
-    done = carry_out(table, plan, executor)
+def _carried_out(
+    result: BranchResult, table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: Prepared
+) -> BranchResult:
+    return _with_deletion(result, carry_out(table, plan, executor, prepared))
+
+
+def _with_deletion(result: BranchResult, done: Deletion) -> BranchResult:
     return replace(
         result,
         files_deleted=len(done.files),
         bytes_deleted=done.size_bytes,
         deleted=done.files,
+        quarantine=done.quarantine,
         stopped=done.stopped,
     )
 
@@ -257,13 +282,17 @@ def _carried_out(result: BranchResult, table: TableHandle, plan: DeletionPlan, e
 
 @dataclass(frozen=True)
 class _Forward:
-    """`first` is where main begins to differ; `snapshots` the branch's from there on; `schema_id` its first one's."""
+    """`first` is where main begins to differ; `snapshots` the branch's from there on; `schema_id` its first one's.
+
+    `changelogs` are those of the branch that main lacks.
+    """
 
     first: int
     snapshots: tuple[Snapshot, ...]
     tags: tuple[Tag, ...]
     gone: tuple[Root, ...]
     schema_id: int
+    changelogs: tuple[Snapshot, ...] = ()
 
 
 def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> BranchResult:
@@ -281,21 +310,31 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
     forward = _forward(branch, roots)
     check_no_branch_from([root for root in roots if root.branch != spec.branch], forward.gone)
     newest = snapshot_ids(branch)[-1]
-    is_done = not forward.snapshots and not forward.gone and _has_tags(main, forward) and _same_schemas(main, branch)
+    is_done = not forward.snapshots and not forward.gone and not forward.changelogs
+    is_done = is_done and _has_tags(main, forward) and _same_schemas(main, branch)
     plan = plan_removal(table, roots, forward.gone, executor)
     result = BranchResult(
         status="already_done" if is_done else "dry_run",
         branch=spec.branch,
         snapshot_id=newest,
-        removed_snapshots=tuple(sorted(root.snapshot.id for root in forward.gone if root.tag is None)),
+        removed_snapshots=tuple(sorted(root.snapshot.id for root in forward.gone if root.is_snapshot)),
         removed_tags=tuple(sorted(root.tag for root in forward.gone if root.tag is not None)),
         consumers_ahead=tuple(name for name, next_id in consumers(main).items() if next_id > newest + 1),
+        removed_changelogs=tuple(sorted(root.snapshot.id for root in forward.gone if root.is_changelog)),
     )
     result = _with_files(result, plan)
+    if is_done and not spec.dry_run:
+        result = _with_deletion(result, finish_interrupted(table, executor, spec))
     if not spec.dry_run and not is_done:
-        _replace_main(main, branch, forward, removed_tags=result.removed_tags)
+        if spec.quarantine:
+            _check_schemas_stay(main, branch)
+        hidden = [main.paths.snapshot(number) for number in result.removed_snapshots]
+        hidden += tag_files(main, result.removed_tags)
+        hidden += [main.paths.changelog(number) for number in result.removed_changelogs]
+        prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
+        _replace_main(main, branch, forward, result)
         # Main's own newest schema, which workers would ask for, may have gone.
-        result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor)
+        result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor, prepared)
         logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return replace(result, seconds=time.monotonic() - begun)
 
@@ -305,7 +344,7 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
     if not theirs:
         raise InvalidArgumentError(f"branch {branch.paths.branch!r} has no snapshot for main to go on from")
     begin = min(theirs)
-    ours = {root.snapshot.id: root.snapshot for root in roots if root.branch == MAIN_BRANCH and root.tag is None}
+    ours = {root.snapshot.id: root.snapshot for root in roots if root.branch == MAIN_BRANCH and root.is_snapshot}
     below = [number for number in ours if number < begin]
     if below and max(below) != begin - 1:
         raise InvalidArgumentError(
@@ -320,19 +359,37 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
     # A tag that is about to go is looked for by its name: listings of some stores come late.
     late = {root.tag for root in roots if root.branch == MAIN_BRANCH and root.snapshot.id >= begin} - {None, *tags}
     tags |= {name: tag for name in sorted(filter(None, late)) if (tag := _tag_if_there(branch, name)) is not None}
-    gone = tuple(
-        root
-        for root in roots
-        if root.branch == MAIN_BRANCH
-        and (
-            root.snapshot.id >= first
-            if root.tag is None
-            else root.snapshot.id >= begin
-            and not (root.tag in tags and same_commit(tags[root.tag].snapshot, root.snapshot))
-        )
-    )
+    gone, changelogs = _changelogs(branch, theirs, roots)
+    for root in roots:
+        if root.branch != MAIN_BRANCH or root.is_changelog:
+            continue
+        if root.tag is None:
+            goes = root.snapshot.id >= first
+        else:
+            same = root.tag in tags and same_commit(tags[root.tag].snapshot, root.snapshot)
+            goes = root.snapshot.id >= begin and not same
+        gone += [root] if goes else []
     snapshots = tuple(snapshot for number, snapshot in theirs.items() if number >= first)
-    return _Forward(first, snapshots, tuple(tags.values()), gone, theirs[begin].schema_id)
+    return _Forward(first, snapshots, tuple(tags.values()), tuple(gone), theirs[begin].schema_id, changelogs)
+
+
+def _changelogs(
+    branch: TableHandle, snapshots: Mapping[int, Snapshot], roots: Sequence[Root]
+) -> tuple[list[Root], tuple[Snapshot, ...]]:
+    """Main's changelogs of commits that the branch does not have, and the branch's that main does not have."""
+    ours, theirs = (
+        {root.snapshot.id: root for root in roots if root.branch == name and root.is_changelog}
+        for name in (MAIN_BRANCH, branch.paths.branch)
+    )
+    history = {**{number: root.snapshot for number, root in theirs.items()}, **snapshots}
+    gone = [
+        root
+        for number, root in ours.items()
+        if number >= min(history) and not (number in history and same_commit(history[number], root.snapshot))
+    ]
+    lost = {root.snapshot.id for root in gone}
+    missing = [root.snapshot for number, root in theirs.items() if number not in ours or number in lost]
+    return gone, tuple(missing)
 
 
 def _tag_if_there(branch: TableHandle, name: str) -> Tag | None:
@@ -356,9 +413,19 @@ def _same_schemas(main: TableHandle, branch: TableHandle) -> bool:
     return max(ours) == max(theirs) and all(ours.get(number) == data for number, data in theirs.items())
 
 
-def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, *, removed_tags: tuple[str, ...]) -> None:
+def _check_schemas_stay(main: TableHandle, branch: TableHandle) -> None:
+    ours, theirs = _schema_bytes(main), _schema_bytes(branch)
+    if any(number not in theirs or theirs[number] != data for number, data in ours.items()):
+        raise UnsupportedError(
+            f"the branch's schemas take the place of others of {main.paths.root}, without which its snapshots cannot "
+            "be read again: a quarantine is of no use here; make a branch of main's latest snapshot to keep it"
+        )
+
+
+def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult) -> None:
     storage, paths = main.env.storage, main.paths
-    storage.delete([paths.tag(name) for name in removed_tags])
+    storage.delete([paths.tag(name) for name in result.removed_tags])
+    forget_newest(main, list(result.removed_changelogs))
     newest = snapshot_ids(branch)[-1]
     # Where none of main's snapshots would be left, the last one goes when the branch's are there: a table without any
     # would pass for an empty one.
@@ -378,6 +445,10 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, *, 
             )
     _remove_from(main, newest + 1)
     _remove_schemas(main, branch)
+    for changelog in forward.changelogs:
+        keep_changelog(main, changelog)
+    if forward.changelogs:
+        hint_kept(main, changelog_ids(main)[-1])
     for tag in forward.tags:
         storage.overwrite(paths.tag(tag.name), tag_to_json(tag).encode())
     ids = snapshot_ids(main)

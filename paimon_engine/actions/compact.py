@@ -317,7 +317,7 @@ def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> tupl
 
 
 def _plan_bucket(table: TableHandle, run: _Run, bucket: Bucket, total_buckets: int) -> CompactTask | NothingToDo:
-    deleted = deleted_counts(run.vectors.get(bucket, ()))
+    deleted = deleted_counts(table, bucket, run.vectors.get(bucket, ()))
     with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
         planned = plan_bucket(
             *bucket, total_buckets, run.files[bucket], schema=table.schema, full=run.spec.full, deleted_counts=deleted

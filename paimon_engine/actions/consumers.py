@@ -14,6 +14,7 @@ from typing import Any
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.meta.names import check_file_name
+from paimon_engine.table.changelogs import earliest_change_id
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.snapshots import consumer_files, snapshot_ids
 
@@ -75,7 +76,7 @@ def reset_consumer(table: TableHandle, spec: ResetConsumer) -> ConsumersResult:
         table.env.storage.delete([path])
         return ConsumersResult("removed", (spec.consumer,), spec.consumer, seconds=time.monotonic() - begun)
     ids = snapshot_ids(table)
-    low, high = (ids[0], ids[-1] + 1) if ids else (1, 1)
+    low, high = (earliest_change_id(table, ids[0]), ids[-1] + 1) if ids else (1, 1)
     # One beyond the latest: the consumer has read everything.
     if not low <= spec.next_snapshot <= high:
         raise NotFoundError(

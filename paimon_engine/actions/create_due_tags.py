@@ -32,7 +32,8 @@ from paimon_engine.meta.tag_periods import (
     due_tags,
     tag_periods,
 )
-from paimon_engine.table.deletion import DeletedFile, carry_out
+from paimon_engine.table.deletion import DeletedFile, Deletion, carry_out, prepare
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import latest_snapshot, list_tags, snapshots_newest_first
@@ -45,13 +46,14 @@ from paimon_engine.table.tagging import (
     plan_removal,
     remove_tags,
     same_commit,
+    tag_files,
 )
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class CreateDueTags:
+class CreateDueTags(Disposal):
     """Make the tags that the table's options ask for by now; a dry run says which."""
 
     dry_run: bool = False
@@ -73,6 +75,7 @@ class DueTagsResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     skipped: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -92,9 +95,8 @@ def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor)
     begun = time.monotonic()
     tags = list_tags(table)
     due = _due(table, tags)
+    moved = [_make(table, tags, one, spec, executor) for one in due.tags]
     if not spec.dry_run:
-        for one in due.tags:
-            _make(table, tags, one, executor)
         tags = list_tags(table)
     else:
         made = {one.name: Tag(one.name, one.snapshot) for one in due.tags}
@@ -105,8 +107,13 @@ def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor)
         tag=due.tags[-1].name if due.tags else None,
         snapshot_id=due.tags[-1].snapshot.id if due.tags else None,
         skipped=due.skipped,
+        files_deleted=sum(len(one.files) for one in moved),
+        bytes_deleted=sum(one.size_bytes for one in moved),
+        deleted=tuple(file for one in moved for file in one.files),
+        quarantine=next((one.quarantine for one in moved if one.quarantine is not None), None),
+        stopped=tuple(reason for one in moved for reason in one.stopped),
     )
-    result = _drop(table, _superfluous(table, tags), result, executor, dry_run=spec.dry_run)
+    result = _drop(table, _superfluous(table, tags), result, spec, executor)
     return replace(result, seconds=time.monotonic() - begun)
 
 
@@ -129,19 +136,22 @@ def _due(table: TableHandle, tags: Sequence[Tag]) -> DueTags:
     return DueTags((DueTag(name, latest),))
 
 
-def _make(table: TableHandle, tags: Sequence[Tag], due: DueTag, executor: Executor) -> None:
+def _make(table: TableHandle, tags: Sequence[Tag], due: DueTag, spec: CreateDueTags, executor: Executor) -> Deletion:
     tag = new_tag(table, due.name, due.snapshot)
     existing = next((other for other in tags if other.name == due.name), None)
     if existing is None:
         # Somebody else who made the same tag has done the work.
-        if make_tag(table, tag):
+        if not spec.dry_run and make_tag(table, tag):
             logger.info("made tag %s of %s on snapshot %d", tag.name, table.paths.root, due.snapshot.id)
-        return
+        return Deletion()
     root, roots = Root(table.paths.branch, existing.snapshot, existing.name), all_roots(table)
     check_no_branch_from(roots, [root])
     plan = plan_removal(table, roots, [root], executor)
+    if spec.dry_run:
+        return Deletion(plan.files, plan.stopped)
+    prepared = prepare(table, plan, spec, "create_due_tags", roots=[table.paths.tag(existing.name)])
     move_tag(table, existing, tag)
-    carry_out(table, plan, executor)
+    return carry_out(table, plan, executor, prepared)
 
 
 # ── drop ────────────────────────────────────────────────────────────────────────────────────────
@@ -157,7 +167,7 @@ def _superfluous(table: TableHandle, tags: Sequence[Tag]) -> list[Tag]:
 
 
 def _drop(
-    table: TableHandle, doomed: Sequence[Tag], result: DueTagsResult, executor: Executor, *, dry_run: bool
+    table: TableHandle, doomed: Sequence[Tag], result: DueTagsResult, spec: CreateDueTags, executor: Executor
 ) -> DueTagsResult:
     if not doomed:
         return result
@@ -168,17 +178,21 @@ def _drop(
     gone = [root for root in wanted if root.tag not in held]
     plan = plan_removal(table, roots, gone, executor)
     names = tuple(root.tag for root in gone if root.tag is not None)
-    files, stopped = plan.files, plan.stopped
-    if not dry_run:
+    files, stopped, quarantine = plan.files, plan.stopped, None
+    if not spec.dry_run:
+        prepared = prepare(table, plan, spec, "create_due_tags", roots=tag_files(table, names))
         remove_tags(table, names)
-        deletion = carry_out(table, plan, executor)
-        files, stopped = deletion.files, deletion.stopped
+        deletion = carry_out(table, plan, executor, prepared)
+        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
+    both = quarantine is not None and result.quarantine is not None
+    other = (f"files of tags that have moved are in quarantine {result.quarantine}",) if both else ()
     return replace(
         result,
         deleted_tags=names,
-        files_deleted=len(files),
-        bytes_deleted=sum(file.size_bytes for file in files),
-        deleted=files,
-        skipped=(*result.skipped, *skipped),
-        stopped=stopped,
+        files_deleted=result.files_deleted + len(files),
+        bytes_deleted=result.bytes_deleted + sum(file.size_bytes for file in files),
+        deleted=(*result.deleted, *files),
+        quarantine=quarantine or result.quarantine,
+        skipped=(*result.skipped, *skipped, *other),
+        stopped=(*result.stopped, *stopped),
     )

@@ -188,7 +188,7 @@ def _mark_all(
 def mark_rows(env: Env, task: _Task) -> _Marked:
     """Marks the matching rows of a bucket in new index files.
 
-    Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError.
+    Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError; StorageError: no file is left.
     """
     table = task.table.load(env)
     directory = bucket_path(table, *task.bucket)
@@ -199,7 +199,11 @@ def mark_rows(env: Env, task: _Task) -> _Marked:
         vectors.mark(file.name, positions)
         rows += len(positions)
         files += len(positions) > 0
-    new, replaced = vectors.finish()
+    try:
+        new, replaced = vectors.finish()
+    except BaseException:
+        vectors.abort()
+        raise
     message = CommitMessage(*task.bucket, task.total_buckets, new_index_files=new, deleted_index_files=replaced)
     return _Marked(message, rows, files)
 

@@ -70,7 +70,8 @@ class ExpirePartitions:
 class DropPartitionResult:
     """What went; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would go).
 
-    `partitions` are values by column, as text. `stopped` names the partitions that were kept since their values stand
+    `partitions` are values by column, as text, and `why` says of each why it goes. Their files stay until the snapshots
+    that have them expire. `stopped` names the partitions that were kept since their values stand
     for no time, and says where a limit was reached.
     """
 
@@ -82,6 +83,7 @@ class DropPartitionResult:
     bytes: int = 0
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
+    why: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -99,8 +101,9 @@ def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str 
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
     specs = [partition_spec(table, given) for given in spec.partitions]
     found = matching(table, live_partitions(table, latest_snapshot(table)), specs)
+    named = [(item, "named") for item in found]
     name = _Name(commit_user, identifier_of(Maker.DROP_PARTITION))
-    return _drop(table, found, (), begun, name, dry_run=spec.dry_run)
+    return _drop(table, named, (), begun, name, dry_run=spec.dry_run)
 
 
 def expire_partitions(
@@ -114,7 +117,7 @@ def expire_partitions(
     begun = time.monotonic()
     settings = _settings(table, spec)
     expired, stopped = _expired(table, settings)
-    expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item).values()])
+    expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item[0]).values()])
     if settings.max_num is not None and len(expired) > settings.max_num:
         stopped.append(f"the limit of {settings.max_num} partitions is reached; run again for the rest")
         expired = expired[: settings.max_num]
@@ -162,15 +165,16 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
     )
 
 
-def _expired(table: TableHandle, settings: _Settings) -> tuple[list[Partition], list[str]]:
-    """Partitions that are too old, and reasons for those of which it cannot be said."""
+def _expired(table: TableHandle, settings: _Settings) -> tuple[list[tuple[Partition, str]], list[str]]:
+    """Partitions that are too old, each with the reason, and reasons for those of which it cannot be said."""
     partitions = live_partitions(table, latest_snapshot(table))
     now_ms = table.env.clock()
     if settings.strategy == "update-time":
         limit_ms = local_wall_clock_ms(now_ms) - settings.age_ms
-        return [item for item in partitions if item.newest_ms is not None and item.newest_ms < limit_ms], []
+        old = [item for item in partitions if item.newest_ms is not None and item.newest_ms < limit_ms]
+        return [(item, f"its newest file is older than {settings.age_ms} ms") for item in old], []
     limit = local_moment(now_ms) - timedelta(milliseconds=settings.age_ms)
-    expired: list[Partition] = []
+    expired: list[tuple[Partition, str]] = []
     stopped: list[str] = []
     columns = table.schema.partition_type
     for item in partitions:
@@ -178,7 +182,7 @@ def _expired(table: TableHandle, settings: _Settings) -> tuple[list[Partition], 
         if moment is None:
             stopped.append(f"partition {partition_texts(table, item)} is kept: its values stand for no time")
         elif moment < limit:
-            expired.append(item)
+            expired.append((item, f"{moment.isoformat(' ')} is before {limit.isoformat(' ', 'seconds')}"))
     return expired, stopped
 
 
@@ -195,13 +199,15 @@ class _Name:
 
 def _drop(
     table: TableHandle,
-    partitions: Sequence[Partition],
+    found: Sequence[tuple[Partition, str]],
     stopped: Sequence[str],
     begun: float,
     name: _Name,
     *,
     dry_run: bool,
 ) -> DropPartitionResult:
+    partitions = [item for item, _ in found]
+
     def result(status: str, snapshot_id: int | None) -> DropPartitionResult:
         done = status in ("committed", "dry_run")
         gone = partitions if done else ()
@@ -214,6 +220,7 @@ def _drop(
             sum(item.size_bytes for item in gone),
             tuple(stopped),
             time.monotonic() - begun,
+            tuple(why for _, why in found) if done else (),
         )
 
     checked_up_to = None

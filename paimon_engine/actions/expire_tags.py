@@ -14,15 +14,16 @@ from typing import Any
 from paimon_engine.errors import NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.tag import Tag
-from paimon_engine.table.deletion import DeletedFile, carry_out
+from paimon_engine.table.deletion import DeletedFile, carry_out, finish_interrupted, prepare
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import list_tags
-from paimon_engine.table.tagging import branches_from, plan_removal, remove_tags, wall_clock
+from paimon_engine.table.tagging import branches_from, plan_removal, remove_tags, tag_files, wall_clock
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireTags:
+class ExpireTags(Disposal):
     """Delete tags whose retention has passed, and with `older_than_ms` (epoch milliseconds) all made before then.
 
     A tag that does not say when it was made counts by its file's time of change. `tag.time-expire-enabled` = `false`
@@ -47,6 +48,7 @@ class ExpireTagsResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -74,10 +76,16 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
             gone.append(root)
     plan = plan_removal(table, roots, gone, executor)
     files, stopped = plan.files, plan.stopped
-    if gone and not spec.dry_run:
-        remove_tags(table, [root.tag for root in gone if root.tag is not None])
-        deletion = carry_out(table, plan, executor)
-        files, stopped = deletion.files, deletion.stopped
+    quarantine = None
+    if not spec.dry_run:
+        names = [root.tag for root in gone if root.tag is not None]
+        if gone:
+            prepared = prepare(table, plan, spec, "expire_tags", roots=tag_files(table, names))
+            remove_tags(table, names)
+            deletion = carry_out(table, plan, executor, prepared)
+        else:
+            deletion = finish_interrupted(table, executor, spec)
+        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     return ExpireTagsResult(
         status="dry_run" if spec.dry_run else "expired" if gone else "noop",
         expired={name: why for name, (_, why) in over.items() if name not in kept},
@@ -85,6 +93,7 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
+        quarantine=quarantine,
         stopped=stopped,
         seconds=time.monotonic() - begun,
     )

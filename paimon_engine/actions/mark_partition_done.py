@@ -1,9 +1,16 @@
 """Mark partitions as done: tell those who wait that no more rows will come.
 
-The option `partition.mark-done-action` says how. `success-file`, the default, writes `_SUCCESS` into the partition's
-directory: JSON with the times of the first and of the last mark. Others are refused by name.
+The option `partition.mark-done-action` lists the ways, which are gone in this order:
 
-Source: `SuccessFileMarkDoneAction` of the Java library.
+- `success-file`, the default, writes `_SUCCESS` into the partition's directory: JSON with the times of the first and of
+  the last mark;
+- `http-report` posts JSON with `partition`, `table`, `path` and `params` to `partition.mark-done-action.http.url`; the
+  server says `{"result": "SUCCESS"}`;
+- `mark-event` tells the server of a REST catalog.
+
+`done-partition` adds a partition to a Hive metastore, and `custom` names a Java class: both are refused by name.
+
+Source: `PartitionMarkDoneAction` and its kinds in the Java library.
 """
 
 from __future__ import annotations
@@ -13,31 +20,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError, damaged
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, UnsupportedError, damaged
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
-from paimon_engine.meta.paths import partition_path
+from paimon_engine.meta.paths import partition_path, partition_text
 from paimon_engine.options.texts import split_list
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.partitions import partition_spec
 
 _OPTION: Final = "partition.mark-done-action"
+_URL: Final = f"{_OPTION}.http.url"
+_PARAMS: Final = f"{_OPTION}.http.params"
 _SUCCESS_FILE: Final = "success-file"
+_HTTP_REPORT: Final = "http-report"
+_MARK_EVENT: Final = "mark-event"
+_REFUSED: Final = {
+    "done-partition": "adds a partition to a Hive metastore, and no catalog here has one",
+    "custom": "is a Java class, which cannot be called from here",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class MarkPartitionDone:
-    """Mark these partitions: a value for every partition column."""
+    """Mark these partitions: a value for every partition column. A dry run says how each would be told."""
 
     partitions: Sequence[Mapping[str, Any]]
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MarkPartitionDoneResult:
-    """The files that say so; `status` is `marked`."""
+    """How they were told; `status` is `marked` or `dry_run`.
+
+    `files` are the success files, `reported` the partitions that another server was told of, as paths.
+    """
 
     status: str
     files: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,35 +68,99 @@ class MarkPartitionDoneResult:
 def mark_partition_done(table: TableHandle, spec: MarkPartitionDone) -> MarkPartitionDoneResult:
     """Marks partitions as done; safe to repeat. Partitions without rows can be marked too.
 
-    Raises: InvalidArgumentError if a partition is not named wholly; UnsupportedError for other ways than the success
-    file; CorruptTableError if a success file is damaged; StorageError.
+    Raises: InvalidArgumentError if a partition is not named wholly, or an address is missing; UnsupportedError for ways
+    that need a Hive metastore or Java; CorruptTableError if a success file is damaged; StorageError if somebody could
+    not be told.
     """
     begun = time.monotonic()
-    ways = split_list(table.options.raw.get(_OPTION, _SUCCESS_FILE))
-    missing = [way for way in ways if way != _SUCCESS_FILE]
-    if missing:
-        raise UnsupportedError(f"'{_OPTION}' = '{', '.join(missing)}' is not supported; use '{_SUCCESS_FILE}'")
+    ways = _ways(table)
     if isinstance(spec.partitions, str | Mapping) or not spec.partitions:
         raise InvalidArgumentError("name the partitions to mark: a list of {column: value}")
-    paths = [_success_file(table, given) for given in spec.partitions]
-    for path in paths:
-        _mark(table, path)
-    return MarkPartitionDoneResult("marked", tuple(paths), time.monotonic() - begun)
+    found = [_values(table, given) for given in spec.partitions]
+    paths = [_relative_path(table, values) for values in found]
+    files = [f"{table.paths.root}/{path}/_SUCCESS" for path in paths] if _SUCCESS_FILE in ways else []
+    reported = paths if {_HTTP_REPORT, _MARK_EVENT} & set(ways) else []
+    if not spec.dry_run:
+        for way in ways:
+            _tell(table, way, found, paths)
+    status = "dry_run" if spec.dry_run else "marked"
+    return MarkPartitionDoneResult(status, tuple(files), tuple(reported), time.monotonic() - begun)
 
 
-def _success_file(table: TableHandle, given: Mapping[str, Any]) -> str:
+def _ways(table: TableHandle) -> tuple[str, ...]:
+    raw = table.options.raw
+    ways = split_list(raw.get(_OPTION, _SUCCESS_FILE))
+    for way in ways:
+        if way not in (_SUCCESS_FILE, _HTTP_REPORT, _MARK_EVENT):
+            why = _REFUSED.get(way, "is no way that Paimon knows")
+            raise UnsupportedError(f"'{_OPTION}' = '{way}' {why}; use {_SUCCESS_FILE}, {_HTTP_REPORT} or {_MARK_EVENT}")
+    if _HTTP_REPORT in ways and not raw.get(_URL, "").strip():
+        raise InvalidArgumentError(f"'{_OPTION}' = '{_HTTP_REPORT}' needs the option '{_URL}'")
+    if _MARK_EVENT in ways and table.door is None:
+        raise UnsupportedError(f"'{_OPTION}' = '{_MARK_EVENT}' tells the server of a REST catalog; this table has none")
+    return ways
+
+
+def _values(table: TableHandle, given: Mapping[str, Any]) -> list[Any]:
+    """Internal values of a whole partition, in the order of its columns."""
     values = partition_spec(table, given)
     left_out = [name for name in table.schema.partition_keys if name not in values]
     if left_out:
         raise InvalidArgumentError(f"partition {dict(given)} needs a value for {', '.join(left_out)}")
-    columns, options = table.schema.partition_type, table.options
-    relative = partition_path(
-        columns,
-        [values[name] for name in columns.names],
-        default_name=options.partition_default_name,
-        legacy_name=options.partition_legacy_name,
+    return [values[name] for name in table.schema.partition_type.names]
+
+
+def _relative_path(table: TableHandle, values: Sequence[Any]) -> str:
+    return partition_path(
+        table.schema.partition_type,
+        values,
+        default_name=table.options.partition_default_name,
+        legacy_name=table.options.partition_legacy_name,
     )
-    return f"{table.paths.root}/{relative}/_SUCCESS"
+
+
+def _tell(table: TableHandle, way: str, partitions: Sequence[Sequence[Any]], paths: Sequence[str]) -> None:
+    if way == _MARK_EVENT:
+        assert table.door is not None
+        table.door.mark_done(table, [_texts(table, values) for values in partitions])
+        return
+    for path in paths:
+        if way == _HTTP_REPORT:
+            _report(table, path)
+        else:
+            _mark(table, f"{table.paths.root}/{path}/_SUCCESS")
+
+
+def _texts(table: TableHandle, values: Sequence[Any]) -> dict[str, str]:
+    """The partition as names and texts, as directories say them."""
+    options = table.options
+    return {
+        field.name: options.partition_default_name
+        if value is None
+        else partition_text(field.type, value, legacy_name=options.partition_legacy_name)
+        for field, value in zip(table.schema.partition_type, values, strict=True)
+    }
+
+
+def _report(table: TableHandle, path: str) -> None:
+    raw = table.options.raw
+    # Java's paths of partitions end with a separator.
+    body = {"partition": f"{path}/", "table": _full_name(table), "path": table.paths.root, "params": raw.get(_PARAMS)}
+    # Most tables report to nobody, and an HTTP client takes a while to import.
+    from paimon_engine.catalogs.http_report import post_json
+
+    answer = post_json(raw[_URL].strip(), body)
+    said = answer.get("result") if isinstance(answer, dict) else None
+    if not isinstance(said, str) or said.upper() != "SUCCESS":
+        raise StorageError(f"partition {path} was reported, and the answer was {str(said)[:80]!r} instead of 'SUCCESS'")
+
+
+def _full_name(table: TableHandle) -> str:
+    """`database.table`, as a server says it or else the directories."""
+    if table.door is not None:
+        return table.door.full_name()
+    directory, _, name = table.paths.root.rpartition("/")
+    return f"{directory.rpartition('/')[2].removesuffix('.db')}.{name}"
 
 
 def _mark(table: TableHandle, path: str) -> None:

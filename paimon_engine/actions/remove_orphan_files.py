@@ -2,8 +2,7 @@
 
 1. Old files are listed, then the names that all snapshots, tags, branches and long-lived changelogs use are read, then
    those that are new since (`table.orphans`). Old files that nothing names are orphans. A dry run ends here.
-2. They are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore_orphan_files` brings them
-   back.
+2. They are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore` brings them back.
 
 If a look is not complete nothing is deleted, and `stopped` says why. A file that a running job has written and not yet
 committed is protected by its age alone: `older_than_ms` must be older than the longest job.
@@ -17,48 +16,32 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from paimon_engine.env import Env
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.executor import Executor, Failed, LocalExecutor
+from paimon_engine.executor import Executor
 from paimon_engine.table.deletion import DeletedFile, check_places, clean_directories
+from paimon_engine.table.disposal import Disposal, delete_files, move_files
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.orphans import Look, list_old_files, live_nowhere
-from paimon_engine.table.quarantine import LIST_NAME, carry_out_moves, new_quarantine, restore_moves
-from paimon_engine.table.reachability import READER_THREADS
+from paimon_engine.table.quarantine import write_quarantine
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
 
-_CHUNK: Final = 500
-"""Files per request: below the 1000 that object stores take."""
-_LOCAL_CHUNKS_MAX: Final = 64
-"""Up to so many requests are made by this process: handing them to a cluster would take longer."""
 _WHY: Final = "no snapshot, tag, branch or changelog names it"
 _WHY_DEAD: Final = "it was removed, and no snapshot, tag, branch or changelog needs it any more"
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveOrphanFiles:
-    """Delete orphans last changed before `older_than_ms` (epoch milliseconds; a day ago by default).
-
-    With `quarantine` they are moved aside and not deleted.
-    """
+class RemoveOrphanFiles(Disposal):
+    """Delete orphans last changed before `older_than_ms` (epoch milliseconds; a day ago by default)."""
 
     older_than_ms: int | None = None
     dry_run: bool = False
-    quarantine: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreOrphanFiles:
-    """Move the files of a quarantine back to their places."""
-
-    quarantine: str
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveOrphanFilesResult:
-    """What it did; `status` is `deleted`, `quarantined`, `restored`, `noop`, `dry_run` or `stopped`.
+    """What it did; `status` is `deleted`, `quarantined`, `noop`, `dry_run` or `stopped`.
 
     `stopped`: it is not certain what is an orphan, or a file could not be deleted; the texts say why. `deleted` names
     every file that went (in a dry run: would go). `files_checked` counts the old files that were looked at.
@@ -109,12 +92,8 @@ def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: E
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
     if orphans and not spec.dry_run:
-        if spec.quarantine:
-            status = "quarantined"
-            done, quarantine, problems = _move_aside(table, orphans)
-        else:
-            status = "deleted"
-            done, problems = _delete(table, orphans, executor)
+        status = "quarantined" if spec.quarantine else "deleted"
+        done, quarantine, problems = _dispose(table, orphans, spec, executor)
         if table.options.clean_empty_directories:
             clean_directories(table, {path for file in done if "/bucket-" in (path := _directory(file.path))})
     result = RemoveOrphanFilesResult(
@@ -131,60 +110,19 @@ def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: E
     return result
 
 
-def restore_orphan_files(table: TableHandle, spec: RestoreOrphanFiles) -> RemoveOrphanFilesResult:
-    """Brings the files of a quarantine back; safe to repeat until its status is `restored`.
-
-    Raises: InvalidArgumentError if there is no such quarantine; StorageError.
-    """
-    begun = time.monotonic()
-    directory, moves = restore_moves(table, spec.quarantine)
-    outcomes = carry_out_moves(table, moves)
-    problems = tuple(outcome.message for outcome in outcomes if isinstance(outcome, Failed))
-    if not problems:
-        table.env.storage.delete([f"{directory}/{LIST_NAME}"])
-        table.env.storage.delete_tree(directory)
-    return RemoveOrphanFilesResult(
-        "stopped" if problems else "restored",
-        files_checked=len(moves),
-        quarantine=spec.quarantine,
-        stopped=problems,
-        seconds=time.monotonic() - begun,
-    )
-
-
 def _directory(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _delete(
-    table: TableHandle, files: Sequence[DeletedFile], executor: Executor
-) -> tuple[list[DeletedFile], list[str]]:
-    """The files that went, and what was left and why."""
-    chunks = [files[start : start + _CHUNK] for start in range(0, len(files), _CHUNK)]
-    if len(chunks) <= _LOCAL_CHUNKS_MAX:
-        executor = LocalExecutor(READER_THREADS, env=table.env)
-    tasks = [tuple(file.path for file in chunk) for chunk in chunks]
-    done: list[DeletedFile] = []
-    problems: list[str] = []
-    for chunk, outcome in zip(chunks, executor.map(_delete_chunk, tasks, config=table.config), strict=True):
-        if isinstance(outcome, Failed):
-            problems.append(f"some of {len(chunk)} files are left: {outcome.message}")
-        else:
-            done += chunk
-    return done, problems
-
-
-def _delete_chunk(env: Env, paths: tuple[str, ...]) -> None:
-    env.storage.delete(paths)
-
-
-def _move_aside(table: TableHandle, files: Sequence[DeletedFile]) -> tuple[list[DeletedFile], str, list[str]]:
-    directory, moves = new_quarantine(table, {file.path: file.size_bytes for file in files})
-    done: list[DeletedFile] = []
-    problems: list[str] = []
-    for file, outcome in zip(files, carry_out_moves(table, moves), strict=True):
-        if isinstance(outcome, Failed):
-            problems.append(f"{file.path} is left: {outcome.message}")
-        elif outcome.value:
-            done.append(file)
-    return done, directory.rpartition("/")[2], problems
+def _dispose(
+    table: TableHandle, files: Sequence[DeletedFile], how: Disposal, executor: Executor
+) -> tuple[list[DeletedFile], str | None, list[str]]:
+    """The files that went, the quarantine that has them, and what was left and why."""
+    known = {file.path: file for file in files}
+    if not how.quarantine:
+        gone, problems = delete_files(table, tuple(known), how, executor)
+        return [known[path] for path in gone], None, problems
+    sizes = {file.path: file.size_bytes for file in files}
+    quarantine = write_quarantine(table, table.env.new_id(), "remove_orphan_files", sizes)
+    moves, problems = move_files(table, quarantine.moves_in(table, known), how, executor)
+    return [known[move.source] for move in moves], quarantine.name, problems

@@ -1,8 +1,9 @@
 """Rollback: make an earlier snapshot the latest one again.
 
-1. Files that only newer snapshots and tags reach are planned for deletion.
-2. Newer snapshots are removed, newest first, so that at any moment the table has an unbroken row of snapshots; one
-   that has expired is written again from its tag just before the last of them goes. Then newer tags are removed.
+1. Files that only newer snapshots, tags and changelogs reach are planned for deletion.
+2. Newer changelogs of expired snapshots are removed; then newer snapshots, newest first, so that at any moment the
+   table has an unbroken row of snapshots (but for those that had expired); a target that has expired is written again
+   from its tag just before the last of them goes. Then newer tags are removed.
 3. The planned files are deleted, after another look at what is there (`table.deletion`).
 
 Nobody should write meanwhile: a commit that began before would be made on top of a snapshot that is gone.
@@ -18,13 +19,23 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
-from paimon_engine.table.deletion import Candidates, carry_out, plan_deletion
+from paimon_engine.table.changelogs import forget_newest
+from paimon_engine.table.deletion import (
+    Candidates,
+    DeletedFile,
+    Deletion,
+    carry_out,
+    finish_interrupted,
+    plan_deletion,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.moments import last_at_watermark
-from paimon_engine.table.reachability import Root, all_roots
+from paimon_engine.table.reachability import Root, all_roots, lost_snapshots
 from paimon_engine.table.snapshots import (
     choose_snapshot,
     consumers,
@@ -33,7 +44,7 @@ from paimon_engine.table.snapshots import (
     snapshot_ids,
     write_hint,
 )
-from paimon_engine.table.tagging import check_no_branch_from
+from paimon_engine.table.tagging import check_no_branch_from, tag_files
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +53,7 @@ _ROUNDS_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Rollback:
+class Rollback(Disposal):
     """Go back to a snapshot, a tag or a moment, exactly one of them.
 
     `timestamp_ms` stands for the newest snapshot not younger, or where those have expired the newest such tag;
@@ -53,13 +64,15 @@ class Rollback:
     tag: str | None = None
     timestamp_ms: int | None = None
     watermark: int | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """What a rollback did; `status` is `rolled_back` or `noop`.
+    """What a rollback did; `status` is `rolled_back`, `noop` or `dry_run` (then: what it would do).
 
-    `consumers_ahead` names consumers that would go on from a snapshot that is gone. `stopped` says why files were left.
+    `consumers_ahead` names consumers that would go on from a snapshot that is gone. `deleted` names every file, which
+    is not known where a server rolls back. `stopped` says why files were left.
     """
 
     status: str
@@ -71,6 +84,9 @@ class RollbackResult:
     consumers_ahead: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
+    removed_changelogs: tuple[int, ...] = ()
+    deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -88,7 +104,8 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     roots = all_roots(table)
     gone = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
     check_no_branch_from(roots, gone)
-    snapshots = sorted((root for root in gone if root.tag is None), key=lambda root: root.snapshot.id)
+    snapshots = sorted((root for root in gone if root.is_snapshot), key=lambda root: root.snapshot.id)
+    changelogs = sorted((root for root in gone if root.is_changelog), key=lambda root: root.snapshot.id)
     tags = [root for root in gone if root.tag is not None]
     result = RollbackResult(
         status="rolled_back" if gone or expired else "noop",
@@ -96,10 +113,15 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         removed_snapshots=tuple(root.snapshot.id for root in snapshots),
         removed_tags=tuple(root.tag for root in tags if root.tag is not None),
         consumers_ahead=tuple(name for name, next_id in consumers(table).items() if next_id > target.id + 1),
+        removed_changelogs=tuple(root.snapshot.id for root in changelogs),
     )
     if result.status == "noop":
-        return result
+        return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec), begun)
     if table.door is not None:
+        if spec.quarantine:
+            raise UnsupportedError(f"the server that keeps {table.paths.root} deletes the files, and moves none aside")
+        if spec.dry_run:
+            return replace(result, status="dry_run", seconds=time.monotonic() - begun)
         # The server removes what is newer, files and all.
         latest = latest_snapshot(table)
         assert latest is not None
@@ -107,17 +129,31 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         return replace(result, seconds=time.monotonic() - begun)
     plan = plan_deletion(
         table,
-        _candidates(table, target, snapshots, tags),
+        _candidates(table, target, snapshots, tags, changelogs),
         [root for root in roots if root not in gone],
         executor,
+        lost=lost_snapshots(roots, but_below=gone),
     )
-    _hide(table, target, expired=expired, tags=result.removed_tags)
-    deletion = carry_out(table, plan, executor)
-    logger.info("rolled %s back to snapshot %d", table.paths.root, target.id)
+    if spec.dry_run:
+        return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped), begun)
+    paths = table.paths
+    hidden = [paths.snapshot(number) for number in result.removed_snapshots]
+    hidden += tag_files(table, result.removed_tags)
+    hidden += [paths.changelog(number) for number in result.removed_changelogs]
+    prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
+    _hide(table, target, expired=expired, result=result)
+    deletion = carry_out(table, plan, executor, prepared)
+    logger.info("rolled %s back to snapshot %d", paths.root, target.id)
+    return _with_files(result, deletion, begun)
+
+
+def _with_files(result: RollbackResult, deletion: Deletion, begun: float) -> RollbackResult:
     return replace(
         result,
         files_deleted=len(deletion.files),
         bytes_deleted=deletion.size_bytes,
+        deleted=deletion.files,
+        quarantine=deletion.quarantine,
         stopped=deletion.stopped,
         seconds=time.monotonic() - begun,
     )
@@ -143,7 +179,9 @@ def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
     return target, False
 
 
-def _candidates(table: TableHandle, target: Snapshot, snapshots: Sequence[Root], tags: Sequence[Root]) -> Candidates:
+def _candidates(
+    table: TableHandle, target: Snapshot, snapshots: Sequence[Root], tags: Sequence[Root], changelogs: Sequence[Root]
+) -> Candidates:
     candidates = Candidates(table)
     for position, root in enumerate(snapshots):
         if position == 0 and root.snapshot.id != target.id + 1:
@@ -156,12 +194,16 @@ def _candidates(table: TableHandle, target: Snapshot, snapshots: Sequence[Root],
         if root.snapshot.delta_manifest_list not in commits:
             candidates.add_live(root, f"only in {root.label}")
             candidates.add_changelog(root)
-    candidates.add_metadata([*snapshots, *tags])
+    for root in changelogs:
+        candidates.add_named(root)
+        candidates.add_changelog(root)
+    candidates.add_metadata([*snapshots, *tags, *changelogs])
     return candidates
 
 
-def _hide(table: TableHandle, target: Snapshot, *, expired: bool, tags: Sequence[str]) -> None:
+def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
     storage, paths = table.env.storage, table.paths
+    forget_newest(table, list(result.removed_changelogs))
     write_hint(table, paths.latest_hint, target.id)
     for _ in range(_ROUNDS_MAX):
         newer = [snapshot_id for snapshot_id in snapshot_ids(table) if snapshot_id > target.id]
@@ -175,7 +217,7 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, tags: Sequence
         storage.delete([paths.snapshot(newer[0])])
     else:
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
-    storage.delete([paths.tag(name) for name in tags])
+    storage.delete([paths.tag(name) for name in result.removed_tags])
     write_hint(table, paths.latest_hint, target.id)
     if expired:
         write_hint(table, paths.earliest_hint, target.id)

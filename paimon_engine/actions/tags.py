@@ -17,7 +17,8 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_stays_inside, check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
-from paimon_engine.table.deletion import DeletedFile, carry_out
+from paimon_engine.table.deletion import DeletedFile, Deletion, DeletionPlan, carry_out, finish_interrupted, prepare
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import missing_metadata
 from paimon_engine.table.moments import first_at_time, first_at_watermark
@@ -31,6 +32,7 @@ from paimon_engine.table.tagging import (
     plan_removal,
     remove_tags,
     same_commit,
+    tag_files,
 )
 
 IfExists = Literal["verify", "ignore", "replace", "error"]
@@ -38,7 +40,7 @@ _IF_EXISTS = ("verify", "ignore", "replace", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTag:
+class CreateTag(Disposal):
     """Name a snapshot (the latest one by default) and keep it, for a time if one is given here or by the table.
 
     `timestamp_ms` stands for the first snapshot, or snapshot that a tag keeps, committed then or later; `watermark`
@@ -54,6 +56,7 @@ class CreateTag:
     time_retained_ms: int | None = None
     timestamp_ms: int | None = None
     watermark: int | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class RenameTag:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTag:
+class DeleteTag(Disposal):
     """Delete a tag, and the files that only it kept; a dry run says which."""
 
     tag: str
@@ -74,15 +77,19 @@ class DeleteTag:
 
 @dataclass(frozen=True, slots=True)
 class TagResult:
-    """A tag and its snapshot; `status` is `created`, `replaced`, `renamed` or `already_done`.
+    """A tag and its snapshot; `status` is `created`, `replaced`, `renamed`, `already_done` or `dry_run`.
 
-    `stopped` says why files of a replaced tag were left.
+    `deleted` names the files that only a replaced tag kept, `stopped` says why some were left.
     """
 
     status: str
     tag: str
     snapshot_id: int
     commit_time_ms: int
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -104,6 +111,7 @@ class DeleteTagResult:
     files_deleted: int = 0
     bytes_deleted: int = 0
     deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -143,6 +151,8 @@ def _answer(table: TableHandle, spec: CreateTag, executor: Executor) -> TagResul
         return _accept(table, spec, existing)
     tag = new_tag(table, spec.tag, _source(table, spec), spec.time_retained_ms)
     if existing is None:
+        if spec.dry_run:
+            return _result("dry_run", tag)
         if make_tag(table, tag):
             return _result("created", tag)
         existing = read_tag(table, spec.tag)
@@ -150,7 +160,7 @@ def _answer(table: TableHandle, spec: CreateTag, executor: Executor) -> TagResul
             return _accept(table, spec, existing)
     if same_commit(existing.snapshot, tag.snapshot) and existing.time_retained == tag.time_retained:
         return _result("already_done", existing)
-    return _replace(table, existing, tag, executor)
+    return _replace(table, existing, tag, spec, executor)
 
 
 def _existing(table: TableHandle, name: str) -> Tag | None:
@@ -201,12 +211,26 @@ def _source(table: TableHandle, spec: CreateTag) -> Snapshot:
         raise
 
 
-def _replace(table: TableHandle, old: Tag, new: Tag, executor: Executor) -> TagResult:
+def _replace(table: TableHandle, old: Tag, new: Tag, spec: CreateTag, executor: Executor) -> TagResult:
     root, roots = Root(table.paths.branch, old.snapshot, old.name), all_roots(table)
     check_no_branch_from(roots, [root])
     plan = plan_removal(table, roots, [root], executor)
+    if spec.dry_run:
+        return _with_files(_result("dry_run", new), Deletion(plan.files, plan.stopped))
+    prepared = prepare(table, plan, spec, "create_tag", roots=[table.paths.tag(old.name)])
     move_tag(table, old, new)
-    return replace(_result("replaced", new), stopped=carry_out(table, plan, executor).stopped)
+    return _with_files(_result("replaced", new), carry_out(table, plan, executor, prepared))
+
+
+def _with_files(result: TagResult, deletion: Deletion) -> TagResult:
+    return replace(
+        result,
+        files_deleted=len(deletion.files),
+        bytes_deleted=deletion.size_bytes,
+        deleted=deletion.files,
+        quarantine=deletion.quarantine,
+        stopped=deletion.stopped,
+    )
 
 
 def _result(status: str, tag: Tag) -> TagResult:
@@ -259,21 +283,29 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
     try:
         tag = parse_tag(spec.tag, table.env.storage.read(path), path)
     except NotFoundError:
-        return DeleteTagResult("already_done", spec.tag, seconds=time.monotonic() - begun)
+        if spec.dry_run:
+            return DeleteTagResult("already_done", spec.tag, seconds=time.monotonic() - begun)
+        left = finish_interrupted(table, executor, spec)
+        result = DeleteTagResult("already_done", spec.tag, None, len(left.files), left.size_bytes, left.files)
+        return replace(result, stopped=left.stopped, seconds=time.monotonic() - begun)
     except CorruptTableError as error:
-        if not spec.dry_run:
-            remove_tags(table, [spec.tag])
-        left = f"files that only this tag kept are left: {error}"
-        return DeleteTagResult(status, spec.tag, stopped=(left,), seconds=time.monotonic() - begun)
+        why = f"files that only this tag kept are left: {error}"
+        result = DeleteTagResult(status, spec.tag, stopped=(why,), seconds=time.monotonic() - begun)
+        if spec.dry_run:
+            return result
+        aside = prepare(table, DeletionPlan({}, {}), spec, "delete_tag", roots=tag_files(table, [spec.tag])).quarantine
+        remove_tags(table, [spec.tag])
+        return replace(result, quarantine=None if aside is None else aside.name)
     root, roots = Root(table.paths.branch, tag.snapshot, tag.name), all_roots(table)
     check_no_branch_from(roots, [root])
     plan = plan_removal(table, roots, [root], executor)
     files: Sequence[DeletedFile] = plan.files
-    stopped = plan.stopped
+    stopped, quarantine = plan.stopped, None
     if not spec.dry_run:
+        prepared = prepare(table, plan, spec, "delete_tag", roots=tag_files(table, [spec.tag]))
         remove_tags(table, [spec.tag])
-        deletion = carry_out(table, plan, executor)
-        files, stopped = deletion.files, deletion.stopped
+        deletion = carry_out(table, plan, executor, prepared)
+        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     return DeleteTagResult(
         status=status,
         tag=spec.tag,
@@ -281,6 +313,7 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=tuple(files),
+        quarantine=quarantine,
         stopped=stopped,
         seconds=time.monotonic() - begun,
     )

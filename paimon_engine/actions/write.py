@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pcsv
@@ -208,7 +208,8 @@ def _write(
     messages = produce(state)
     for tries_left in reversed(range(table.options.commit_max_retries + 1)):
         scope = None if spec is None else _scope(table, spec, messages)
-        if not messages and (scope is None or scope.partitions is not None):
+        is_empty = not messages and (scope is None or scope.partitions is not None)
+        if is_empty and not table.options.creates_empty_snapshots:
             return WriteResult("noop", None, seconds=time.monotonic() - begun)
         request = CommitRequest(
             messages,
@@ -402,7 +403,7 @@ def _row_schema(schema: TableSchema) -> pa.Schema:
 def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:
     with task.source.build().storage.open(path) as stream:
         if task.format == "parquet":
-            yield from pq.ParquetFile(stream).iter_batches(BATCH_ROWS, use_threads=False)
+            yield from _parquet(stream, path).iter_batches(BATCH_ROWS, use_threads=False)
             return
         types = {field.name: field.type for field in to_arrow_schema(table.schema.row_type)}
         convert = pcsv.ConvertOptions(column_types=types, strings_can_be_null=True)
@@ -426,7 +427,7 @@ def _plan(table: TableHandle, spec: Write, state: WriteState) -> list[WriteTask]
         group_bytes += info.size_bytes
         if spec.format == "parquet":
             with storage.open(info.path) as stream:
-                group_rows += pq.read_metadata(stream).num_rows
+                group_rows += _parquet(stream, info.path).metadata.num_rows
         # The rows of a CSV file are not known before it is read, so one task takes all.
         if spec.format == "parquet" and group_bytes >= _TASK_BYTES:
             shifted = replace(state, sequence_offset=rows_before)
@@ -466,5 +467,13 @@ def source_schema(spec: Write, config: EnvConfig) -> pa.Schema:
         raise InvalidArgumentError("a table can be created from a Parquet source only; give its columns otherwise")
     first = spec.source if isinstance(spec.source, str) else spec.source[0]
     storage = EnvConfig(first, config.options, config.secrets).build().storage
-    with storage.open(_expand(storage, first)[0].path) as stream:
-        return pq.ParquetFile(stream).schema_arrow
+    path = _expand(storage, first)[0].path
+    with storage.open(path) as stream:
+        return _parquet(stream, path).schema_arrow
+
+
+def _parquet(stream: BinaryIO, path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(stream)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InvalidArgumentError(f"source {path} cannot be read as a Parquet file: {error}") from error

@@ -60,10 +60,13 @@ def _from_jdbc(uri: str) -> URL:
     if uri.startswith(_SQLITE):
         path = uri.removeprefix(_SQLITE)
         if path in ("", ":memory:") or path.startswith("file:"):
-            raise UnsupportedError(f"{uri!r}: give the path of a SQLite file, which all processes can share")
+            raise UnsupportedError(
+                f"{uri.partition('?')[0]!r}: give the path of a SQLite file, which all processes can share"
+            )
         path, _, query = path.partition("?")
         if query:
-            raise UnsupportedError(f"settings behind the path of a SQLite catalog are not honoured: {query!r}")
+            names = ", ".join(part.partition("=")[0] for part in query.split("&"))
+            raise UnsupportedError(f"settings behind the path of a SQLite catalog are not honoured: {names}")
         return URL.create("sqlite", database=path)
     return make_url(uri.removeprefix(_JDBC))
 

@@ -1,10 +1,11 @@
 """Who we are to a REST catalog: a bearer token, or Alibaba Cloud's DLF signature.
 
-DLF signs each request: a digest of method, path, parameters and some headers, keyed by secret, day, region and
-service. Keys come from options or from a file that somebody renews. Its other algorithm, `openapi`, and its loaders
-of keys are not supported.
+DLF signs each request: a digest of method, path, parameters and some headers. Its algorithm `default` keys it by
+secret, day, region and service, `openapi`, of the endpoints called dlfnext, by the secret alone. Keys come from options
+or from a file that somebody renews; other loaders of keys are not supported.
 
-Source: `BearTokenAuthProvider`, `DLFAuthProvider`, `DLFDefaultSigner`, `DLFLocalFileTokenLoader` of the Java library.
+Source: `BearTokenAuthProvider`, `DLFAuthProvider`, `DLFDefaultSigner`, `DLFOpenApiSigner`, `DLFLocalFileTokenLoader` of
+the Java library.
 """
 
 from __future__ import annotations
@@ -14,15 +15,22 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import formatdate
 from pathlib import Path
 from typing import Final, Protocol
+from urllib.parse import unquote_plus
 
+from paimon_engine.env import new_id
 from paimon_engine.errors import InvalidArgumentError, StorageError, UnsupportedError
 
 _PROVIDERS: Final = ("bear", "dlf")
+_DLF_ALGORITHMS: Final = ("default", "openapi")
+_FILE_LOADER: Final = "local_file"
+_JSON: Final = "application/json"
+_PROTOCOL: Final = re.compile("^https?://")
 _ALGORITHM: Final = "DLF4-HMAC-SHA256"
 _PRODUCT: Final = "DlfNext"
 _REQUEST_TYPE: Final = "aliyun_v4_request"
@@ -79,15 +87,26 @@ class DlfKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySource:
+    """Fixed keys, or those that `file` holds at the time."""
+
+    keys: DlfKeys | None = None
+    file: str | None = None
+
+    def current(self) -> DlfKeys:
+        """Raises: StorageError if the file cannot be read."""
+        return self.keys if self.keys is not None else _keys_of_file(str(self.file))
+
+
+@dataclass(frozen=True, slots=True)
 class DlfAuth:
-    """DLF's default signature with fixed keys, or with those that `key_file` holds at the time."""
+    """DLF's default signature."""
 
     region: str
-    keys: DlfKeys | None = None
-    key_file: str | None = None
+    source: KeySource
 
     def headers(self, request: Request, now_ms: int) -> dict[str, str]:
-        keys = self.keys if self.keys is not None else _keys_of_file(str(self.key_file))
+        keys = self.source.current()
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         headers = {
             "x-dlf-date": now.strftime("%Y%m%dT%H%M%SZ"),
@@ -95,9 +114,7 @@ class DlfAuth:
             "x-dlf-version": "v1",
         }
         if request.body:
-            headers["Content-Type"] = "application/json"
-            digest = hashlib.md5(request.body.encode(), usedforsecurity=False).digest()
-            headers["Content-MD5"] = base64.b64encode(digest).decode()
+            headers |= _body_headers(request.body)
         if keys.security_token is not None:
             headers["x-dlf-security-token"] = keys.security_token
         return {**headers, "Authorization": self._authorization(request, headers, keys, now)}
@@ -111,6 +128,47 @@ class DlfAuth:
             key = hmac.digest(key, part.encode(), "sha256")
         signature = hmac.digest(key, signed.encode(), "sha256").hex()
         return f"{_ALGORITHM} Credential={keys.access_key_id}/{scope},Signature={signature}"
+
+
+@dataclass(frozen=True, slots=True)
+class DlfOpenApiAuth:
+    """DLF's signature for public endpoints: no request has the `nonce` of another."""
+
+    host: str
+    source: KeySource
+    nonce: Callable[[], str] = new_id
+
+    def headers(self, request: Request, now_ms: int) -> dict[str, str]:
+        keys = self.source.current()
+        headers = {
+            "Date": formatdate(now_ms // 1000, usegmt=True),
+            "Accept": _JSON,
+            "Host": self.host,
+            "x-acs-signature-method": "HMAC-SHA1",
+            "x-acs-signature-nonce": self.nonce(),
+            "x-acs-signature-version": "1.0",
+            "x-acs-version": "2026-01-18",
+        }
+        if request.body:
+            headers |= _body_headers(request.body)
+        if keys.security_token is not None:
+            headers["x-acs-security-token"] = keys.security_token
+        digest = hmac.digest(keys.access_key_secret.encode(), _open_text(request, headers).encode(), "sha1")
+        return {**headers, "Authorization": f"acs {keys.access_key_id}:{base64.b64encode(digest).decode()}"}
+
+
+def _body_headers(body: str) -> dict[str, str]:
+    digest = hashlib.md5(body.encode(), usedforsecurity=False).digest()
+    return {"Content-Type": _JSON, "Content-MD5": base64.b64encode(digest).decode()}
+
+
+def _open_text(request: Request, headers: Mapping[str, str]) -> str:
+    """What `openapi` signs. Path and parameters stand there as they are before they are encoded."""
+    parameters = "&".join(f"{name}={value}" if value else name for name, value in sorted(request.parameters.items()))
+    resource = unquote_plus(request.path) + (f"?{parameters}" if parameters else "")
+    own = [f"{name}:{value.strip()}" for name, value in sorted(headers.items()) if name.startswith("x-acs-")]
+    plain = [headers.get(name, "") for name in ("Accept", "Content-MD5", "Content-Type", "Date")]
+    return "\n".join([request.method, *plain, *own, resource])
 
 
 def auth_of(options: Mapping[str, str]) -> Auth:
@@ -132,26 +190,36 @@ def auth_of(options: Mapping[str, str]) -> Auth:
     raise UnsupportedError(f"'token.provider' = '{provider}' is not supported; these are: {', '.join(_PROVIDERS)}")
 
 
-def _dlf(options: Mapping[str, str]) -> DlfAuth:
+def _dlf(options: Mapping[str, str]) -> DlfAuth | DlfOpenApiAuth:
     uri = options.get("uri", "")
     algorithm = options.get("dlf.signing-algorithm", "openapi" if "dlfnext" in uri.lower() else "default")
-    if algorithm != "default":
+    if algorithm not in _DLF_ALGORITHMS:
         raise UnsupportedError(
-            f"'dlf.signing-algorithm' = '{algorithm}' is not supported; use an endpoint for 'default'"
+            f"'dlf.signing-algorithm' = '{algorithm}' is not supported; these are: {', '.join(_DLF_ALGORITHMS)}"
         )
+    source = _dlf_keys(options)
+    if algorithm == "openapi":
+        return DlfOpenApiAuth(_PROTOCOL.sub("", uri).partition("/")[0], source)
     region = options.get("dlf.region")
     if region is None:
         found = _REGION.search(uri)
         if found is None:
             raise InvalidArgumentError("'token.provider' = 'dlf' needs the option 'dlf.region'")
         region = found[1]
+    return DlfAuth(region, source)
+
+
+def _dlf_keys(options: Mapping[str, str]) -> KeySource:
+    loader = options.get("dlf.token-loader", _FILE_LOADER)
+    if loader != _FILE_LOADER:
+        raise UnsupportedError(f"'dlf.token-loader' = '{loader}' is not supported; use '{_FILE_LOADER}', or fixed keys")
     if "dlf.token-path" in options:
-        return DlfAuth(region, key_file=options["dlf.token-path"])
+        return KeySource(file=options["dlf.token-path"])
     missing = [key for key in ("dlf.access-key-id", "dlf.access-key-secret") if key not in options]
     if missing:
         raise InvalidArgumentError(f"'token.provider' = 'dlf' needs '{missing[0]}', or 'dlf.token-path'")
-    security_token = options.get("dlf.security-token")
-    return DlfAuth(region, DlfKeys(options["dlf.access-key-id"], options["dlf.access-key-secret"], security_token))
+    token = options.get("dlf.security-token")
+    return KeySource(DlfKeys(options["dlf.access-key-id"], options["dlf.access-key-secret"], token))
 
 
 def _keys_of_file(path: str) -> DlfKeys:

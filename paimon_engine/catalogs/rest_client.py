@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -21,7 +21,7 @@ import tenacity
 
 from paimon_engine.catalogs.config import HEADER_PREFIX, URI, CatalogConfig, with_prefix
 from paimon_engine.catalogs.rest_auth import Auth, Request, auth_of
-from paimon_engine.env import now_ms
+from paimon_engine.env import is_secret, now_ms, without_secrets
 from paimon_engine.errors import (
     ConflictError,
     InvalidArgumentError,
@@ -39,6 +39,7 @@ _FIRST_WAIT_S: Final = 0.2
 _WAIT_MAX_S: Final = 10
 _TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_SECRET_LENGTH_MIN: Final = 6
 _PAGES_MAX: Final = 100_000
 """Bounds a server that never stops naming a next page."""
 
@@ -64,6 +65,14 @@ class RestClient:
         if not uri:
             raise InvalidArgumentError("a REST catalog needs its 'uri', for example http://localhost:8080")
         self._uri = uri if uri.startswith(("http://", "https://")) else f"http://{uri}"
+        self._shown = without_secrets(self._uri)
+        if self._shown != self._uri:
+            raise InvalidArgumentError(
+                f"the REST catalog's 'uri' ({self._shown}) holds a user or a password, which all would see who see "
+                "the address; prove who you are by 'token.provider' and its options"
+            )
+        secrets = (text for name, text in values.items() if is_secret(name, text))
+        self._hidden = [text for text in secrets if len(text) >= _SECRET_LENGTH_MIN]
         self._auth: Auth = auth_of(values)
         self._headers = with_prefix(values, HEADER_PREFIX)
         self._http = httpx.Client(timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S))
@@ -77,7 +86,7 @@ class RestClient:
         self._prefix = f"/v1/{self.options.get('prefix', '')}".rstrip("/")
 
     def __repr__(self) -> str:
-        return f"RestClient({self._uri!r})"
+        return f"RestClient({self._shown!r})"
 
     def close(self) -> None:
         """Gives the connections back."""
@@ -124,17 +133,17 @@ class RestClient:
         try:
             response = retrying(self._try, method, path, parameters, body)
         except tenacity.RetryError as error:
-            raise StorageError(f"{method} {self._uri}{path}: {error.last_attempt.exception()}") from error
+            raise StorageError(f"{method} {self._shown}{path}: {error.last_attempt.exception()}") from error
         if response.is_error:
-            raise _error(response, method, f"{self._uri}{path}")
+            raise _error(response, method, f"{self._shown}{path}", self._hidden)
         if not response.content.strip():
             return {}
         try:
             answer = response.json()
         except ValueError as error:
-            raise StorageError(f"{method} {self._uri}{path}: the answer is no JSON") from error
+            raise StorageError(f"{method} {self._shown}{path}: the answer is no JSON") from error
         if not isinstance(answer, dict):
-            raise StorageError(f"{method} {self._uri}{path}: the answer is no JSON object")
+            raise StorageError(f"{method} {self._shown}{path}: the answer is no JSON object")
         return answer
 
     def _try(self, method: str, path: str, parameters: Mapping[str, str], body: str | None) -> httpx.Response:
@@ -152,9 +161,10 @@ class RestClient:
             reason = f"{type(error).__name__}: {error}"
             if method == "GET" and isinstance(error, httpx.TransportError):
                 raise _Again(reason) from error
+            where = f"{method} {self._shown}{path}"
             if isinstance(error, httpx.TransportError):
-                raise OutcomeUnknownError(f"{method} {url}: may or may not have been done: {reason}") from error
-            raise StorageError(f"{method} {url}: {reason}") from error
+                raise OutcomeUnknownError(f"{where}: may or may not have been done: {reason}") from error
+            raise StorageError(f"{where}: {reason}") from error
         if method == "GET" and response.status_code in _TRY_AGAIN:
             raise _Again(f"status {response.status_code}", response.headers.get("Retry-After"))
         return response
@@ -196,7 +206,7 @@ def _texts(answer: Mapping[str, Any], key: str) -> dict[str, str]:
     return {name: str(value) for name, value in (answer.get(key) or {}).items() if value is not None}
 
 
-def _error(response: httpx.Response, method: str, url: str) -> PaimonError:
+def _error(response: httpx.Response, method: str, url: str, hidden: Sequence[str]) -> PaimonError:
     try:
         told = response.json()
     except ValueError:
@@ -206,6 +216,9 @@ def _error(response: httpx.Response, method: str, url: str) -> PaimonError:
     about = " ".join(str(part) for part in (resource, name) if part)
     detail = told.get("message") or response.reason_phrase or "no reason given"
     message = f"{method} {url}: {status}{f' ({about})' if about else ''}: {detail}"
+    for secret in hidden:
+        # Some servers repeat what they were shown.
+        message = message.replace(secret, "***")
     match status:
         case 400 | 405 | 406:
             return InvalidArgumentError(message)

@@ -84,6 +84,12 @@ class RestDoor:
                 f"its latest is {'none' if now is None else now.id}"
             ) from error
 
+    def full_name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    def mark_done(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
+        self._client.post(*self._path(table), "partitions", "mark", body={"specs": [dict(item) for item in partitions]})
+
     # ── details ─────────────────────────────────────────────────────────────────────────────────
 
     def _path(self, table: TableHandle) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from paimon_engine.cli import alter, branches, change, clean_up, look, metadata, partitions, tags
+from paimon_engine.cli import alter, branches, change, clean_up, expire, look, metadata, partitions, repair, tags
 from paimon_engine.cli.terminal import complain
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
@@ -26,11 +26,13 @@ app = typer.Typer(
 )
 look.add_commands(app)
 change.add_commands(app)
+expire.add_commands(app)
 tags.add_commands(app)
 branches.add_commands(app)
 alter.add_commands(app)
 metadata.add_commands(app)
 clean_up.add_commands(app)
+repair.add_commands(app)
 partitions.add_commands(app)
 
 _engine_logger = logging.getLogger("paimon_engine")

@@ -42,7 +42,12 @@ WarehouseOption: TypeAlias = Annotated[
 ]
 StorageOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--storage", "-s", metavar="KEY=VALUE", help="Option of the file system (fsspec); may be repeated."),
+    typer.Option(
+        "--storage",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Option of the file system (fsspec); env:NAME as value takes it from the environment. May be repeated.",
+    ),
 ]
 CatalogOption: TypeAlias = Annotated[
     list[str] | None,
@@ -55,6 +60,15 @@ CatalogOption: TypeAlias = Annotated[
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 DryRunOption: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+QuarantineOption: TypeAlias = Annotated[
+    bool, typer.Option("--quarantine", help="Move what goes aside, so that restore can bring it back.")
+]
+RateOption: TypeAlias = Annotated[
+    float | None, typer.Option("--files-per-second", metavar="N", help="Delete no more files than this in a second.")
+]
+ParallelismOption: TypeAlias = Annotated[
+    int | None, typer.Option("--parallelism", metavar="N", min=1, help="Delete with no more workers than this.")
+]
 SparkOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--spark", metavar="MASTER", help=r"Run tasks on Spark: `local[*]`, or sc://host for Connect."),
@@ -62,11 +76,14 @@ SparkOption: TypeAlias = Annotated[
 
 
 def storage_options(storage: Sequence[str] | None) -> dict[str, str]:
-    """Options of the file system.
+    """Options of the file system, with the values of those that come from the environment.
 
     Raises: InvalidArgumentError.
     """
-    return key_values("--storage", storage)
+    from paimon_engine.env import secret_values
+
+    options, secrets = _with_secrets("--storage", storage)
+    return {**options, **secret_values(secrets)}
 
 
 def key_values(name: str, items: Sequence[str] | None) -> dict[str, str]:
@@ -99,7 +116,11 @@ def catalog_options(catalog: Sequence[str] | None) -> tuple[dict[str, str], dict
 
     Raises: InvalidArgumentError.
     """
-    given = key_values("--catalog", catalog)
+    return _with_secrets("--catalog", catalog)
+
+
+def _with_secrets(name: str, items: Sequence[str] | None) -> tuple[dict[str, str], dict[str, str]]:
+    given = key_values(name, items)
     secrets = {key: value.removeprefix(_FROM_ENV) for key, value in given.items() if value.startswith(_FROM_ENV)}
     return {key: value for key, value in given.items() if key not in secrets}, secrets
 
@@ -135,7 +156,7 @@ def job_on(
     """
     from paimon_engine.jobs import CatalogRef, Job, StorageRef, TableRef
 
-    user, store = f"cli-{uuid.uuid4()}", StorageRef(storage_options(storage))
+    user, store = f"cli-{uuid.uuid4()}", StorageRef(*_with_secrets("--storage", storage))
     if catalog:
         return Job(TableRef(warehouse, table), action, user, store, catalog=CatalogRef(*catalog_options(catalog)))
     ref = TableRef(path=table) if _is_path(table) else TableRef(warehouse=_needed(warehouse, table), name=table)

@@ -10,6 +10,9 @@ from paimon_engine.cli.arguments import (
     CatalogOption,
     DryRunOption,
     JsonOption,
+    ParallelismOption,
+    QuarantineOption,
+    RateOption,
     StorageOption,
     TableArgument,
     WarehouseOption,
@@ -20,7 +23,7 @@ from paimon_engine.cli.arguments import (
 from paimon_engine.cli.look import print_columns
 from paimon_engine.cli.outcome import gone, tell, words
 from paimon_engine.cli.running import run_quick
-from paimon_engine.cli.terminal import count
+from paimon_engine.cli.terminal import count, warn
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the branch.")]
 ConsumerArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the consumer.")]
@@ -29,7 +32,7 @@ ConsumerArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of t
 def add_commands(app: typer.Typer) -> None:
     """Adds the commands of this module, with examples below their help."""
     example = "Examples:\n\n"
-    branch = typer.Typer(help="List, create, rename, delete and fast-forward branches.", no_args_is_help=True)
+    branch = typer.Typer(help="List, create, rename, delete, merge and fast-forward branches.", no_args_is_help=True)
     branch.command("list", epilog=example + "`paimon-engine branch list db.t -w /lake`")(branch_list)
     branch.command("create", epilog=example + "`paimon-engine branch create db.t dev -w /lake --tag 2013-01-01`")(
         branch_create
@@ -38,6 +41,7 @@ def add_commands(app: typer.Typer) -> None:
     branch.command("delete", epilog=example + "`paimon-engine branch delete db.t dev -w /lake --dry-run`")(
         branch_delete
     )
+    branch.command("merge", epilog=example + "`paimon-engine branch merge db.t dev -w /lake --dry-run`")(branch_merge)
     branch.command("fast-forward", epilog=example + "`paimon-engine branch fast-forward db.t dev -w /lake --yes`")(
         branch_fast_forward
     )
@@ -113,12 +117,18 @@ def branch_delete(
     storage: StorageOption = None,
     catalog: CatalogOption = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a branch, and the files that only it needed."""
     from paimon_engine.actions.branches import DeleteBranch
 
-    details = run_quick(job_on(table, warehouse, storage, catalog, DeleteBranch(name, dry_run)), "deleting the branch")
+    spec = DeleteBranch(
+        name, dry_run, quarantine=quarantine, files_per_second=files_per_second, parallelism=parallelism
+    )
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "deleting the branch")
     tell(details, f"{words(details)}: branch {name}, with {gone(details)} that only it needed", as_json=as_json)
 
 
@@ -129,13 +139,17 @@ def branch_fast_forward(
     storage: StorageOption = None,
     catalog: CatalogOption = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make the table what the branch is. What it had since the branch began is deleted."""
     from paimon_engine.actions.branches import FastForward
 
-    job = job_on(table, warehouse, storage, catalog, FastForward(name, dry_run))
+    spec = FastForward(name, dry_run, quarantine=quarantine, files_per_second=files_per_second, parallelism=parallelism)
+    job = job_on(table, warehouse, storage, catalog, spec)
     if not yes and not dry_run:
         typer.confirm(f"Delete what the table had since branch {name} began?", abort=True, err=True)
     details = run_quick(job, "fast-forwarding")
@@ -144,6 +158,29 @@ def branch_fast_forward(
         f"{words(details)}: to snapshot {details['snapshot_id']} of branch {name}; removed {removed}, {gone(details)}"
     )
     tell(details, text, as_json=as_json)
+
+
+def branch_merge(
+    table: TableArgument,
+    name: NameArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring what the branch has changed into the table, in one commit. Both may have gone on in other buckets."""
+    from paimon_engine.actions.merge_branch import MergeBranch
+
+    details = run_quick(job_on(table, warehouse, storage, catalog, MergeBranch(name, dry_run)), "merging")
+    changed = f"added {count(details['files_added'], 'file')}, removed {details['files_removed']:,}"
+    text = f"{words(details)}: branch {name} up to its snapshot {details['merged_snapshot']}; {changed}"
+    tell(details, text, as_json=as_json)
+    if not as_json:
+        for reason in details["conflicts"]:
+            warn(f"in the way: {reason}")
+    if details["conflicts"]:
+        raise typer.Exit(1)
 
 
 def consumer_list(

@@ -1,11 +1,11 @@
-"""Commands that change: compact, rescale, rewrite-file-index, expire, rollback, run."""
+"""Commands that change: compact, cluster, rescale, rewrite-file-index, rollback, run."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from paimon_engine.cli.arguments import (
     CatalogOption,
     DryRunOption,
     JsonOption,
+    ParallelismOption,
+    QuarantineOption,
+    RateOption,
     SparkOption,
     StorageOption,
     TableArgument,
@@ -20,13 +23,12 @@ from paimon_engine.cli.arguments import (
     epoch_ms,
     job_on,
 )
-from paimon_engine.cli.outcome import ROWS_SHOWN, gone, print_deleted, tell, words
+from paimon_engine.cli.outcome import ROWS_SHOWN, gone, tell, words
 from paimon_engine.cli.running import run_job, run_quick
 from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn, working
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import parse_size_bytes
 
-TAGS_SHOWN: Final = 4
 ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")]
 
 
@@ -40,16 +42,16 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine compact db.t -w /lake --max-bytes 50gb --max-seconds 3600`"
     )(compact)
     app.command(
+        epilog=example
+        + "`paimon-engine cluster db.t -w /lake --by city --by day`\n\n"
+        + "`paimon-engine cluster /lake/db.db/t --by x --by y --order hilbert --partition-idle-time 1d --dry-run`"
+    )(cluster)
+    app.command(
         epilog=example + "`paimon-engine alter set db.t bucket=8 -w /lake && paimon-engine rescale db.t -w /lake`"
     )(rescale)
     app.command("rewrite-file-index", epilog=example + "`paimon-engine rewrite-file-index db.t -w /lake --dry-run`")(
         rewrite_file_index
     )
-    app.command(
-        epilog=example
-        + "`paimon-engine expire db.t -w /lake --retain-max 10 --dry-run`\n\n"
-        + "`paimon-engine expire /lake/db.db/t --older-than 2013-01-31`"
-    )(expire)
     app.command(epilog=example + "`paimon-engine rollback /lake/db.db/t --tag 2013-01-01`")(rollback)
     app.command(epilog=example + "`paimon-engine run --job job.json --result result.json --progress json`")(run)
     app.command("warm-up", epilog=example + "`paimon-engine warm-up /var/cache/paimon-engine`")(warm_up)
@@ -117,6 +119,80 @@ def compact(
 
 def _bytes(text: str | None) -> int | None:
     return None if text is None else parse_size_bytes(text)
+
+
+def cluster(
+    table: TableArgument,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    by: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to cluster by; may be repeated.")
+    ] = None,
+    order: Annotated[str | None, typer.Option(metavar="ORDER", help="order, zorder or hilbert.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="SQL condition over partition columns.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option("--partition-idle-time", metavar="TIME", help="Only partitions without a newer file, as in 1d."),
+    ] = None,
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Rewrite no more than this, as in 50gb.")
+    ] = None,
+    round_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="Commit after so much.")] = None,
+    target_file: Annotated[str | None, typer.Option(metavar="SIZE", help="Size of new files.")] = None,
+    task_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="What a task writes.")] = None,
+    task_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="What a task sorts in.")] = None,
+    dry_run: DryRunOption = False,
+    spark: SparkOption = None,
+    progress: ProgressOption = ProgressStyle.BAR,
+    as_json: JsonOption = False,
+) -> None:
+    """Order the rows of an append table by columns, so that filters on these read few files."""
+    from paimon_engine.actions.cluster import Cluster
+
+    spec = Cluster(
+        tuple(by or ()),
+        order,
+        where,
+        dry_run,
+        partition_idle_time=idle,
+        max_bytes=_bytes(max_bytes),
+        round_bytes=_bytes(round_bytes),
+        target_file_bytes=_bytes(target_file),
+        task_bytes=_bytes(task_bytes),
+        task_memory_bytes=_bytes(task_memory),
+    )
+    job = job_on(table, warehouse, storage, catalog, spec)
+    details = run_job(job, spark=spark, progress=progress).details
+    if as_json:
+        print_json(details)
+    else:
+        for reason in details["failed"]:
+            warn(f"failed: {reason}")
+        say(_cluster_line(details))
+    if details["failed"]:
+        raise typer.Exit(1)
+
+
+def _cluster_line(details: Mapping[str, Any]) -> str:
+    chosen = [report for report in details["partitions"] if report["skipped"] is None]
+    ordered = f"by {', '.join(details['columns'])} ({details['order']})"
+    left = (
+        f"; {count(details['partitions_left'], 'partition')} left to another run" if details["partitions_left"] else ""
+    )
+    if details["status"] == "already_done":
+        return f"already done by snapshot {details['snapshot_id']}"
+    if not chosen:
+        return f"nothing to cluster{left}"
+    before = size(sum(report["bytes_before"] for report in chosen))
+    if details["status"] == "dry_run":
+        return f"dry run: would cluster {count(len(chosen), 'partition')} {ordered}, and rewrite {before}{left}"
+    files = f"{sum(report['files_before'] for report in chosen):,} → "
+    files += count(sum(report["files_after"] for report in chosen), "file")
+    done = f"clustered {count(len(chosen), 'partition')} {ordered}, {files} in {details['seconds']:.1f} s"
+    return f"committed snapshot {details['snapshot_id']}: {done}{left}"
 
 
 def rescale(
@@ -243,50 +319,6 @@ def _amplification(before: float, after: float | None) -> str:
     return f"{before:.1f}" if after is None else f"{before:.1f} → {after:.1f}"
 
 
-def expire(
-    table: TableArgument,
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    retain_max: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at most so many snapshots.")] = None,
-    retain_min: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at least so many snapshots.")] = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
-    ] = None,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Delete old snapshots and the files that nothing else reaches. Tags keep theirs.
-
-    What is not given comes from the table's options.
-    """
-    from paimon_engine.actions.expire_snapshots import ExpireSnapshots
-
-    limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, catalog, ExpireSnapshots(retain_max, retain_min, limit, dry_run))
-    details = run_quick(job, "expiring snapshots")
-    if as_json:
-        print_json(details)
-        return
-    print_deleted(details["deleted"])
-    if kept := details["kept_by_tags"]:
-        names = list(kept)
-        some = ", ".join(names) if len(names) <= TAGS_SHOWN else f"{names[0]}, {names[1]} … {names[-1]}"
-        hint(f"files kept for {count(len(kept), 'tag')}: {some}")
-    say(_expire_line(details))
-    for reason in details["stopped"]:
-        warn(f"left alone: {reason}")
-
-
-def _expire_line(details: Mapping[str, Any]) -> str:
-    ids = details["expired_snapshots"]
-    if not ids:
-        return "nothing to expire"
-    verb = "dry run: would expire" if details["status"] == "dry_run" else "expired"
-    span = f"{ids[0]}" if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
-    return f"{verb} {count(len(ids), 'snapshot')} ({span}): {gone(details)}"
-
-
 def rollback(
     table: TableArgument,
     warehouse: WarehouseOption = None,
@@ -304,6 +336,10 @@ def rollback(
         bool, typer.Option("--as-latest", help="Lose nothing: make a new snapshot that holds what that one held.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make an earlier snapshot, tag or moment the latest. What came after it is deleted."""
@@ -318,19 +354,33 @@ def rollback(
         )
     moment = None if timestamp is None else epoch_ms(timestamp)
     if as_latest:
-        spec = RollbackToAsLatest(snapshot, tag, moment, watermark)
-        details = run_quick(job_on(table, warehouse, storage, catalog, spec), "going back")
+        if dry_run:
+            raise InvalidArgumentError("--dry-run says what is deleted, and --as-latest deletes nothing; leave one out")
+        as_new = RollbackToAsLatest(snapshot, tag, moment, watermark)
+        details = run_quick(job_on(table, warehouse, storage, catalog, as_new), "going back")
         text = (
             f"{words(details)}: snapshot {details['snapshot_id']} holds snapshot {details['restored_snapshot']} again"
         )
         tell(details, text, as_json=as_json)
         return
-    job = job_on(table, warehouse, storage, catalog, Rollback(snapshot, tag, moment, watermark))
-    if not yes:
+    spec = Rollback(
+        snapshot,
+        tag,
+        moment,
+        watermark,
+        dry_run,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
+    )
+    job = job_on(table, warehouse, storage, catalog, spec)
+    if not yes and not dry_run:
         name, value = next(iter(given.items()))
         typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)
     details = run_quick(job, "rolling back")
     removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
+    if details["removed_changelogs"]:
+        removed += f", {count(len(details['removed_changelogs']), 'changelog')}"
     text = f"{words(details)}: snapshot {details['snapshot_id']} is the latest; removed {removed}, {gone(details)}"
     tell(details, text, as_json=as_json)
 

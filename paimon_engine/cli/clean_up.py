@@ -12,6 +12,9 @@ from paimon_engine.cli.arguments import (
     CatalogOption,
     DryRunOption,
     JsonOption,
+    ParallelismOption,
+    QuarantineOption,
+    RateOption,
     SparkOption,
     StorageOption,
     TableArgument,
@@ -47,9 +50,6 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine remove-orphans db.t -w /lake --dry-run`\n\n"
         + "`paimon-engine remove-orphans /lake/db.db/t --older-than 2013-01-31`",
     )(remove_orphans)
-    app.command("restore-orphans", epilog=example + "`paimon-engine restore-orphans /lake/db.db/t 6f1d…`")(
-        restore_orphans
-    )
 
 
 def remove_orphans(
@@ -60,8 +60,11 @@ def remove_orphans(
     older_than: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only older files: epoch milliseconds or 2013-01-01T12:00.")
     ] = None,
-    quarantine: Annotated[bool, typer.Option("--quarantine", help="Move the files aside, do not delete them.")] = False,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
+    spark: SparkOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete old files that nothing names: what jobs that died have left.
@@ -71,36 +74,15 @@ def remove_orphans(
     from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
 
     limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, catalog, RemoveOrphanFiles(limit, dry_run, quarantine))
-    details = run_quick(job, "looking for orphan files")
+    spec = RemoveOrphanFiles(
+        limit, dry_run, quarantine=quarantine, files_per_second=files_per_second, parallelism=parallelism
+    )
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "looking for orphan files", spark=spark)
     if as_json:
         print_json(details)
     else:
         _print_files(details["deleted"])
         say(_line(details))
-        for reason in details["stopped"]:
-            warn(f"left alone: {reason}")
-    if details["status"] == "stopped":
-        raise typer.Exit(1)
-
-
-def restore_orphans(
-    table: TableArgument,
-    quarantine: Annotated[str, typer.Argument(metavar="NAME", help="Name that remove-orphans gave.")],
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Bring back what remove-orphans --quarantine moved aside."""
-    from paimon_engine.actions.remove_orphan_files import RestoreOrphanFiles
-
-    job = job_on(table, warehouse, storage, catalog, RestoreOrphanFiles(quarantine))
-    details = run_quick(job, "restoring files")
-    if as_json:
-        print_json(details)
-    else:
-        say(f"{details['status']}: {count(details['files_checked'], 'file')} of quarantine {quarantine}")
         for reason in details["stopped"]:
             warn(f"left alone: {reason}")
     if details["status"] == "stopped":

@@ -18,8 +18,15 @@ def tell(details: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     if details["status"] == "dry_run":
         print_deleted(details.get("deleted", ()))
     say(text)
+    tell_quarantine(details)
     for reason in (*details.get("skipped", ()), *details.get("stopped", ())):
         warn(f"left alone: {reason}")
+
+
+def tell_quarantine(details: Mapping[str, Any]) -> None:
+    """Where the files are that were moved aside."""
+    if details.get("quarantine"):
+        hint(f"moved aside as {details['quarantine']}: restore brings it back, empty-quarantine deletes it for good")
 
 
 def words(details: Mapping[str, Any]) -> str:

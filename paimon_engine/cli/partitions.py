@@ -85,18 +85,21 @@ def mark_partition_done(
     warehouse: WarehouseOption = None,
     storage: StorageOption = None,
     catalog: CatalogOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Tell those who wait that no more rows will come to partitions."""
     from paimon_engine.actions.mark_partition_done import MarkPartitionDone
 
-    job = job_on(table, warehouse, storage, catalog, MarkPartitionDone(_specs(partitions)))
+    job = job_on(table, warehouse, storage, catalog, MarkPartitionDone(_specs(partitions), dry_run))
     details = run_quick(job, "marking partitions")
     if as_json:
         print_json(details)
         return
     for path in details["files"]:
-        say(f"wrote {path}")
+        say(f"would write {path}" if dry_run else f"wrote {path}")
+    for path in details["reported"]:
+        say(f"would report {path}" if dry_run else f"reported {path}")
 
 
 def _specs(partitions: Sequence[str]) -> list[dict[str, str]]:

@@ -35,12 +35,12 @@ def run_job(job: Job, *, spark: str | None, progress: ProgressStyle) -> JobResul
         return replace(result, startup_seconds=startup_seconds)
 
 
-def run_quick(job: Job, what: str) -> Mapping[str, Any]:
+def run_quick(job: Job, what: str, *, spark: str | None = None) -> Mapping[str, Any]:
     """Runs a job that has no tasks to count; gives the action's own result.
 
     Raises: PaimonError of all kinds.
     """
-    from paimon_engine.jobs import run
+    from paimon_engine.jobs import open_executor, run
 
-    with working(what):
-        return run(job).details
+    with working(what), open_executor(spark) as executor:
+        return run(job, executor).details

@@ -11,6 +11,9 @@ from paimon_engine.cli.arguments import (
     CatalogOption,
     DryRunOption,
     JsonOption,
+    ParallelismOption,
+    QuarantineOption,
+    RateOption,
     StorageOption,
     TableArgument,
     WarehouseOption,
@@ -70,6 +73,10 @@ def tag_create(
     if_exists: Annotated[
         IfExists, typer.Option(help="A tag of that name is fine on the same snapshot (verify), or anyway (ignore).")
     ] = IfExists.VERIFY,
+    dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Name a snapshot, so that expiry leaves it alone. Safe to repeat."""
@@ -77,7 +84,18 @@ def tag_create(
 
     retained_ms = None if retain is None else parse_duration_ms(retain)
     moment = None if timestamp is None else epoch_ms(timestamp)
-    spec = CreateTag(name, snapshot, if_exists.value, retained_ms, moment, watermark)
+    spec = CreateTag(
+        name,
+        snapshot,
+        if_exists.value,
+        retained_ms,
+        moment,
+        watermark,
+        dry_run,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
+    )
     details = run_quick(job_on(table, warehouse, storage, catalog, spec), "creating the tag")
     tell(details, f"{words(details)}: tag {name} on snapshot {details['snapshot_id']}", as_json=as_json)
 
@@ -105,12 +123,16 @@ def tag_delete(
     storage: StorageOption = None,
     catalog: CatalogOption = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a tag, and the files that only it kept."""
     from paimon_engine.actions.tags import DeleteTag
 
-    details = run_quick(job_on(table, warehouse, storage, catalog, DeleteTag(name, dry_run)), "deleting the tag")
+    spec = DeleteTag(name, dry_run, quarantine=quarantine, files_per_second=files_per_second, parallelism=parallelism)
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "deleting the tag")
     tell(details, f"{words(details)}: tag {name}, with {gone(details)} that only it kept", as_json=as_json)
 
 
@@ -123,14 +145,17 @@ def tag_expire(
         str | None, typer.Option(metavar="TIME", help="Also all made before: epoch milliseconds or 2013-01-01T12:00.")
     ] = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete tags whose time is over, and the files that only they kept."""
     from paimon_engine.actions.expire_tags import ExpireTags
 
     limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, catalog, ExpireTags(limit, dry_run))
-    details = run_quick(job, "expiring tags")
+    spec = ExpireTags(limit, dry_run, quarantine=quarantine, files_per_second=files_per_second, parallelism=parallelism)
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring tags")
     expired = list(details["expired"])
     text = f"{words(details)}: {count(len(expired), 'tag')} ({', '.join(expired)}), {gone(details)}"
     tell(details, text if expired else "no tag's time is over", as_json=as_json)
@@ -142,12 +167,16 @@ def tag_create_due(
     storage: StorageOption = None,
     catalog: CatalogOption = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
+    files_per_second: RateOption = None,
+    parallelism: ParallelismOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make the tags that the table's option tag.automatic-creation asks for by now."""
     from paimon_engine.actions.create_due_tags import CreateDueTags
 
-    details = run_quick(job_on(table, warehouse, storage, catalog, CreateDueTags(dry_run)), "making tags")
+    spec = CreateDueTags(dry_run, quarantine=quarantine, files_per_second=files_per_second, parallelism=parallelism)
+    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "making tags")
     made = [f"{name} on snapshot {number}" for name, number in details["created"].items()]
     text = f"{words(details)}: {', '.join(made)}" if made else "no tag is due"
     if dropped := details["deleted_tags"]:

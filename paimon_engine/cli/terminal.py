@@ -49,17 +49,17 @@ class ProgressStyle(StrEnum):
 
 def say(text: str) -> None:
     """A line of result."""
-    _out().print(Text(text), soft_wrap=True)
+    _out().print(Text(_whole(text)), soft_wrap=True)
 
 
 def hint(text: str) -> None:
     """A line for people, beside the result."""
-    err.print(Text(text, style="dim"))
+    err.print(Text(_whole(text), style="dim"))
 
 
 def warn(text: str) -> None:
     """A line on what did not go as asked."""
-    err.print(Text(text, style="yellow"), soft_wrap=True)
+    err.print(Text(_whole(text), style="yellow"), soft_wrap=True)
 
 
 def complain(text: str) -> None:
@@ -155,6 +155,11 @@ def _value(value: Any) -> Text:
 def shown(text: str) -> str:
     """The text with control characters spelled out, so that stored bytes cannot steer the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _whole(text: str) -> str:
+    """The text with half characters spelled out, which no terminal takes: arguments may hold any bytes."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def size(size_bytes: int) -> str:

@@ -19,6 +19,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import InvalidArgumentError, damaged
+from paimon_engine.format.avro_blocks import unpacked
 
 _CODECS = {
     "zstd": "zstandard",
@@ -49,7 +50,7 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
 
 def _avro_records(data: bytes) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
-    for block in fastavro.block_reader(io.BytesIO(data)):
+    for block in fastavro.block_reader(io.BytesIO(unpacked(data))):
         check_block(block)
         records += block
     return records
@@ -70,12 +71,20 @@ def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
     try:
         if data.startswith(b"Obj\x01"):
             schema = json.loads(fastavro.reader(io.BytesIO(data)).metadata["avro.schema"])
-            return list(schema["fields"])
+            return list(_record_schema(schema)["fields"])
         if data.startswith(b"ORC"):
             return _untyped(po.ORCFile(pa.BufferReader(data)).schema)
         return _untyped(pq.read_schema(pa.BufferReader(data)))
     except Exception as error:
         raise damaged(path, f"cannot be read as a metadata file: {error!r}") from error
+
+
+def _record_schema(schema: Any) -> Mapping[str, Any]:
+    """The schema of the records; the Rust client writes them as a union with null, of which no record makes use."""
+    if isinstance(schema, list):
+        (schema,) = (kind for kind in schema if kind != "null")
+    found: Mapping[str, Any] = schema
+    return found
 
 
 def _untyped(fields: Iterable[pa.Field]) -> list[dict[str, Any]]:

@@ -4,6 +4,9 @@ Avro stores rows, so each value passes through Python; tables that are read by c
 Dates, times, timestamps and decimals are taken as the numbers and bytes that they are in the file: the library's own
 conversions end at the year 9999, and Java has swapped the names of timestamps with and without time zone.
 
+A MULTISET of texts is a map of Avro's; of anything else an array of entries, as for MAP. Up to 2.0 no release of Java
+reads or writes the latter; its sources do since.
+
 Source: `AvroSchemaConverter`, `FieldReaderFactory`, `FieldWriterFactory` of the Java library.
 """
 
@@ -19,6 +22,7 @@ from fastavro.write import Writer
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.avro import check_block
+from paimon_engine.format.avro_blocks import check_schema
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
 
 Convert = Callable[[Any], Any]
@@ -54,6 +58,7 @@ def read_batches(
     try:
         # All that can be wrong with the bytes shows up as one of very many exceptions.
         blocks = fastavro.block_reader(source)
+        check_schema(blocks.writer_schema)
         stored = _record_of(blocks.writer_schema)
         names = {field["name"] for field in stored["fields"]}
         columns = _Columns([field for field in schema if field.name in names])

@@ -1,8 +1,7 @@
 """ORC data files: bytes → record batches, record batches → bytes.
 
-ORC has no time of day (Java writes milliseconds as an int) and one kind of timestamp, in nanoseconds. Arrow encodes
-fractions of a second before 1970 with negative nanoseconds. Whole milliseconds of these pypaimon-rust cannot read,
-finer ones Java cannot either, so they are refused.
+ORC has no time of day (Java writes milliseconds as an int) and one kind of timestamp, in nanoseconds. Of timestamps
+before 1970, `orc_timestamps` mends what Arrow wrote.
 
 Files of Java have types CHAR(n) and VARCHAR(n): values are cut to n characters, and CHARs are padded with spaces in
 the file and come back without. Arrow does none of that, so `fitted` does it behind the reader.
@@ -12,10 +11,13 @@ Source: `OrcTypeUtil`, `OrcReaderFactory` of the Java library.
 
 from __future__ import annotations
 
-import struct
-import zlib
+import io
+import shutil
+import weakref
 from collections.abc import Collection, Iterator, Mapping
-from typing import BinaryIO, Final
+from tempfile import SpooledTemporaryFile
+from typing import Any, BinaryIO, Final
+from typing import cast as cast_type
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as po
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.format import orc_timestamps
 from paimon_engine.format.layout import (
     BATCH_ROWS,
     WriteOptions,
@@ -32,6 +35,8 @@ from paimon_engine.format.layout import (
     leaves_of,
     replace_leaves,
 )
+from paimon_engine.format.orc_far import read_far_stripe
+from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
 from paimon_engine.predicate import Predicate, bind, conjuncts_of, may_match, with_values
 from paimon_engine.types import (
@@ -50,7 +55,12 @@ STRIPE_BYTES: Final = 64 << 20
 _ENCODED_SHARE: Final = 0.4
 """Typical bytes in the file per Arrow byte, for rows of which no stripe has been written yet."""
 
-_NANOS_PER_MILLI: Final = 1_000_000
+_FAR: Final = "out of range for nanosecond"
+"""How Arrow says that a timestamp is before 1677 or after 2262."""
+
+_WAITING_BYTES: Final = 32 << 20
+"""How much of a file waits in memory, before the rest goes to disk."""
+_COPY_BYTES: Final = 1 << 20
 
 _CODECS: Final = {
     "zstd": "ZSTD",
@@ -68,7 +78,7 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in these types.
 
-    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps outside 1677 to 2262.
+    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps that Arrow cannot count.
     """
     return (rows for _, rows in _stripe_rows(source, schema, None, path, batch_rows))
 
@@ -86,7 +96,7 @@ def read_matching(
 
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
 
-    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps outside 1677 to 2262.
+    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps that Arrow cannot count.
     """
     return _stripe_rows(source, schema, where, path, batch_rows)
 
@@ -104,16 +114,23 @@ def _stripe_rows(
             if number in skipped:
                 position += skipped[number]
                 continue
-            stripe = file.read_stripe(number, leaf_paths(pa.schema(wanted), file.schema))
+            stripe = _stripe(source, file, number, wanted)
             for begin in range(0, stripe.num_rows, batch_rows):
                 yield position + begin, _typed(stripe.slice(begin, batch_rows), wanted)
             position += stripe.num_rows
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if "out of range for nanosecond" in str(error):
-            raise UnsupportedError(
-                f"{path}: {error}; such timestamps can be read from Parquet and Avro only"
-            ) from error
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{path}: {error}") from error
+    except (OSError, KeyError, *WRONG) as error:
         raise damaged(path, f"cannot be read as an ORC file: {error}") from error
+
+
+def _stripe(source: BinaryIO, file: po.ORCFile, number: int, wanted: list[pa.Field]) -> pa.RecordBatch:
+    try:
+        return file.read_stripe(number, leaf_paths(pa.schema(wanted), file.schema))
+    except pa.ArrowInvalid as error:
+        if _FAR not in str(error):
+            raise
+    return read_far_stripe(source, file, number, wanted)
 
 
 def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> dict[int, int]:
@@ -122,7 +139,7 @@ def _skipped_stripes(source: BinaryIO, file: po.ORCFile, where: Predicate) -> di
         return {}
     try:
         stripes = stripes_of(source, file)
-    except (ValueError, IndexError, struct.error, zlib.error, pa.ArrowException):
+    except WRONG:
         # The rows may be whole all the same; if they are not, reading them says so.
         return {}
     parts = [part for conjunct in conjuncts_of(where) if (part := _plain_values(conjunct, file.schema)) is not None]
@@ -198,8 +215,31 @@ def _fitted_texts(texts: pa.Array, data_type: AtomicType) -> pa.Array:
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
+class _Sink(io.RawIOBase):
+    """What the encoder writes to; takes, and forgets, all that comes after the writer was given up."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self.is_given_up = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._sink.tell()
+
+    def write(self, data: Any) -> int:
+        if not self.is_given_up:
+            try:
+                self._sink.write(data)
+            except BaseException:
+                self.is_given_up = True
+                raise
+        return len(data)
+
+
 class OrcWriter:
-    """Writes batches of one schema to one file."""
+    """Writes batches of one schema to one file. One with timestamps waits in a temporary file until it is whole."""
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema, options: WriteOptions) -> None:
         """Begins a file on `sink`; the caller closes the sink.
@@ -211,17 +251,32 @@ class OrcWriter:
             raise InvalidArgumentError(
                 f"'file.compression' = {options.compression!r}; ORC takes one of {', '.join(sorted(_CODECS))}"
             )
-        self._sink = sink
         self._schema = pa.schema([field.with_type(replace_leaves(field.type, _stored)) for field in schema])
-        self._writer = po.ORCWriter(sink, compression=codec, stripe_size=STRIPE_BYTES)
+        fractions = any(pa.types.is_timestamp(one) and one.unit != "s" for f in schema for one in leaves_of(f.type))
+        self._sink = sink
+        self._waiting = SpooledTemporaryFile(_WAITING_BYTES) if fractions else None  # noqa: SIM115 - closed in close
+        self._encoded = sink
+        if self._waiting is not None:
+            self._encoded = cast_type(BinaryIO, self._waiting)
+            # A file that fails half-way is never closed.
+            weakref.finalize(self, self._waiting.close)
+        # The encoder ends its file when it is dropped, and ends the process if that fails: as when the file of a
+        # writer that was given up is gone.
+        self._last = _Sink(self._encoded)
+        self._writer = po.ORCWriter(self._last, compression=codec, stripe_size=STRIPE_BYTES)
         self._begun = False
+        self._to_be_mended = False
         self._at_last_stripe = 0
         self._since_last_stripe = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_last"):
+            self._last.is_given_up = True
 
     @property
     def bytes_written(self) -> int:
         """Bytes of the stripes in the file, and about those of the open one."""
-        return self._sink.tell() + int(self._since_last_stripe * _ENCODED_SHARE)
+        return self._encoded.tell() + int(self._since_last_stripe * _ENCODED_SHARE)
 
     @property
     def bytes_pending(self) -> int:
@@ -236,13 +291,27 @@ class OrcWriter:
         try:
             arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         except pa.ArrowInvalid as error:
-            raise UnsupportedError(f"{error}: ORC holds timestamps from 1677 to 2262 only") from error
-        _check_timestamps(self._schema.names, arrays)
+            raise UnsupportedError(f"{error}: ORC files are written with timestamps from 1677 to 2262 only") from error
+        if self._waiting is not None:
+            self._check_timestamps(arrays)
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
         self._begun = True
         self._since_last_stripe += batch.nbytes
-        if self._sink.tell() > self._at_last_stripe:
-            self._at_last_stripe, self._since_last_stripe = self._sink.tell(), 0
+        if self._encoded.tell() > self._at_last_stripe:
+            self._at_last_stripe, self._since_last_stripe = self._encoded.tell(), 0
+
+    def _check_timestamps(self, arrays: list[pa.Array]) -> None:
+        for name, array in zip(self._schema.names, arrays, strict=True):
+            for leaf in leaf_arrays(array) if any(map(pa.types.is_timestamp, leaves_of(array.type))) else ():
+                if not pa.types.is_timestamp(leaf.type):
+                    continue
+                nanos = np.asarray(leaf.drop_null().cast(pa.int64()))
+                if orc_timestamps.without_form(nanos).any():
+                    raise UnsupportedError(
+                        f"column {name!r} has timestamps with parts of a millisecond in the last second before 1970, "
+                        "which ORC cannot tell from the first second after it: use 'file.format' = 'parquet'"
+                    )
+                self._to_be_mended |= orc_timestamps.needs_rewriting(nanos)
 
     def close_row_group(self) -> None:
         """Nothing: ORC ends a stripe by its size alone."""
@@ -253,6 +322,15 @@ class OrcWriter:
             self._writer.write(self._schema.empty_table())
         self._writer.close()
         self._since_last_stripe = 0
+        if self._waiting is None:
+            return
+        with self._waiting as waiting:
+            waiting.seek(0)
+            if self._to_be_mended:
+                orc_timestamps.rewrite(cast_type(BinaryIO, waiting), self._sink)
+            else:
+                shutil.copyfileobj(waiting, self._sink, _COPY_BYTES)
+        self._waiting, self._encoded = None, self._sink
 
 
 def _stored(leaf: pa.DataType) -> pa.DataType:
@@ -261,16 +339,3 @@ def _stored(leaf: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(leaf):
         return pa.timestamp("ns", leaf.tz)
     return leaf
-
-
-def _check_timestamps(names: list[str], arrays: list[pa.Array]) -> None:
-    for name, array in zip(names, arrays, strict=True):
-        for leaf in leaf_arrays(array) if any(pa.types.is_timestamp(one) for one in leaves_of(array.type)) else ():
-            if not pa.types.is_timestamp(leaf.type):
-                continue
-            nanos = np.asarray(leaf.drop_null().cast(pa.int64()))
-            if ((nanos < 0) & (nanos % _NANOS_PER_MILLI != 0)).any():
-                raise UnsupportedError(
-                    f"column {name!r} has timestamps before 1970 with fractions of a millisecond; Java cannot read "
-                    "these from ORC files of the Arrow library: use 'file.format' = 'parquet'"
-                )

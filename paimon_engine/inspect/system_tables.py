@@ -19,6 +19,7 @@ from paimon_engine.errors import InvalidArgumentError, NotFoundError, naming
 from paimon_engine.inspect import branch_tables, file_tables
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import as_predicate, to_arrow_expression
+from paimon_engine.supported import check_row_views_readable
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import ROW_KIND
@@ -30,6 +31,7 @@ Stream = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
 def _audit_log(table: TableHandle, request: ReadRequest) -> Stream:
     """Rows with their kinds in front, delete records and old values included."""
+    check_row_views_readable(table.options)
     asked = request.columns
     plain = None if asked is None else tuple(name for name in asked if name != ROW_KIND)
     if asked is not None and asked.count(ROW_KIND) > 1:

@@ -5,8 +5,8 @@
    piece reads its range of every file that reaches into it. Files that all span the same keys leave nothing to cut at.
 3. Small pieces of neighbours share a part.
 
-A compaction that marks rows in deletion vectors of upper files is not split: the vectors of a bucket are one file, and
-each of its parts would have to know the marks of the others.
+Parts that mark rows of upper files in deletion vectors mark different rows, as their keys differ; joined, the marks
+become the one index file of the bucket.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def split_task(task: CompactTask, schema: TableSchema, part_bytes: int) -> tuple
 
     Joined, their new files are those of the task; the task alone if there is nothing to split.
     """
-    if task.is_move or (task.lookups and schema.table_options.deletion_vectors_enabled):
+    if task.is_move:
         return (task,)
     order = key_order(schema.key_type) if schema.primary_keys else None
     pieces = [piece for group in task.rewrites for piece in _pieces(group, order, part_bytes)]

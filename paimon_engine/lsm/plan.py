@@ -279,3 +279,23 @@ def _plan_append(
         run_count=len(files),
         is_append=True,
     )
+
+
+def plan_clustering(
+    partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFile]
+) -> CompactTask | NothingToDo:
+    """The clustering of one bucket of an append table, given its live files: all of them, in one group."""
+    if not any(file.row_count for file in files):
+        return NothingToDo("the bucket is empty")
+    return CompactTask(
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total_buckets,
+        output_level=0,
+        drop_deletes=False,
+        rewrites=(((tuple(files),),),),
+        upgrades=(),
+        reason="clustering",
+        run_count=len(files),
+        is_append=True,
+    )

@@ -47,9 +47,9 @@ def merge_function(schema: TableSchema, *, lone: bool = False) -> MergeFunction:
 
 def check_merge_options(schema: TableSchema) -> None:
     """Raises InvalidArgumentError or UnsupportedError for options of a new table that no merge can follow."""
+    sequence_groups(schema)
     if schema.primary_keys:
         merge_function(schema)
-        sequence_groups(schema)
         record_expiry(schema)
         for column in schema.table_options.aggregate_functions:
             check_columns(schema, (column,), f"'fields.{column}.aggregate-function'")

@@ -217,7 +217,7 @@ def _at_least_all_before(versions: Versions, order: npt.NDArray[np.int64]) -> Ma
 def sequence_groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
     """The sequence groups of a table.
 
-    Raises: InvalidArgumentError naming a column that is missing or in two groups; UnsupportedError.
+    Raises: InvalidArgumentError naming a column that is missing, in two groups or aggregated; UnsupportedError.
     """
     groups = tuple(SequenceGroup(by, members) for by, members in schema.table_options.sequence_groups)
     owner: dict[str, SequenceGroup] = {}
@@ -233,6 +233,11 @@ def sequence_groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
         keys = [name for name in group.by if name in schema.primary_keys]
         if keys:
             raise UnsupportedError(f"{_spelled(group)}: a column of the primary key, {keys[0]!r}, cannot order a group")
+    wrong = sorted({name for group in groups for name in group.by} & schema.table_options.aggregate_functions.keys())
+    if wrong:
+        raise InvalidArgumentError(
+            f"column {wrong[0]!r} orders a sequence group, so it takes no 'fields.{wrong[0]}.aggregate-function'"
+        )
     return groups
 
 
@@ -267,9 +272,4 @@ def _group_aggregates(schema: TableSchema, ordering: frozenset[str]) -> Mapping[
                 "set 'fields.<column>.sequence-group' = '<columns>', or use 'merge-engine' = 'aggregation'"
             )
         return {}
-    wrong = sorted(ordering & functions.keys())
-    if wrong:
-        raise InvalidArgumentError(
-            f"column {wrong[0]!r} orders a sequence group, so it takes no 'fields.{wrong[0]}.aggregate-function'"
-        )
     return aggregates(schema, [field.name for field in schema.row_type if field.name not in ordering])

@@ -407,9 +407,15 @@ def _check_option(draft: _Draft, key: str, value: str | None) -> None:
         )
     if key == "bucket":
         _check_bucket(old, value)
-    if key == "deletion-vectors.enabled" and draft.stored.get("deletion-vectors.modifiable", "false") != "true":
+    if key == "deletion-vectors.enabled" and (old or "false").lower() != (value or "false").lower():
+        _check_vectors(draft)
+
+
+def _check_vectors(draft: _Draft) -> None:
+    if draft.schema.options.get("deletion-vectors.modifiable", "false").lower() != "true":
         raise UnsupportedError(
-            f"'{key}' cannot change once there is a snapshot, unless 'deletion-vectors.modifiable' = 'true'"
+            "'deletion-vectors.enabled' cannot change once there is a snapshot, unless "
+            "'deletion-vectors.modifiable' = 'true' was set before"
         )
 
 

@@ -33,6 +33,11 @@ class Maker(IntEnum):
     DROP_PARTITION = 6
     EXPIRE_PARTITIONS = 7
     ROLLBACK_TO_AS_LATEST = 8
+    CLUSTER = 9
+    PURGE_FILES = 10
+    MERGE_BRANCH = 11
+    REMOVE_UNEXISTING_FILES = 12
+    REMOVE_UNEXISTING_MANIFESTS = 13
 
 
 def identifier_of(maker: Maker, part: int = 0) -> int:

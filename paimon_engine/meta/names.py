@@ -34,7 +34,9 @@ def check_file_name(kind: str, name: str) -> None:
     check_stays_inside(kind, name)
     if any(ord(char) < 32 or ord(char) == 127 for char in name):
         raise InvalidArgumentError(f"{kind} name {name[:40]!r} has control characters")
-    if len(name.encode(errors="surrogatepass")) > _NAME_BYTES_MAX:
+    if not is_text(name):
+        raise InvalidArgumentError(f"{kind} name {name[:40]!r} holds half a character")
+    if len(name.encode()) > _NAME_BYTES_MAX:
         raise InvalidArgumentError(f"{kind} name {name[:40]!r}… is longer than {_NAME_BYTES_MAX} bytes")
 
 
@@ -47,6 +49,15 @@ def check_stays_inside(kind: str, name: str) -> None:
         raise InvalidArgumentError(f"a {kind} needs a name; it is blank")
     if any(char in "/\\\0" for char in name) or name in (".", ".."):
         raise InvalidArgumentError(f"{kind} name {name[:40]!r} must be a plain file name, without separators")
+
+
+def is_text(text: str) -> bool:
+    """Whether the text is whole characters, so that it can be stored: half of a pair of UTF-16 is none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_number(name: str) -> bool:

@@ -100,6 +100,16 @@ class TablePaths:
         """File with the number of the oldest snapshot."""
         return f"{self.snapshot_dir}/EARLIEST"
 
+    @property
+    def latest_changelog_hint(self) -> str:
+        """File with the number of the newest changelog that outlives its snapshot."""
+        return f"{self.changelog_dir}/LATEST"
+
+    @property
+    def earliest_changelog_hint(self) -> str:
+        """File with the number of the oldest changelog that outlives its snapshot."""
+        return f"{self.changelog_dir}/EARLIEST"
+
     def manifest(self, name: str) -> str:
         """Manifest, manifest list or index manifest."""
         return f"{self.root}/manifest/{name}"

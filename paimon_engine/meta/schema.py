@@ -114,8 +114,21 @@ class TableSchema:
         return TableOptions(self.options, has_primary_key=bool(self.primary_keys))
 
     def with_options(self, options: Mapping[str, str]) -> TableSchema:
-        """The same schema with dynamic options laid over the stored ones."""
-        return replace(self, options={**self.options, **options})
+        """The same schema with dynamic options laid over the stored ones.
+
+        Raises: InvalidArgumentError if these name a column that the table lacks.
+        """
+        laid = replace(self, options={**self.options, **options})
+        if "sequence.field" in options:
+            laid.check_sequence_fields()
+        return laid
+
+    def check_sequence_fields(self) -> None:
+        """Raises InvalidArgumentError if rows cannot be put in order, since a column for that is missing."""
+        missing = [name for name in self.table_options.sequence_fields if name not in self.row_type.names]
+        if missing:
+            names = ", ".join(self.row_type.names)
+            raise InvalidArgumentError(f"'sequence.field': no column {missing[0][:100]!r}; the columns are {names}")
 
 
 def parse_schema(data: str | bytes, path: str) -> TableSchema:
@@ -166,6 +179,7 @@ def _check_stored(schema: TableSchema) -> None:
         raise ValueError(f"a column has an id above highestFieldId {schema.highest_field_id}")
     for name in (*schema.partition_keys, *schema.primary_keys):
         schema.row_type.field(name)
+    schema.check_sequence_fields()
 
 
 def schema_to_json(schema: TableSchema) -> str:

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.casts import STRING, cast, is_castable
-from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema
+from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
+from paimon_engine.meta.stats import parse_stats_mode
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
     BINARY_ROOTS,
@@ -39,6 +40,9 @@ _DEFAULT_FUNCTION: Final = "default-aggregate-function"
 
 def check_schema(schema: TableSchema) -> None:
     """Raises InvalidArgumentError or UnsupportedError naming what breaks a rule, and the way out."""
+    _check_texts(schema)
+    schema.table_options.check()
+    _check_stats_modes(schema.table_options, schema.row_type.names)
     _check_columns(schema.row_type)
     _check_keys(schema)
     _check_buckets(schema)
@@ -52,6 +56,15 @@ def check_schema(schema: TableSchema) -> None:
     if "avro" in schema.table_options.file_formats:
         for field in schema.row_type:
             _check_avro(field.type, field.name)
+
+
+def _check_texts(schema: TableSchema) -> None:
+    try:
+        schema_to_json(schema).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"{error.object[max(error.start - 40, 0) : error.end]!r} in the schema holds half a character"
+        ) from error
 
 
 def _names(schema: TableSchema) -> str:
@@ -296,6 +309,13 @@ def _check_retention(options: TableOptions) -> None:
             raise InvalidArgumentError(f"'{kind}.num-retained.min' = '{low}'; keep at least 1")
         if high is not None and low > high:
             raise InvalidArgumentError(f"'{kind}.num-retained.min' = '{low}' is more than the maximum of {high}")
+
+
+def _check_stats_modes(options: TableOptions, columns: Sequence[str]) -> None:
+    own = (options.stats_mode_of(name) for name in columns)
+    for mode in (options.stats_mode, options.changelog_stats_mode, *own):
+        if mode is not None:
+            parse_stats_mode(mode)
 
 
 _SCAN_KEYS: Final = {

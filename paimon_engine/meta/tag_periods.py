@@ -116,6 +116,12 @@ def tag_periods(options: TableOptions) -> TagPeriods | None:
     return TagPeriods(by_watermark, zone, length, pattern, delay, options.tag_automatic_completion)
 
 
+def periods_of_names(options: TableOptions) -> TagPeriods:
+    """The periods that tags of the table are named for, whether or not it makes tags by itself."""
+    length, pattern = _length_and_pattern(options)
+    return TagPeriods(by_watermark=False, zone=None, length=length, pattern=pattern)
+
+
 def _zone_option(options: TableOptions, *, by_watermark: bool) -> tuple[str, str | None]:
     if by_watermark:
         return "sink.watermark-time-zone", options.raw.get("sink.watermark-time-zone", "UTC")

@@ -58,6 +58,33 @@ class LifeCycleOptions(OptionTexts):
         return self._int("snapshot.expire.limit", 50)
 
     @property
+    def changelog_num_retained_min(self) -> int:
+        """Changelogs that expiry always leaves, those of existing snapshots counted; as the snapshots by default."""
+        return self._int("changelog.num-retained.min", self.snapshot_num_retained_min)
+
+    @property
+    def changelog_num_retained_max(self) -> int | None:
+        """Changelogs that expiry leaves at most, those of existing snapshots counted; None is unbounded."""
+        if "changelog.num-retained.max" not in self.raw:
+            return self.snapshot_num_retained_max
+        return self._int("changelog.num-retained.max", 0)
+
+    @property
+    def changelog_time_retained_ms(self) -> int:
+        """Age below which a changelog is left unless there are too many; as the snapshots by default."""
+        return self._duration("changelog.time-retained", self.snapshot_time_retained_ms)
+
+    @property
+    def changelog_outlives_snapshots(self) -> bool:
+        """Whether one of the limits lets changelogs live on when their snapshots have expired."""
+        most, snapshots_most = self.changelog_num_retained_max, self.snapshot_num_retained_max
+        return (
+            (snapshots_most is not None and (most is None or most > snapshots_most))
+            or self.changelog_time_retained_ms > self.snapshot_time_retained_ms
+            or self.changelog_num_retained_min > self.snapshot_num_retained_min
+        )
+
+    @property
     def clean_empty_directories(self) -> bool:
         """Whether expiry removes bucket and partition directories that became empty."""
         return self._bool("snapshot.clean-empty-directories", default=False)

@@ -143,7 +143,7 @@ class MergeOptions(OptionTexts):
     @property
     def changelog_prefix(self) -> str:
         """Begin of the names of changelog files."""
-        return self.raw.get("changelog-file.prefix", "changelog-")
+        return self._name_part("changelog-file.prefix", "changelog-")
 
     @property
     def changelog_file_format(self) -> str | None:

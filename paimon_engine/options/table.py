@@ -20,6 +20,7 @@ from paimon_engine.units import MIB
 
 POSTPONED_BUCKET: Final = -2
 """Bucket, and number of buckets, of files whose rows have no bucket yet."""
+_PARTITION_NAME_BYTES_MAX: Final = 200
 _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress", "avro": "avro.codec"}
 
 
@@ -117,6 +118,21 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
         return self._size("target-file-size", default)
 
     @property
+    def bucket_append_ordered(self) -> bool:
+        """Whether the rows of a bucket of an append table are to be read in the order in which they were written."""
+        return self._bool("bucket-append-ordered", default=True)
+
+    @property
+    def clustering_columns(self) -> tuple[str, ...]:
+        """Columns that a clustering orders rows by; empty means that it must be told."""
+        return self._list("clustering.columns")
+
+    @property
+    def clustering_strategy(self) -> str:
+        """`order`, `zorder` or `hilbert`; `auto`: by the number of columns."""
+        return self._choice("clustering.strategy", "auto", ("auto", "order", "zorder", "hilbert"))
+
+    @property
     def write_buffer_size_bytes(self) -> int:
         """Arrow bytes that a writer holds before it flushes a level-0 file."""
         return self._size("write-buffer-size", 256 * MIB)
@@ -132,14 +148,26 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
         return self._size("source.split.open-file-cost", 4 * MIB)
 
     @property
+    def creates_empty_snapshots(self) -> bool:
+        """Whether a write without rows makes a snapshot too."""
+        return self._bool("commit.force-create-snapshot", default=False)
+
+    @property
     def data_file_prefix(self) -> str:
         """Begin of data file names."""
-        return self.raw.get("data-file.prefix", "data-")
+        return self._name_part("data-file.prefix", "data-")
 
     @property
     def partition_default_name(self) -> str:
         """Directory name of null and blank partition values."""
-        return self.raw.get("partition.default-name", "__DEFAULT_PARTITION__")
+        text = self.raw.get("partition.default-name", "__DEFAULT_PARTITION__")
+        # Other characters are escaped where they become part of a path.
+        if not text.strip() or len(text.encode(errors="surrogatepass")) > _PARTITION_NAME_BYTES_MAX:
+            raise InvalidArgumentError(
+                f"option 'partition.default-name' = {text[:40]!r} is the name of a directory; it must not be blank, "
+                f"nor longer than {_PARTITION_NAME_BYTES_MAX} bytes"
+            )
+        return text
 
     @property
     def partition_legacy_name(self) -> bool:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import parse_duration_ms, parse_size_bytes
+
+_NAME_PART_BYTES_MAX: Final = 120
+"""File names end at 255 bytes on most stores, and ids, numbers and extensions need their part of them."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +18,16 @@ class OptionTexts:
     """Texts by key. Whatever cannot be parsed raises InvalidArgumentError naming its key."""
 
     raw: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Looks at the value of every option that has a property here.
+
+        Raises: InvalidArgumentError naming one that cannot be parsed.
+        """
+        for owner in type(self).__mro__:
+            for name, member in vars(owner).items():
+                if isinstance(member, property):
+                    getattr(self, name)
 
     def _int(self, key: str, default: int) -> int:
         text = self.raw.get(key)
@@ -58,6 +72,21 @@ class OptionTexts:
         if value not in choices:
             raise InvalidArgumentError(f"option '{key}' = {value!r}; choose one of {', '.join(choices)}")
         return value
+
+    def _name_part(self, key: str, default: str) -> str:
+        """A text that goes into names of files."""
+        text = self.raw.get(key, default)
+        if not text.isprintable() or any(char in "/\\" for char in text) or text.startswith("."):
+            raise InvalidArgumentError(
+                f"option '{key}' = {text[:40]!r} goes into names of files: it must not begin with a dot, nor hold "
+                "separators or control characters"
+            )
+        if len(text.encode(errors="surrogatepass")) > _NAME_PART_BYTES_MAX:
+            raise InvalidArgumentError(
+                f"option '{key}' = {text[:40]!r}… goes into names of files; it is longer than "
+                f"{_NAME_PART_BYTES_MAX} bytes"
+            )
+        return text
 
     def _size(self, key: str, default: int) -> int:
         text = self.raw.get(key)

@@ -24,11 +24,16 @@ from paimon_engine.predicate.tree import (
     TextTest,
     checked,
     conjunction,
+    entry_name,
 )
 
 
 def col(name: str) -> Column:
-    """A column to be compared with values; with dots the field of a ROW: `col("address.city") == "Ulm"`."""
+    """A column to be compared with values: `col("k") > 1`.
+
+    With dots it is the field of a ROW, `col("address.city") == "Ulm"`; with a key in brackets the value that a MAP has
+    for it, `col("tags")["colour"] == "red"`, which is null where the map lacks the key.
+    """
     if not isinstance(name, str) or not name:
         raise InvalidArgumentError(f"col({name!r}): give the name of a column")
     return Column(name)
@@ -75,6 +80,12 @@ class Column(Condition):
         return Compare(">=", self.name, self._value(other))
 
     __hash__ = None  # type: ignore[assignment]
+    __iter__ = None
+    """Else Python would take the keys 0, 1, 2 … of a MAP for the items of a sequence."""
+
+    def __getitem__(self, key: object) -> Column:
+        """The value of a key, where the column is a MAP."""
+        return Column(entry_name(self.name, self._value(key)))
 
     def as_predicate(self) -> Predicate:
         """The value of a BOOLEAN column is true."""

@@ -9,6 +9,7 @@ Only FLOAT and DOUBLE columns take the nearest number, as the Java library does.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.predicate.parse import parse_timestamp
+from paimon_engine.predicate.parse import parse_literal, parse_timestamp
 from paimon_engine.predicate.tree import (
     NEGATED,
     And,
@@ -54,28 +55,60 @@ class _Grid:
     scalar: Callable[[int], pa.Scalar]
 
 
-def find_field(schema: pa.Schema, column: str) -> tuple[tuple[str, ...], pa.Field]:
-    """The column, or the field of a ROW that a name with dots leads to: its path, and the field itself.
+Path = tuple[Any, ...]
+"""Steps into a column: names of a column and of fields, and keys of MAPs as scalars."""
 
-    Raises: InvalidArgumentError naming columns that exist.
+
+def find_field(schema: pa.Schema, column: str) -> tuple[Path, pa.Field]:
+    """What a name leads to, by dots into a ROW and by `['key']` into a MAP: its path, and the field itself.
+
+    Raises: InvalidArgumentError naming columns that exist, or a key that the MAP cannot have.
     """
-    found = _descend(list(schema), column)
+    found = _descend(list(schema), column, column)
     if found is None:
         raise missing_column(column, schema.names, "to filter on")
     return found
 
 
-def _descend(fields: list[pa.Field], name: str) -> tuple[tuple[str, ...], pa.Field] | None:
+def _descend(fields: list[pa.Field], name: str, column: str) -> tuple[Path, pa.Field] | None:
     for field in fields:
         if field.name == name:
             return (name,), field
     for field in fields:
-        if name.startswith(f"{field.name}.") and pa.types.is_struct(field.type):
-            inner = [field.type.field(place) for place in range(field.type.num_fields)]
-            deeper = _descend(inner, name[len(field.name) + 1 :])
+        if name.startswith(field.name):
+            deeper = _inside(field, name[len(field.name) :], column)
             if deeper is not None:
                 return (field.name, *deeper[0]), deeper[1]
     return None
+
+
+def _inside(field: pa.Field, rest: str, column: str) -> tuple[Path, pa.Field] | None:
+    """Where the rest of a name behind a field leads: `.name …` into a ROW, `[key] …` into a MAP."""
+    if not rest:
+        return (), field
+    if rest[0] == "." and pa.types.is_struct(field.type):
+        return _descend([field.type.field(place) for place in range(field.type.num_fields)], rest[1:], column)
+    if rest[0] == "[" and pa.types.is_map(field.type):
+        key, left = _key_of(rest, column)
+        deeper = _inside(field.type.item_field, left, column)
+        return None if deeper is None else ((_key_scalar(field.type, key, column), *deeper[0]), deeper[1])
+    return None
+
+
+def _key_of(text: str, column: str) -> tuple[Any, str]:
+    """The key that a text such as `['a'].x` begins with, and what follows it."""
+    # A key that is text may have brackets; up to one of these it is no literal.
+    for end in (place for place, character in enumerate(text) if character == "]"):
+        with contextlib.suppress(InvalidArgumentError):
+            return parse_literal(text[1:end]), text[end + 1 :]
+    raise InvalidArgumentError(f"{column!r} has no key such as ['a'] or [1] in the brackets")
+
+
+def _key_scalar(map_type: pa.MapType, key: Any, column: str) -> pa.Scalar:
+    kind = map_type.key_type
+    if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+        raise InvalidArgumentError(f"{column!r}: keys of type {kind} cannot be looked up")
+    return literal(pa.schema([pa.field(column, kind)]), column, key)
 
 
 def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
@@ -267,7 +300,12 @@ def _plain(field: pa.Field, column: str, value: Any) -> pa.Scalar:
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise _misfit(field, column, value, str(error)) from error
     if pa.types.is_nested(arrow_type):
-        raise _misfit(field, column, value, "nested columns can be tested for null only; name a field of a ROW")
+        raise _misfit(
+            field,
+            column,
+            value,
+            "nested columns can be tested for null only; name a field of a ROW, or a key of a MAP in brackets",
+        )
     raise _misfit(field, column, value, f"{_kind(value)} is none of its values")
 
 

@@ -1,6 +1,6 @@
 """Filters from SQL conditions; sqlglot does the parsing, in Spark's dialect.
 
-day = DATE '2013-01-01' AND (delay > 15 OR carrier LIKE 'A%') AND address.city IN ('Ulm', 'Jena')
+day = DATE '2013-01-01' AND (delay > 15 OR carrier LIKE 'A%') AND address.city IN ('Ulm', 'Jena') AND tags['a'] = 1
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from paimon_engine.predicate.tree import (
     TextTest,
     conjunction,
     disjunction,
+    entry_name,
 )
 
 _COMPARISONS: Final[Mapping[type[sql.Expression], tuple[Operator, Operator]]] = {
@@ -40,6 +41,7 @@ _TEXT_TESTS: Final = {
     "ENDSWITH": TextTest.ENDS_WITH,
     "CONTAINS": TextTest.CONTAINS,
 }
+_COLUMNS: Final = (sql.Column, sql.Dot, sql.Bracket)
 _Type = sql.DataType.Type
 _TIMESTAMPS: Final = (_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPNTZ, _Type.TIMESTAMPLTZ)
 _MICRO_DIGITS: Final = 6
@@ -49,7 +51,8 @@ def parse_where(text: str) -> Predicate:
     """Predicate of a SQL condition.
 
     It may have comparisons of a column with a value, IN, BETWEEN, LIKE, IS NULL, `<=>`, the functions startswith,
-    endswith and contains, AND, OR, NOT and parentheses. Columns may be fields of ROW columns: `address.city`.
+    endswith and contains, AND, OR, NOT and parentheses. Columns may be fields of ROW columns, `address.city`, and
+    values of keys of MAP columns, `tags['colour']` or `element_at(tags, 'colour')`.
 
     Raises: InvalidArgumentError naming the part that is not understood.
     """
@@ -59,6 +62,17 @@ def parse_where(text: str) -> Predicate:
         raise InvalidArgumentError(f"cannot read the filter {text!r}: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
         raise InvalidArgumentError(f"the filter {text[:40]!r}… is nested too deeply") from error
+
+
+def parse_literal(text: str) -> Any:
+    """The value of a SQL literal.
+
+    Raises: InvalidArgumentError.
+    """
+    try:
+        return _literal(sqlglot.parse_one(text, dialect="spark"))
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        raise InvalidArgumentError(f"cannot read the value {text!r}") from error
 
 
 def _predicate(node: sql.Expression) -> Predicate:
@@ -96,7 +110,7 @@ def _leaf(node: sql.Expression) -> Predicate:
             return ~found if node.this.args.get("negate") else found
         case sql.Like():
             return _like(node, "\\")
-        case sql.Column() | sql.Dot():
+        case sql.Column() | sql.Dot() | sql.Bracket():
             return Compare("=", _column(node), value=True)
         case sql.Func() if _function(node) in _TEXT_TESTS:
             column, text = node.expressions if isinstance(node, sql.Anonymous) else (node.this, node.expression)
@@ -124,15 +138,15 @@ def _negated(node: sql.Not) -> Predicate:
 
 def _comparison(node: sql.Binary) -> Compare:
     operator, mirrored = _COMPARISONS[type(node)]
-    if isinstance(node.left, sql.Column | sql.Dot):
+    if isinstance(node.left, _COLUMNS):
         return Compare(operator, _column(node.left), _literal(node.right))
-    if isinstance(node.right, sql.Column | sql.Dot):
+    if isinstance(node.right, _COLUMNS):
         return Compare(mirrored, _column(node.right), _literal(node.left))
     raise _not_understood(node)
 
 
 def _null_safe(node: sql.NullSafeEQ) -> Predicate:
-    left, right = (node.left, node.right) if isinstance(node.left, sql.Column | sql.Dot) else (node.right, node.left)
+    left, right = (node.left, node.right) if isinstance(node.left, _COLUMNS) else (node.right, node.left)
     column = _column(left)
     if isinstance(right, sql.Null):
         return IsNull(column)
@@ -176,9 +190,15 @@ def _with_backslash(pattern: str, escape: str) -> str:
 
 
 def _column(node: sql.Expression) -> str:
-    if isinstance(node, sql.Column | sql.Dot):
-        return ".".join(part.name for part in node.parts)
-    raise _not_understood(node)
+    match node:
+        case sql.Column():
+            return ".".join(part.name for part in node.parts)
+        case sql.Dot() if isinstance(node.expression, sql.Identifier):
+            return f"{_column(node.this)}.{node.expression.name}"
+        case sql.Bracket() if len(node.expressions) == 1:
+            return entry_name(_column(node.this), _literal(node.expressions[0]))
+        case _:
+            raise _not_understood(node)
 
 
 def _text(node: sql.Expression) -> str:

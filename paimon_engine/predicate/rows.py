@@ -60,7 +60,11 @@ def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
 
 
 def _field(schema: pa.Schema, column: str) -> pc.Expression:
-    return pc.field(*find_field(schema, column)[0])
+    root, *steps = find_field(schema, column)[0]
+    found = pc.field(root)
+    for step in steps:
+        found = pc.struct_field(found, [step]) if isinstance(step, str) else pc.map_lookup(found, step, "first")
+    return found
 
 
 def _where_valid(field: pc.Expression, value: pc.Expression | pa.Scalar) -> pc.Expression:

@@ -3,8 +3,8 @@
 A node is a plain value: `Compare(">", "delay", 15)`. Nodes combine with `&`, `|` and `~`; `str(node)` is a SQL
 condition that `parse_where` reads back to an equal node, so that jobs can carry filters as text.
 
-A column is a name, or a path into ROW columns with dots (`address.city`). Where a table has a column of just that
-name, dots included, the column is meant.
+A column is a name, a path into ROW columns with dots (`address.city`), or the value of a key of a MAP
+(`tags['colour']`). Where a table has a column of just that name, dots and brackets included, the column is meant.
 """
 
 from __future__ import annotations
@@ -178,14 +178,20 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
 
 
 def root_columns(predicate: Predicate, names: Iterable[str]) -> frozenset[str]:
-    """Columns of a table, by `names`, that the predicate may look at: for the field of a ROW it is the ROW."""
+    """Columns of a table, by `names`, that the predicate may look at: of parts of a ROW or MAP it is the whole."""
+    looked_at = columns_of(predicate)
     return frozenset(
-        name for name in names for column in columns_of(predicate) if column == name or column.startswith(f"{name}.")
+        name for name in names for column in looked_at if column == name or column.startswith((f"{name}.", f"{name}["))
     )
 
 
+def entry_name(column: str, key: Any) -> str:
+    """How the value of a key of a MAP column is named."""
+    return f"{column}[{literal_sql(key)}]"
+
+
 def renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate | None:
-    """The predicate over columns of other names; None if it looks at a column that has none, or into a ROW."""
+    """The predicate over columns of other names; None if it looks at a column that has none, or into one."""
     match predicate:
         case Compare() | In() | IsNull() | Match():
             name = names.get(predicate.column)

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from paimon_engine.storage.base import FileInfo, Storage
 from paimon_engine.storage.local import LocalStorage
 from paimon_engine.storage.memory import MemoryStorage
 
-__all__ = ["FileInfo", "LocalStorage", "MemoryStorage", "Storage", "storage_for"]
+__all__ = [
+    "EXTERNAL_ALLOWED",
+    "EXTERNAL_DELETABLE",
+    "FileInfo",
+    "LocalStorage",
+    "MemoryStorage",
+    "Storage",
+    "storage_for",
+]
+
+EXTERNAL_ALLOWED: Final = "external-paths.allowed"
+EXTERNAL_DELETABLE: Final = "external-paths.deletable"
+"""Storage options that are for the engine, not for the file system: what may be touched outside of tables."""
 
 
 def storage_for(address: str, options: Mapping[str, str]) -> Storage:
@@ -24,4 +37,5 @@ def storage_for(address: str, options: Mapping[str, str]) -> Storage:
     # Local tables must not pay for importing fsspec and a cloud client.
     from paimon_engine.storage.fsspec_storage import FsspecStorage
 
-    return FsspecStorage.for_scheme(scheme, options)
+    own = (EXTERNAL_ALLOWED, EXTERNAL_DELETABLE)
+    return FsspecStorage.for_scheme(scheme, {key: text for key, text in options.items() if key not in own})

@@ -28,13 +28,24 @@ from paimon_engine.errors import UnsupportedError
 CONDITIONAL_PUT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Schemes whose fsspec file system turns `pipe_file(…, mode="create")` into one conditional request.
 
-S3 sends `If-None-Match: *`, Google `ifGenerationMatch=0`, Azure uploads without overwriting: of requests at the same
-time the store lets one win and answers the others that the name is taken, so commits need no lock. Stores that only
-speak S3's language must honour that header too; one that ignores it lets two commits overwrite each other.
+What each store promises, and by what; "refused" means UnsupportedError from `create`, `overwrite` and `writer`:
+
+| store | scheme | a name is given once by | taken | tested against |
+|---|---|---|---|---|
+| local disk, NFS | path, `file:` | `link`, else `renameat2(RENAME_NOREPLACE)` | `EEXIST` | real disks |
+| memory | `memory:` | a lock of this process | the name | itself |
+| S3 | `s3`, `s3a` | `If-None-Match: *` (s3fs) | status 412; 409 is tried again | moto's server |
+| Google | `gs`, `gcs` | `ifGenerationMatch=0` (gcsfs) | status 412 | the request alone |
+| Azure | `abfs`, `abfss`, `az` | `If-None-Match: *` (adlfs) | status 409 | Azurite, where installed |
+| HDFS, SFTP, FTP, … | others | the lock of a JDBC catalog, `lock.enabled` | | fsspec's plain local files |
+| without that option | others | refused; reading works | | the same |
+
+Of requests at the same time the store lets one win and answers the others that the name is taken, so commits need no
+lock. Stores that only speak S3's language must honour that header too; one that ignores it lets two commits overwrite
+each other: use a JDBC catalog with the lock there as well.
 
 fsspec's fallback for all other schemes looks first and writes then, which decides no race. That goes for HDFS as well,
-whose rename could decide one but is not asked to by its fsspec client. There `create`, `overwrite` and `writer` raise
-UnsupportedError naming the scheme, unless callers hold a catalog's lock (`LockedStorage`); reading works everywhere.
+whose rename could decide one but is not asked to by its fsspec client.
 """
 
 Publish = Callable[[str, str], bool]

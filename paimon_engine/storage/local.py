@@ -7,6 +7,7 @@ name files that did not.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import shutil
@@ -18,7 +19,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from paimon_engine.errors import NotFoundError, StorageError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import Publish, publish
 
@@ -167,6 +168,12 @@ def _local(path: str) -> str:
         path = path[len("file://") :]
     elif path.startswith("file:"):
         path = path[len("file:") :]
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{path[:200]!r} holds what is no character; no file is called so") from error
+    if "\0" in path:
+        raise InvalidArgumentError(f"{path[:200]!r} holds a NUL; no file is called so")
     return os.path.abspath(path)
 
 
@@ -230,4 +237,6 @@ def _mapped(path: str) -> Iterator[None]:
     except _ABSENT as error:
         raise NotFoundError(f"No such file: {path}") from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise StorageError(f"{path[:200]!r}…: the name is too long for the file system") from error
         raise StorageError(f"{path}: {error}") from error

@@ -98,10 +98,17 @@ def _marker(table: TableHandle, name: str) -> str:
     return f"{TablePaths(table.paths.root, name).branch_root}/UNFINISHED"
 
 
+def branch_root_files(table: TableHandle, name: str) -> list[str]:
+    """The files that make a branch: schemas, tags, snapshots and what else lies in its directory, schemas first."""
+    paths = TablePaths(table.paths.root, name)
+    found = sorted(info.path for info in table.env.storage.walk(paths.branch_root))
+    return sorted(found, key=lambda path: not path.startswith(f"{paths.schema_dir}/"))
+
+
 def remove_branch_files(table: TableHandle, name: str) -> None:
     """Removes a branch's directory: schemas last, so that at any moment what is left makes a whole branch."""
     paths = TablePaths(table.paths.root, name)
-    for directory in (paths.snapshot_dir, paths.tag_dir, paths.schema_dir):
+    for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.schema_dir):
         found = [info.path for info in table.env.storage.list(directory) if not info.is_dir]
         for path in sorted(found, reverse=True):
             table.env.storage.delete([path])

@@ -20,13 +20,15 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_index_files
+from paimon_engine.table.vector_mode import check_mode
 
 
 def vector_files(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:
     """Live index files with deletion vectors, by bucket; none where the table has no vectors.
 
-    Raises: NotFoundError, CorruptTableError.
+    Raises: NotFoundError, CorruptTableError; UnsupportedError for a snapshot of a mode that shows other rows.
     """
+    check_mode(table, snapshot)
     found: dict[Bucket, tuple[IndexFile, ...]] = {}
     for file in live_index_files(table, snapshot) if table.options.deletion_vectors_enabled else ():
         if file.kind == DELETION_VECTORS:
@@ -63,6 +65,12 @@ class BucketVectors:
         before = self._changed.get(data_file, self.deleted_rows(data_file))
         self._changed[data_file] = np.unique(positions if before is None else np.concatenate([before, positions]))
 
+    def add(self, files: Iterable[IndexFile]) -> None:
+        """Marks what these index files mark, too. Raises: NotFoundError, CorruptTableError."""
+        for file in files:
+            for data_file, positions in self._read(file).items():
+                self.mark(data_file, positions)
+
     def drop(self, data_files: Iterable[str]) -> None:
         """Data files that are no more, and their vectors with them."""
         self._dropped |= {name for name in data_files if name in self._vectors() or name in self._changed}
@@ -83,6 +91,13 @@ class BucketVectors:
         vectors = {**kept, **{name: found for name, found in self._changed.items() if name not in self._dropped}}
         return ((self._write(vectors),) if vectors else ()), replaced
 
+    def finish_part(self) -> tuple[IndexFile, ...]:
+        """Writes the vectors that changed and no others, for somebody who gives them to `add`.
+
+        Raises: InvalidArgumentError, StorageError.
+        """
+        return (self._write(self._changed),) if self._changed else ()
+
     def abort(self) -> None:
         """Deletes what was written."""
         delete_unneeded(self._table.env.storage, self._written)
@@ -91,10 +106,13 @@ class BucketVectors:
         if self._loaded is None:
             self._loaded = {}
             for file in self._files:
-                path = self._table.paths.index(file.name)
-                ranges = {item.data_file: (item.offset, item.length) for item in file.vectors}
-                self._loaded |= decode_index_file(self._table.env.storage.read(path), ranges, path)
+                self._loaded |= self._read(file)
         return self._loaded
+
+    def _read(self, file: IndexFile) -> dict[str, Positions]:
+        path = self._table.paths.index(file.name)
+        ranges = {item.data_file: (item.offset, item.length) for item in file.vectors}
+        return decode_index_file(self._table.env.storage.read(path), ranges, path)
 
     def _write(self, vectors: dict[str, Positions]) -> IndexFile:
         data, ranges = encode_index_file(vectors, bits=64 if self._table.options.deletion_vectors_bitmap64 else 32)

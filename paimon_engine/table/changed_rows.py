@@ -1,7 +1,8 @@
 """Merging a section while finding out what that changes, with the older rows that lie outside the compaction.
 
 What Java looks up key by key comes here as one more sorted run that is read along: the files above the output level
-whose keys overlap the section's. No index on disk is needed, and memory stays bounded by runs × batch.
+whose keys overlap the section's. No index on disk is needed, and memory stays bounded by runs × batch. Where nobody
+asks what the older rows hold, but only where they lie or whether there are any, only their keys are read.
 
 Source: `LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`, `LookupLevels` of the Java library.
 """
@@ -26,10 +27,12 @@ from paimon_engine.merge.expiry import record_expiry
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_function, sequence_order
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.key_range import RangeReader
+from paimon_engine.types import RowType, to_arrow
 
 _INPUT = -1
 
@@ -69,6 +72,8 @@ class ChangedRows:
         emits = options.changelog_producer in ("lookup", "full-compaction")
         self._keep = keep_unexpired(table)
         self._rule = ChangeRule(task.changes, task.output_level, emits, compared)
+        newest_wins = options.merge_engine == "deduplicate" and not options.sequence_fields and not emits
+        self._keys_tell = task.changes == "first-row" or (task.changes == "lookup" and newest_wins)
 
     def _looks(self, source: int) -> bool:
         """Whether rows of the file expire: `first-row` asks only if there is an older row, even an expired one."""
@@ -85,7 +90,9 @@ class ChangedRows:
         ranges = [run.sequence_range for run in runs]
         in_order = all(older[1] < newer[0] for older, newer in pairwise(ranges))
         order = replace(sequence_order(self._table.options), by_arrival=in_order)
-        batches = [self._rows(run) for run in runs]
+        # An older row that would win all the same, which no writer makes, must be there as a whole.
+        keys_only = self._keys_tell and in_order
+        batches = [self._rows(run, keys_only=keys_only and number < len(looked_up)) for number, run in enumerate(runs)]
         replaced: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]] = []
         for window in merge_runs(batches, self._table.schema.key_type, order, followers=len(looked_up)):
             changed = changes_of(window, self._merge, self._rule)
@@ -118,15 +125,16 @@ class ChangedRows:
             runs.append(_Run(level, numbers))
         return runs
 
-    def _rows(self, run: _Run) -> Iterator[pa.RecordBatch]:
+    def _rows(self, run: _Run, *, keys_only: bool) -> Iterator[pa.RecordBatch]:
         for file, source in zip(run.files, run.sources, strict=True):
             if self._keys is not None and not self._keys.reaches(file):
                 continue
-            found = self._file_rows(file, source)
+            found = self._file_rows(file, source, keys_only=keys_only)
             yield from found if self._keys is None else self._keys.cut(found)
 
-    def _file_rows(self, file: DataFile, source: int) -> Iterator[pa.RecordBatch]:
-        columns = self._table.schema.row_type.names
+    def _file_rows(self, file: DataFile, source: int, *, keys_only: bool) -> Iterator[pa.RecordBatch]:
+        schema = self._table.schema
+        columns = schema.trimmed_primary_keys if keys_only else schema.row_type.names
         deleted = self._vectors.deleted_rows(file.name)
         first_row = 0
         found = read_data_file(
@@ -137,7 +145,8 @@ class ChangedRows:
             with_system_columns=True,
             batch_rows=self._task.batch_rows,
         )
-        for rows in found:
+        for read in found:
+            rows = _widened(read, schema.row_type) if keys_only else read
             marked = _marked(rows, {LEVEL: file.level, SOURCE: source})
             if self._marks:
                 positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
@@ -163,6 +172,16 @@ def keep_unexpired(table: TableHandle) -> Callable[[pa.RecordBatch], pa.RecordBa
         return None
     now_ms = table.env.clock()
     return lambda rows: expiry.keep(rows, now_ms)
+
+
+def _widened(rows: pa.RecordBatch, row_type: RowType) -> pa.RecordBatch:
+    """The rows with nulls in the columns that were not read, so that they lie beside whole ones."""
+    system = [rows[SEQUENCE_NUMBER], rows[VALUE_KIND]]
+    values = [
+        rows[field.name] if field.name in rows.schema.names else pa.nulls(rows.num_rows, to_arrow(field.type))
+        for field in row_type
+    ]
+    return pa.RecordBatch.from_arrays([*system, *values], names=[SEQUENCE_NUMBER, VALUE_KIND, *row_type.names])
 
 
 def _marked(rows: pa.RecordBatch, marks: dict[str, int]) -> pa.RecordBatch:

@@ -5,7 +5,7 @@
    without having been added.
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
-5. Record counts of a snapshot are the sums over its files.
+5. Record counts of a snapshot are the sums over its files. Changelogs that outlive their snapshots have their files.
 6. The indexes of data files, in manifests and beside the files, begin as such do.
 7. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
 8. Each dynamic bucket has a hash index, and a hash is in one bucket of its partition.
@@ -34,15 +34,27 @@ from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import BucketMode
+from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress
 from paimon_engine.storage.base import FileInfo
+from paimon_engine.table.changelogs import is_change
 from paimon_engine.table.check_rows import read_rows
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.file_index import present_indexes
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
-from paimon_engine.table.reachability import DataPaths, Root, every_root, gaps, in_threads, on_line, root_files
+from paimon_engine.table.reachability import (
+    DataPaths,
+    Root,
+    RootFiles,
+    changelog_files,
+    every_root,
+    gaps,
+    in_threads,
+    on_line,
+    root_files,
+)
 
 _LOOKS_MAX: Final = 3
 """Times that a table is looked at before what an expiry takes away meanwhile is told as missing."""
@@ -88,7 +100,7 @@ def examine_table(
     footers: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Examination:
-    """Looks at every snapshot and tag of every branch; rows are read as tasks.
+    """Looks at every snapshot, tag and changelog of every branch; rows are read as tasks.
 
     Where snapshots vanish meanwhile, as an expiry has it, the look is taken again.
     """
@@ -112,12 +124,10 @@ def _examine(
     roots, unreadable = every_root(table)
     check = _Check(table, depth, footers=footers)
     problems = [Problem(where, what) for where, what in unreadable]
-    problems += [*_schemas(table, roots), *_gaps(roots)]
+    problems += [*_schemas(table, roots), *_gaps(roots), *_ahead(roots)]
     for root in roots:
-        if root.is_changelog:
-            continue  # expiry has taken a part of what it names
         try:
-            problems += check.problems_of(root)
+            problems += check.problems_of_changelog(root) if root.is_changelog else check.problems_of(root)
         except PaimonError as error:
             problems.append(Problem(root.label, str(error)))
     rows = 0
@@ -139,6 +149,14 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
                 read_schema_file(table.env, paths, schema_id, {})
             except PaimonError as error:
                 yield Problem(paths.schema(schema_id), str(error))
+
+
+def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
+    ascending = sorted((root for root in roots if root.is_snapshot), key=lambda root: root.snapshot.id)
+    latest = {root.branch: root.snapshot.id for root in ascending}
+    for root in roots:
+        if root.is_changelog and root.snapshot.id > latest.get(root.branch, root.snapshot.id):
+            yield Problem(root.label, "is newer than the latest snapshot")
 
 
 def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
@@ -183,16 +201,37 @@ class _Check:
         problems += self._counts(root, live)
         problems += self._buckets(root, live)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
-        records = sum(entry.file.row_count for entry in changelog)
-        if files.changelog_manifests and root.snapshot.changelog_record_count not in (None, records):
-            what = f"says {root.snapshot.changelog_record_count} changelog records, its files have {records}"
-            problems.append(Problem(root.label, what))
+        problems += self._changelog_count(root, files, changelog)
         self._note(root, live)
         if self._depth is Depth.METADATA:
             return problems
         problems += self._data(root, [*live, *changelog])
         problems += self._file_indexes(root, live)
         return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
+
+    def problems_of_changelog(self, root: Root) -> list[Problem]:
+        """Problems of what a changelog names that outlives its snapshot, without what expiry has taken of that.
+
+        Raises: PaimonError if its metadata cannot be read.
+        """
+        snapshot, files = root.snapshot, changelog_files(self._table, root)
+        needed = [] if snapshot.changelog_manifest_list is None else [snapshot.changelog_manifest_list]
+        is_delta = root.keeps_delta and not needed and snapshot.commit_kind is CommitKind.APPEND
+        needed += [snapshot.delta_manifest_list] if is_delta else []
+        paths = [self._table.paths.manifest(name) for name in needed]
+        problems = [Problem(root.label, f"{path} is missing") for path in paths if path not in files.metadata]
+        changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
+        problems += self._changelog_count(root, files, changelog)
+        if is_delta:
+            delta = (entry for manifest in files.delta_manifests for entry in self._entries(manifest))
+            changelog += [entry for entry in delta if entry.kind is FileKind.ADD and is_change(entry)]
+        return problems if self._depth is Depth.METADATA else [*problems, *self._data(root, changelog)]
+
+    def _changelog_count(self, root: Root, files: RootFiles, changelog: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        records = sum(entry.file.row_count for entry in changelog)
+        if files.changelog_manifests and root.snapshot.changelog_record_count not in (None, records):
+            what = f"says {root.snapshot.changelog_record_count} changelog records, its files have {records}"
+            yield Problem(root.label, what)
 
     def _note(self, root: Root, live: Sequence[ManifestEntry]) -> None:
         for entry in live:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError
+from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.index_manifest import IndexFile, VectorRange
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import parse_where
+from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
@@ -35,7 +37,9 @@ def chosen_entries(table: TableHandle, snapshot: Snapshot | None, choice: Choice
     chosen, other = partition_predicate_parts(table.schema, where)
     if other:
         keys = ", ".join(table.schema.partition_keys) or "none"
-        raise InvalidArgumentError(f"{choice.where!r}: compaction is chosen by partition columns only ({keys})")
+        raise InvalidArgumentError(
+            f"{str(choice.where)[:200]!r}: compaction is chosen by partition columns only ({keys})"
+        )
     found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, chosen))
     check_key_types(table, found)
     found = matching_partitions(table.schema, found, chosen)
@@ -55,8 +59,20 @@ def _idle(table: TableHandle, entries: Sequence[ManifestEntry], idle_ms: int) ->
     return [entry for entry in entries if entry.partition not in busy]
 
 
-def deleted_counts(files: Sequence[IndexFile]) -> Mapping[str, int]:
-    """Rows that the vectors delete, by data file; one at least where their writer, of 0.9, did not say how many."""
-    return {
-        item.data_file: 1 if item.cardinality is None else item.cardinality for file in files for item in file.vectors
-    }
+def deleted_counts(table: TableHandle, bucket: Bucket, files: Sequence[IndexFile]) -> Mapping[str, int]:
+    """Rows that the vectors of a bucket delete, by data file; counted in those whose writer, of 0.9, did not say.
+
+    Vectors that cannot be read count as one row: whoever reads the data file says what is wrong.
+    """
+    vectors = BucketVectors(table, *bucket, files)
+
+    def count(item: VectorRange) -> int:
+        if item.cardinality is not None:
+            return item.cardinality
+        try:
+            deleted = vectors.deleted_rows(item.data_file)
+        except (NotFoundError, CorruptTableError):
+            return 1
+        return 0 if deleted is None else len(deleted)
+
+    return {item.data_file: count(item) for file in files for item in file.vectors}

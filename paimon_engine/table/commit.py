@@ -36,6 +36,7 @@ from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.conflict import BucketConflict, find_bucket_changes, find_conflicts, find_unknown
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.names import is_text
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -161,6 +162,9 @@ def _check_told(request: CommitRequest) -> None:
     for name, value in (request.properties or {}).items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidArgumentError(f"property {name!r} = {value!r} of a commit: names and values are texts")
+    for text in (request.commit_user, *(request.properties or {}), *(request.properties or {}).values()):
+        if not is_text(text):
+            raise InvalidArgumentError(f"{text[:100]!r}: a commit's user and properties must be whole characters")
     watermark = request.watermark
     if watermark is not None and (type(watermark) is not int or not -(1 << 63) <= watermark < 1 << 63):
         raise InvalidArgumentError(f"watermark {watermark!r}: give a whole number of milliseconds")

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from paimon_engine.errors import UnsupportedError, damaged
+from paimon_engine.errors import damaged
 from paimon_engine.format.deletion_vector import FRAME_BYTES, Positions, decode_vector
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.external import index_path, store_of
 from paimon_engine.table.handle import TableHandle, check_size, open_needed
 from paimon_engine.table.manifests import live_index_files
 
@@ -46,13 +47,10 @@ def places_of(table: TableHandle, files: Iterable[IndexFile]) -> Mapping[str, Ve
     for file in files:
         if file.kind != DELETION_VECTORS:
             continue
-        if file.external_path is not None:
-            raise UnsupportedError(
-                f"index file {file.name} lies outside the table, in {file.external_path}; not supported yet"
-            )
+        path = index_path(table, file)
         for vector in file.vectors:
             places[vector.data_file] = VectorPlace(
-                table.paths.index(file.name), vector.offset, vector.length, file.size_bytes, vector.cardinality
+                path, vector.offset, vector.length, file.size_bytes, vector.cardinality
             )
     return places
 
@@ -97,7 +95,7 @@ class VectorReader:
         begin = min(place.offset for place in members.values())
         # Enough for both kinds of vector, whichever way their length counts.
         end = max(place.offset + place.length for place in members.values()) + FRAME_BYTES
-        with open_needed(self._table, path) as stream:
+        with open_needed(self._table, path, storage=store_of(self._table, path)) as stream:
             check_size(stream, path, next(iter(members.values())).size_bytes)
             stream.seek(begin)
             data = stream.read(end - begin)

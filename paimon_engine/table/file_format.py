@@ -19,8 +19,10 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.predicate import Predicate
+from paimon_engine.table.external import data_file_at
 from paimon_engine.table.file_filter import FileFilter, file_filter
 from paimon_engine.table.handle import TableHandle, check_size, open_needed
+from paimon_engine.table.lost_keys import LostKeys
 from paimon_engine.table.projection import narrowed_like
 from paimon_engine.table.row_check import RowCheck
 from paimon_engine.types import to_arrow, to_arrow_field
@@ -111,10 +113,6 @@ def read_data_file(
     reader = READERS.get(file.format)
     if reader is None:
         raise UnsupportedError(f"data file {file.name}: format {file.format!r} is not supported yet")
-    if file.external_path is not None:
-        raise UnsupportedError(
-            f"data file {file.name} lies outside the table, in {file.external_path}; not supported yet"
-        )
     file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
     sources = column_sources(file_schema, table.schema, columns)
     wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
@@ -123,18 +121,24 @@ def read_data_file(
     if not wanted:
         # A file must be asked for something, or its batches would have no rows.
         wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
+    source, directory = data_file_at(table, directory, file)
     path = f"{directory}/{file.name}"
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
     check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=is_sorted)
     check.deleted(deleted)
-    with open_needed(table, path, file.size_bytes) as stream:
+    lost = LostKeys(
+        () if file_schema.table_options.thin_files else file_schema.key_type.fields,
+        lambda: open_needed(table, path, file.size_bytes, storage=source),
+        lambda stream, schema: list(reader(stream, schema, path=path)),
+    )
+    with open_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
             stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows
         ):
             check.columns(found, [field.name for field in wanted])
-            rows = orc.fitted(found, stored_types) if file.format == "orc" else found
+            rows = lost.put_back(first_row, orc.fitted(found, stored_types) if file.format == "orc" else found)
             batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
             check.add(first_row, rows, batch)
             kept = _kept(first_row, batch.num_rows, deleted, selected)

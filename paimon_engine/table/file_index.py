@@ -26,9 +26,10 @@ from paimon_engine.format.file_index.values import stored_values
 from paimon_engine.meta.evolution import unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.predicate import And, Predicate, bind
+from paimon_engine.predicate import And, Predicate, bind, columns_of, find_field
+from paimon_engine.table.external import data_file_at
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.types import AtomicType, to_arrow, to_arrow_schema
+from paimon_engine.types import AtomicType, MapType, to_arrow, to_arrow_schema
 
 SUFFIX: Final = ".index"
 
@@ -115,8 +116,9 @@ def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[t
     if file.embedded_file_index is not None:
         head = read_head(io.BytesIO(file.embedded_file_index), f"manifest entry of {file.name}")
     elif name is not None:
+        source, directory = data_file_at(table, directory, file)
         path = f"{directory}/{name}"
-        with table.env.storage.open(path) as stream:
+        with source.open(path) as stream:
             head = read_head(stream, path)
     else:
         return set()
@@ -151,18 +153,20 @@ def selected_rows(table: TableHandle, directory: str, file: DataFile, where: Pre
     if file.embedded_file_index is not None:
         return _embedded_rows(table, file, where)
     name = index_name(file)
-    if name is None or file.external_path is not None:
+    if name is None:
         return None
+    source, directory = data_file_at(table, directory, file)
     path = f"{directory}/{name}"
-    with table.env.storage.open(path) as stream:
-        indexes = FileIndexes(stream, path, row_count=file.row_count, columns=_columns(table, file))
+    with source.open(path) as stream:
+        indexes = FileIndexes(stream, path, row_count=file.row_count, columns=_columns(table, file, where))
         return _positions(indexes, where)
 
 
 def _embedded_rows(table: TableHandle, file: DataFile, where: Predicate) -> Positions | None:
     assert file.embedded_file_index is not None
     stream, label = io.BytesIO(file.embedded_file_index), f"manifest entry of {file.name}"
-    return _positions(FileIndexes(stream, label, row_count=file.row_count, columns=_columns(table, file)), where)
+    columns = _columns(table, file, where)
+    return _positions(FileIndexes(stream, label, row_count=file.row_count, columns=columns), where)
 
 
 def _positions(indexes: FileIndexes, where: Predicate) -> Positions | None:
@@ -170,10 +174,15 @@ def _positions(indexes: FileIndexes, where: Predicate) -> Positions | None:
     return None if rows is None else np.asarray(rows.to_array(), np.int64)
 
 
-def _columns(table: TableHandle, file: DataFile) -> Mapping[str, tuple[str, AtomicType]]:
-    """Name in the file and type of each column that has one type in the table and the file, and that can be indexed."""
+def _columns(table: TableHandle, file: DataFile, where: Predicate) -> Mapping[str, tuple[str, AtomicType]]:
+    """Name in the file's index and type of what has one type in table and file: columns, and values of keys of MAPs."""
     names = unchanged_columns(table.schema_of(file.schema_id), table.schema)
-    types = {name: table.schema.row_type.field(name).type for name in names.values()}
-    return {
-        name: (stored, data_type) for stored, name in names.items() if isinstance(data_type := types[name], AtomicType)
-    }
+    stored = {name: (in_file, table.schema.row_type.field(name).type) for in_file, name in names.items()}
+    found = {name: (in_file, kind) for name, (in_file, kind) in stored.items() if isinstance(kind, AtomicType)}
+    arrow_schema = to_arrow_schema(table.schema.row_type)
+    for name in columns_of(where) - stored.keys():
+        path, _ = find_field(arrow_schema, name)
+        in_file, kind = stored.get(path[0], ("", None))
+        if len(path) == 2 and isinstance(kind, MapType) and isinstance(kind.value, AtomicType):
+            found[name] = (f"{in_file}[{path[1].as_py()}]", kind.value)
+    return found

@@ -15,6 +15,8 @@ from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
+from paimon_engine.storage import Storage
+from paimon_engine.storage.fenced import fenced
 from paimon_engine.table.schema_door import SchemaDoor
 from paimon_engine.table.snapshot_door import SnapshotDoor
 
@@ -37,6 +39,10 @@ class TableHandle:
     door: SnapshotDoor | None = field(default=None, repr=False, compare=False)
     _schemas: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
     schema_door: SchemaDoor | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Puts a fence around the table's directory: no action deletes outside of it."""
+        object.__setattr__(self, "env", replace(self.env, storage=fenced(self.env.storage, self.paths.root)))
 
     @property
     def options(self) -> TableOptions:
@@ -155,10 +161,12 @@ def read_needed(table: TableHandle, path: str) -> bytes:
         raise missing(path) from error
 
 
-def open_needed(table: TableHandle, path: str, size_bytes: int | None = None) -> BinaryIO:
-    """As `read_needed`, for random access; to be closed by the caller."""
+def open_needed(
+    table: TableHandle, path: str, size_bytes: int | None = None, *, storage: Storage | None = None
+) -> BinaryIO:
+    """As `read_needed`, for random access; to be closed by the caller. `storage` is where it lies, if elsewhere."""
     try:
-        return table.env.storage.open(path, size_bytes=size_bytes)
+        return (storage or table.env.storage).open(path, size_bytes=size_bytes)
     except NotFoundError as error:
         raise missing(path) from error
 

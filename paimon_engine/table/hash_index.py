@@ -27,11 +27,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError
+from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.hash_index import Hashes, decode_hashes
 from paimon_engine.meta.conflict import Bucket, BucketConflict
 from paimon_engine.meta.index_manifest import HASH, IndexFile
 from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.external import index_path, store_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import MetadataWriter
 
@@ -48,12 +49,8 @@ def read_hashes(table: TableHandle, file: IndexFile) -> Hashes:
 
     Raises: NotFoundError; CorruptTableError; UnsupportedError for a file outside the table.
     """
-    if file.external_path is not None:
-        raise UnsupportedError(
-            f"index file {file.name} lies outside the table, in {file.external_path}; not supported yet"
-        )
-    path = table.paths.index(file.name)
-    hashes = decode_hashes(table.env.storage.read(path), path)
+    path = index_path(table, file)
+    hashes = decode_hashes(store_of(table, path).read(path), path)
     if len(hashes) != file.row_count:
         raise CorruptTableError(f"{path} has {len(hashes)} hashes, its manifest says {file.row_count}")
     return hashes

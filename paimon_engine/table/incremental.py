@@ -1,5 +1,7 @@
 """Reading what changed: between two snapshots from their deltas or changelogs, or by comparing two states.
 
+Commits whose snapshots have expired are read by their changelogs, where these live on.
+
 1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows.
 2. `changelog`: the changelog files, which hold each change with its kind.
 3. Difference of two states: only files that one of them lacks are read, as the Java library does. So a delete that
@@ -24,6 +26,7 @@ from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.changelogs import read_commit
 from paimon_engine.table.deletion_vectors import VectorPlace, VectorReader, vector_places
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
@@ -31,15 +34,18 @@ from paimon_engine.table.manifests import changelog_entries, delta_entries
 from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
 from paimon_engine.table.read_request import Changes, Difference
 from paimon_engine.table.scan import Split, is_visible, splits_of, visible_entries
-from paimon_engine.table.snapshots import read_snapshot
+from paimon_engine.table.vector_mode import check_mode
 
 
 def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
-    snapshots = [read_snapshot(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
-    entries = [entry for snapshot in snapshots for entry in _added(table, snapshot, changes.mode)]
+    commits = [read_commit(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
+    # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
+    alive = [commit.snapshot for commit in commits if not commit.is_expired]
+    check_mode(table, *alive)
+    entries = [entry for commit in commits for entry in _added(table, commit.snapshot, changes.mode)]
     if not table.schema.primary_keys:
-        places = _vectors(table, *snapshots)
+        places = _vectors(table, *alive)
         yield from read_splits(table, splits_of(table, entries, rows.file_filter, vectors=places), rows)
         return
     splits = splits_of(table, entries, rows.file_filter)

@@ -10,10 +10,11 @@ Once it is gone, the snapshot that follows ours tells: if it builds on ours, it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from paimon_engine.errors import NotFoundError, OutcomeUnknownError
-from paimon_engine.meta.manifest import FileIdentity, FileKind
+from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import delta_entries, read_manifest, read_manifest_list
@@ -38,7 +39,7 @@ def follows(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bo
 
 
 def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
-    """Whether a stored snapshot is the latest, or the next one builds on it.
+    """Whether a stored snapshot is the latest, or the next one builds on it, or it builds on the one before.
 
     Raises: OutcomeUnknownError if it expires meanwhile.
     """
@@ -51,6 +52,8 @@ def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
             return True
         if later[0] != snapshot.id + 1:
             return False
+        if snapshot.id - 1 in ids and _builds_on_before(table, snapshot):
+            return True
         try:
             return _builds_on(table, read_snapshot(table, later[0]), snapshot)
         except NotFoundError:
@@ -61,6 +64,14 @@ def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
     )
 
 
+def _builds_on_before(table: TableHandle, snapshot: Snapshot) -> bool:
+    """Whether it builds on the snapshot before: then its id was never removed."""
+    try:
+        return _builds_on(table, snapshot, read_snapshot(table, snapshot.id - 1))
+    except NotFoundError:
+        return False
+
+
 def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
     """Whether the base of `later` holds what `earlier` has changed."""
     base = read_manifest_list(table, later.base_manifest_list, later.base_manifest_list_size)
@@ -69,26 +80,32 @@ def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
     if any(manifest.name in names for manifest in delta):
         return True
     entries = delta_entries(table, earlier)
+    if not entries:
+        return _inherits(table, later, earlier)
     added = {entry.identity for entry in entries if entry.kind is FileKind.ADD}
     removed = {entry.identity for entry in entries} - added
-    if not entries:
-        return _inherits(table, later, earlier, names)
     # Manifests were merged: what was removed is in the base no more, what was added is.
-    live: set[FileIdentity] = set()
-    for manifest in base:
-        for entry in read_manifest(table, manifest.name, manifest):
-            (live.add if entry.kind is FileKind.ADD else live.discard)(entry.identity)
+    live = _live_in(table, base)
     return added <= live and not removed & live
 
 
-def _inherits(table: TableHandle, later: Snapshot, earlier: Snapshot, names: set[str]) -> bool:
-    """As `_builds_on`, of a commit that changed no data file: its indexes, statistics or manifests went on.
+def _inherits(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
+    """As `_builds_on`, of a commit that changed no data file: its indexes and statistics went on.
 
-    In doubt no: to do such a thing once more does no harm.
+    In doubt no: such a thing is found done, or does no harm, when it is done once more.
     """
     if later.index_manifest != earlier.index_manifest:
         return False
     if earlier.commit_kind is CommitKind.ANALYZE and later.statistics != earlier.statistics:
         return False
-    base = read_manifest_list(table, earlier.base_manifest_list, earlier.base_manifest_list_size)
-    return {manifest.name for manifest in base} <= names
+    before, after = (read_manifest_list(table, item.base_manifest_list) for item in (earlier, later))
+    same_manifests = {manifest.name for manifest in before} == {manifest.name for manifest in after}
+    return same_manifests or _live_in(table, before) == _live_in(table, after)
+
+
+def _live_in(table: TableHandle, manifests: Sequence[ManifestFile]) -> set[FileIdentity]:
+    live: set[FileIdentity] = set()
+    for manifest in manifests:
+        for entry in read_manifest(table, manifest.name, manifest):
+            (live.add if entry.kind is FileKind.ADD else live.discard)(entry.identity)
+    return live

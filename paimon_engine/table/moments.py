@@ -37,6 +37,13 @@ def first_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
     return found
 
 
+def first_committed_since(table: TableHandle, timestamp_ms: int) -> Snapshot | None:
+    """The oldest existing snapshot committed then or later; None without one, or where none is older than that."""
+    ids = snapshot_ids(table)
+    place = _bisect(table, ids, lambda snapshot: snapshot.time_ms >= timestamp_ms)
+    return read_snapshot(table, ids[place]) if 0 < place < len(ids) else None
+
+
 def last_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
     """The newest existing snapshot whose watermark is not beyond; those without one do not count.
 

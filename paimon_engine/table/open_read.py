@@ -17,6 +17,7 @@ from paimon_engine.table.incremental import read_changes, read_difference
 from paimon_engine.table.read import Rows, check_rows, read_splits
 from paimon_engine.table.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
 from paimon_engine.table.scan import FileChoice, plan_splits, visible_entries
+from paimon_engine.table.vector_mode import check_mode
 
 
 def open_read(
@@ -38,13 +39,16 @@ def open_read(
     fallback = locate_fallback(handle, request, scope)
     match scope:
         case State():
+            check_mode(handle, scope.snapshot)
             batches = _state_rows(handle, scope, rows, only_highest_level=only_highest_level)
         case Changes():
             batches = read_changes(handle, scope, rows)
         case Difference():
+            check_mode(handle, scope.before, scope.after)
             batches = read_difference(handle, scope, rows)
     if fallback is not None:
         assert isinstance(scope, State)
+        check_mode(fallback[0], fallback[1].snapshot)
         batches = chain(batches, _missing_partitions(handle, scope, fallback, rows, schema))
     return schema, limited(batches, request.limit)
 

@@ -29,11 +29,12 @@ from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.table.file_index import SUFFIX
+from paimon_engine.storage.places import leads_out
+from paimon_engine.table.changelogs import CHANGELOG_PREFIX
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.protection import protected
 from paimon_engine.table.reachability import (
-    CHANGELOG_PREFIX,
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
     READER_THREADS,
@@ -43,7 +44,6 @@ from paimon_engine.table.reachability import (
     gaps,
     in_threads,
     on_line,
-    protected,
 )
 from paimon_engine.table.snapshots import SNAPSHOT_PREFIX, branches
 
@@ -61,17 +61,21 @@ def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
     """Files last changed before `older_than_ms`, sorted by path.
 
     Schemas, tags, consumers, snapshots, changelogs and hints are not among them (but what a process that died had half
-    written of them is), nor is what lies in directories that do not belong to a table. A file whose time the store does
-    not tell is not old.
+    written of them is), nor is what lies in directories that do not belong to a table, nor what lies behind symbolic
+    links out of the table. A file whose time the store does not tell is not old.
     """
     root = table.paths.root
     buckets, partitions = _bucket_directories(table)
     directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + buckets
+    # What lies behind a link belongs to somebody else, whatever it is called.
+    directories = [path for path in directories if not leads_out(f"{path}/.", root)]
     lists = in_threads(table, _files_in, directories)
     named = list(partitions)
     for branch in (MAIN_BRANCH, *branches(table)):
         paths = on_line(table, branch).paths
         for directory, prefix in ((paths.snapshot_dir, SNAPSHOT_PREFIX), (paths.changelog_dir, CHANGELOG_PREFIX)):
+            if leads_out(f"{directory}/.", root):
+                continue
             lists.append([info for info in _files_in(table, directory) if not _is_numbered(info, prefix)])
         named += [paths.schema_dir, paths.tag_dir, paths.tag_success("").rpartition("/")[0]]
         named += [paths.consumer_dir, paths.branch_root]
@@ -117,11 +121,12 @@ def _name(path: str) -> str:
 class Look:
     """File names that roots name, as far as looks have come; `doubts` is empty if they saw everything.
 
-    `removed` are those of data files that a commit has removed: they are named, and may be live nowhere.
+    `removed` are those of files that a commit has removed, with the data files they belong to: they are named, and may
+    be live nowhere.
     """
 
     names: set[str] = field(default_factory=set)
-    removed: set[str] = field(default_factory=set)
+    removed: dict[str, str] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
     _roots: set[RootIdentity] = field(default_factory=set)
     _manifests: set[str] = field(default_factory=set)
@@ -222,16 +227,16 @@ class _NamesTask:
     may_miss: bool
 
 
-def _entry_names(env: Env, task: _NamesTask) -> tuple[set[str], set[str]]:
-    """Names of the files in the task's manifests, and of those that were removed."""
+def _entry_names(env: Env, task: _NamesTask) -> tuple[set[str], dict[str, str]]:
+    """Names of the files in the task's manifests; and of those that were removed, with their data files."""
     table = task.table.load(env)
     names: set[str] = set()
-    removed: set[str] = set()
+    removed: dict[str, str] = {}
     for manifest in task.manifests:
         for entry in _entries_in(table, manifest, may_miss=task.may_miss):
             names.update((entry.file.name, *entry.file.extra_files))
             if entry.kind is FileKind.DELETE:
-                removed.update((entry.file.name, *entry.file.extra_files))
+                removed.update(dict.fromkeys((entry.file.name, *entry.file.extra_files), entry.file.name))
     return names, removed
 
 
@@ -252,15 +257,9 @@ def live_nowhere(table: TableHandle, look: Look, files: Sequence[FileInfo], exec
 
     Such files an expiry leaves that dies after it has hidden snapshots. None where a root cannot be read.
     """
-    asked = {info.path: _name(info.path) for info in files if _name(info.path) in look.removed}
-    if not asked:
+    owners = {info.path: look.removed[name] for info in files if (name := _name(info.path)) in look.removed}
+    if not owners:
         return set()
     roots, unreadable = every_root(table)
-    owners = {path: _owner(name) for path, name in asked.items()}
     protection = protected(table, roots, metadata=(), data=owners, executor=executor)
-    return set() if unreadable or protection.unknown else asked.keys() - protection.paths
-
-
-def _owner(name: str) -> str:
-    """Name of the data file that an extra file belongs to; of a data file its own."""
-    return name.removesuffix(SUFFIX)
+    return set() if unreadable or protection.unknown else owners.keys() - protection.paths

@@ -38,8 +38,10 @@ def partition_value(schema: TableSchema, column: str, value: Any) -> Any:
     data_type = schema.row_type.field(column).type
     try:
         return internal_values(pa.array([value]).cast(to_arrow(data_type)), data_type)[0]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidArgumentError(f"{value!r} is no value of partition column {column!r}: {error}") from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeEncodeError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"{str(value)[:100]!r} is no value of partition column {column!r}: {error}"
+        ) from error
 
 
 def partition_spec(table: TableHandle, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def partition_spec(table: TableHandle, given: Mapping[str, Any]) -> dict[str, An
     unknown = [column for column in given if column not in schema.partition_keys]
     if unknown or not given:
         keys = ", ".join(schema.partition_keys) or "none"
-        what = f"{', '.join(unknown)} of {dict(given)}" if unknown else "nothing"
+        what = f"{', '.join(map(repr, unknown))[:100]} of {str(dict(given))[:200]}" if unknown else "nothing"
         raise InvalidArgumentError(f"a partition is named by its columns, not by {what}; they are: {keys}")
     default = table.options.partition_default_name
     return {

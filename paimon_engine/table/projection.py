@@ -44,6 +44,12 @@ def _path(row_type: RowType, name: str) -> Path | None:
     return None
 
 
+def _path_to_value(row_type: RowType, name: str) -> Path | None:
+    """As `path_of`; to the value of a key of a MAP it is the way to the MAP."""
+    ends = [len(name), *(place for place, character in enumerate(name) if character == "[")]
+    return next((path for end in ends if (path := _path(row_type, name[:end])) is not None), None)
+
+
 def projected_schema(row_type: RowType, columns: Sequence[str] | None) -> pa.Schema:
     """Arrow schema of a read of these columns; all columns for None.
 
@@ -113,8 +119,9 @@ def narrowed(table: TableHandle, columns: Sequence[str] | None, where: Predicate
     row_type, options = table.schema.row_type, table.options
     if columns is None or options.merge_engine == "aggregation" or options.aggregate_functions:
         return table
-    names = [*columns, *(columns_of(where) if where is not None else ())]
-    paths = [path for name in names for path in [_path(row_type, name)] if path is not None]
+    asked = [_path(row_type, name) for name in columns]
+    asked += [_path_to_value(row_type, name) for name in (columns_of(where) if where is not None else ())]
+    paths = [path for path in asked if path is not None]
     if all(len(path) == 1 for path in paths):
         return table
     fields = tuple(_narrowed_field(field, [path for path in paths if path[0] == field.name]) for field in row_type)

@@ -1,67 +1,141 @@
-"""Moving files aside instead of deleting them, so that it can be undone.
+"""Files moved aside instead of deleted, so that it can be undone.
 
-A quarantine is a directory `quarantine/<id>` of the table with a file `moved.json` that tells where each file came
-from. It is written before the first file is moved, so that a run that dies half-way can be undone too: what is not
-in the quarantine is still in its place, or was moved back already. No reader and no other engine looks in there.
+A quarantine is a directory `quarantine/<id>` of the table with a file `moved.json`. It says where each file came from,
+holds the text of the *roots* that were hidden (files of snapshots, tags, branches, changelogs, consumers) and that of
+the snapshots next to them. It is written before anything is hidden or moved, so that a run that dies half-way can be
+undone too: what is not in the quarantine is still in its place, or was moved back already. No reader and no other
+engine looks in there.
+
+Bringing one back goes the other way round: files first, then roots, so that no reader meets half a snapshot. Tags,
+branches, changelogs and consumers come back under their names, unless somebody has given these away meanwhile.
+Snapshots come back under their numbers as long as nothing else has become of the table: the numbers are free, the row
+of snapshots stays unbroken, and the snapshots next to them are still the same commits. Otherwise a snapshot can come
+back as a tag.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from paimon_engine.env import Env
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
-from paimon_engine.executor import Done, Failed, LocalExecutor
-from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, whole
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, damaged
+from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text, whole
+from paimon_engine.table.disposal import Move
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import READER_THREADS
 
 LIST_NAME: Final = "moved.json"
 _DIRECTORY: Final = "quarantine"
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A file to be moved; `size_bytes` tells a whole copy from the begin of one."""
+@dataclass(frozen=True)
+class Quarantine:
+    """What was moved aside together, by paths relative to the table.
 
-    source: str
-    target: str
-    size_bytes: int
-
-
-def new_quarantine(table: TableHandle, sizes: Mapping[str, int]) -> tuple[str, list[Move]]:
-    """A directory of its own with the list of what will be moved there, paths with sizes in bytes; and the moves."""
-    directory = f"{table.paths.root}/{_DIRECTORY}/{table.env.new_id()}"
-    relative = {path.removeprefix(f"{table.paths.root}/"): size_bytes for path, size_bytes in sizes.items()}
-    table.env.storage.overwrite(f"{directory}/{LIST_NAME}", json.dumps({"files": relative}, indent=1).encode())
-    return directory, [
-        Move(f"{table.paths.root}/{item}", f"{directory}/{item}", size_bytes) for item, size_bytes in relative.items()
-    ]
-
-
-def restore_moves(table: TableHandle, name: str) -> tuple[str, list[Move]]:
-    """The directory of a quarantine, named by its id, and the moves that bring its files back.
-
-    Raises: InvalidArgumentError if there is no such quarantine; CorruptTableError if its list is damaged.
+    `files` maps files to their sizes in bytes, `roots` and `neighbours` files to their text. `what` names the action.
     """
-    if not name or "/" in name or name in (".", ".."):
+
+    name: str
+    what: str
+    time_ms: int
+    files: Mapping[str, int] = field(default_factory=dict)
+    roots: Mapping[str, str] = field(default_factory=dict)
+    neighbours: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """Sum over the files."""
+        return sum(self.files.values())
+
+    def moves_in(self, table: TableHandle, paths: Iterable[str]) -> list[Move]:
+        """The moves that bring those of its files, given by their full paths, into the quarantine."""
+        home, aside = f"{table.paths.root}/", f"{_directory(table, self.name)}/"
+        names = (path.removeprefix(home) for path in paths)
+        return [Move(home + name, aside + name, self.files[name]) for name in names]
+
+    def moves_back(self, table: TableHandle) -> list[Move]:
+        """The moves that bring its files back."""
+        home, aside = f"{table.paths.root}/", f"{_directory(table, self.name)}/"
+        return [Move(aside + name, home + name, size) for name, size in self.files.items()]
+
+
+def write_quarantine(
+    table: TableHandle,
+    name: str,
+    what: str,
+    sizes: Mapping[str, int],
+    *,
+    roots: Sequence[str] = (),
+    neighbours: Sequence[str] = (),
+) -> Quarantine:
+    """The list of what will be moved aside: paths with sizes in bytes, and the root files with those beside them."""
+    quarantine = Quarantine(
+        name,
+        what,
+        table.env.clock(),
+        {_relative(table, path): size for path, size in sizes.items()},
+        _texts(table, roots),
+        _texts(table, neighbours),
+    )
+    value = {
+        "action": quarantine.what,
+        "timeMillis": quarantine.time_ms,
+        "files": quarantine.files,
+        "roots": quarantine.roots,
+        "neighbours": quarantine.neighbours,
+    }
+    path = f"{_directory(table, name)}/{LIST_NAME}"
+    table.env.storage.overwrite(path, json.dumps(value, indent=1).encode())
+    return quarantine
+
+
+def _relative(table: TableHandle, path: str) -> str:
+    return path.removeprefix(f"{table.paths.root}/")
+
+
+def _texts(table: TableHandle, paths: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for path in paths:
+        try:
+            # A root that nobody understands comes back byte by byte.
+            found[_relative(table, path)] = table.env.storage.read(path).decode("utf-8", "surrogateescape")
+        except NotFoundError:
+            continue
+    return found
+
+
+def read_quarantine(table: TableHandle, name: str) -> Quarantine:
+    """The quarantine of that name.
+
+    Raises: InvalidArgumentError if there is none; CorruptTableError if its list is damaged.
+    """
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise InvalidArgumentError(f"{name!r} is no name of a quarantine; give the directory's name alone")
-    directory = f"{table.paths.root}/{_DIRECTORY}/{name}"
-    path = f"{directory}/{LIST_NAME}"
+    path = f"{_directory(table, name)}/{LIST_NAME}"
     try:
-        listed = parse_object(table.env.storage.read(path), path)["files"]
-        sizes = {_checked_path(item): whole(listed, item, 0) for item in listed}
+        return _parsed(name, parse_object(table.env.storage.read(path), path))
     except NotFoundError as error:
-        have = [info.path.rpartition("/")[2] for info in table.env.storage.list(directory.rpartition("/")[0])]
+        have = quarantine_names(table)
         some = ", ".join(have[-5:]) if have else "none"
         raise InvalidArgumentError(f"no quarantine {name!r} in {table.paths.root}; there are: {some}") from error
     except WRONG as error:
         raise damaged(path, f"no valid list of moved files: {reason(error)}") from error
-    return directory, [Move(f"{directory}/{item}", f"{table.paths.root}/{item}", size) for item, size in sizes.items()]
+
+
+def _parsed(name: str, value: Mapping[str, Any]) -> Quarantine:
+    files = value["files"]
+    return Quarantine(
+        name,
+        text(value, "action") if "action" in value else "remove_orphan_files",
+        whole(value, "timeMillis", 0) if "timeMillis" in value else 0,
+        {_checked_path(item): whole(files, item, 0) for item in files},
+        *({_checked_path(item): text(found, item) for item in found} for found in _root_texts(value)),
+    )
+
+
+def _root_texts(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    return value.get("roots", {}), value.get("neighbours", {})
 
 
 def _checked_path(path: str) -> str:
@@ -69,29 +143,18 @@ def _checked_path(path: str) -> str:
     return "/".join(checked_name(part, "files") for part in path.split("/"))
 
 
-def carry_out_moves(table: TableHandle, moves: Sequence[Move]) -> list[Done[bool] | Failed]:
-    """Moves files, some at a time; True where this call moved it, False where its source was gone."""
-    return LocalExecutor(READER_THREADS, env=table.env).map(_move, moves, config=table.config)
+def quarantine_names(table: TableHandle) -> list[str]:
+    """Names of the quarantines, sorted."""
+    found = table.env.storage.list(f"{table.paths.root}/{_DIRECTORY}")
+    return sorted(info.path.rpartition("/")[2] for info in found if info.is_dir)
 
 
-def _move(env: Env, move: Move) -> bool:
-    storage = env.storage
-    source_bytes, target_bytes = (_size_bytes(env, path) for path in (move.source, move.target))
-    if source_bytes is None:
-        return False
-    # A run that died while it copied left a part of the file, on one side or the other.
-    if target_bytes != move.size_bytes:
-        if source_bytes != move.size_bytes:
-            raise StorageError(f"{move.source} has {source_bytes} bytes, and should have {move.size_bytes}; it stays")
-        storage.delete([move.target])
-        with storage.open(move.source) as source, storage.writer(move.target) as target:
-            shutil.copyfileobj(source, target, 1 << 20)
-    storage.delete([move.source])
-    return True
+def remove_quarantine(table: TableHandle, name: str) -> None:
+    """Removes a quarantine with all that is in it; the list goes first, so that what is left is no quarantine."""
+    directory = _directory(table, name)
+    table.env.storage.delete([f"{directory}/{LIST_NAME}"])
+    table.env.storage.delete_tree(directory)
 
 
-def _size_bytes(env: Env, path: str) -> int | None:
-    try:
-        return env.storage.stat(path).size_bytes
-    except NotFoundError:
-        return None
+def _directory(table: TableHandle, name: str) -> str:
+    return f"{table.paths.root}/{_DIRECTORY}/{name}"

@@ -6,33 +6,37 @@ A *root* is anything a reader can start from: a snapshot or a tag, of main or of
 2. the data files live in it (base and delta list folded in order) with their extra files;
 3. the files of its changelog list.
 
+A changelog that outlives its snapshot is a root too (`table.changelogs`). It reaches 3., or where the data files of its
+commit are its changelog, its base and delta list and the files that writers made for that commit.
+
 A file may go only if no root reaches it. The Java library asks only the neighbouring tags, which is enough as long as
 a removed file never returns and nobody looks from a branch; here every root is asked. That is affordable since roots
 share most of their manifests: each manifest is read once, and only entries of files in question are kept.
 
-Roots are listed as snapshots, then tags, then branches, in the order in which one is made from the other: a root made
-from another one while we look is seen itself, or its origin is.
+Roots are listed as snapshots, then tags and changelogs, then branches, in the order in which one is made from the
+other: a root made from another one while we look is seen itself, or its origin is.
 
 Source: `SnapshotDeletion`, `TagDeletion`, `FileDeletionBase` of the Java library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
 from paimon_engine.env import Env
-from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, UnsupportedError
-from paimon_engine.executor import Done, Executor, Failed, LocalExecutor, values
-from paimon_engine.meta.file_set import live_files
+from paimon_engine.errors import NotFoundError, PaimonError, StorageError
+from paimon_engine.executor import LocalExecutor, values
 from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
-from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.changelogs import changelog_ids, keeps_delta, read_changelog
+from paimon_engine.table.doubts import Doubt, missing_between
 from paimon_engine.table.file_format import bucket_path
-from paimon_engine.table.handle import PlainTable, TableHandle, numbered
-from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list, snapshot_manifests
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_index_files, read_manifest_list, snapshot_manifests
 from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, read_tag, snapshot_ids, tag_names
 
 READER_THREADS: Final = 8
@@ -44,7 +48,6 @@ MANIFESTS_PER_TASK: Final = 32
 T = TypeVar("T")
 R = TypeVar("R")
 RootIdentity = tuple[str, str | None, int, str, bool]
-CHANGELOG_PREFIX: Final = "changelog-"
 
 
 # ── roots ───────────────────────────────────────────────────────────────────────────────────────
@@ -58,6 +61,13 @@ class Root:
     snapshot: Snapshot
     tag: str | None = None
     is_changelog: bool = False
+    keeps_delta: bool = False
+    """Of a changelog: whether the data files of its commit are the changelog."""
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a snapshot file."""
+        return self.tag is None and not self.is_changelog
 
     @property
     def identity(self) -> RootIdentity:
@@ -74,7 +84,10 @@ class Root:
 
 def on_line(table: TableHandle, branch: str) -> TableHandle:
     """The table with the paths of a branch; its schema stays, since only metadata is looked for."""
-    return replace(table, paths=TablePaths(table.paths.root, branch))
+    if branch == table.paths.branch:
+        return table
+    # Each branch has schemas of its own.
+    return replace(table, paths=TablePaths(table.paths.root, branch), _schemas={})
 
 
 def all_roots(table: TableHandle) -> list[Root]:
@@ -92,7 +105,14 @@ def _roots_of(table: TableHandle, branch: str) -> list[Root]:
     line = on_line(table, branch)
     snapshots = in_threads(line, _snapshot_or_none, snapshot_ids(line))
     found = [Root(branch, snapshot) for snapshot in snapshots if snapshot is not None]
-    return found + [Root(branch, tag.snapshot, tag.name) for tag in list_tags(line)]
+    found += [Root(branch, tag.snapshot, tag.name) for tag in list_tags(line)]
+    changelogs = in_threads(line, _changelog_or_none, changelog_ids(line))
+    return found + [changelog_root(line, changelog) for changelog in changelogs if changelog is not None]
+
+
+def changelog_root(line: TableHandle, snapshot: Snapshot) -> Root:
+    """The root that a changelog is, of a snapshot of that branch, or will be when the snapshot has expired."""
+    return Root(line.paths.branch, snapshot, is_changelog=True, keeps_delta=keeps_delta(line, snapshot))
 
 
 def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
@@ -115,12 +135,11 @@ def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
                 found.append(Root(branch, read_tag(line, name).snapshot, name))
             except PaimonError as error:
                 unreadable.append((paths.tag(name), str(error)))
-        for number in numbered(line.env, paths.changelog_dir, CHANGELOG_PREFIX):
-            path = paths.changelog(number)
+        for number in changelog_ids(line):
             try:
-                found.append(Root(branch, parse_snapshot(line.env.storage.read(path), path), is_changelog=True))
+                found.append(changelog_root(line, read_changelog(line, number)))
             except PaimonError as error:
-                unreadable.append((path, str(error)))
+                unreadable.append((paths.changelog(number), str(error)))
     return found, unreadable
 
 
@@ -136,27 +155,38 @@ def _try_snapshot(line: TableHandle, snapshot_id: int) -> Snapshot | str:
 def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
     """Snapshots of a branch between which others are missing."""
     for branch in dict.fromkeys(root.branch for root in roots):
-        line = [root for root in roots if root.branch == branch and root.tag is None and not root.is_changelog]
+        line = [root for root in roots if root.branch == branch and root.is_snapshot]
         for one, following in pairwise(sorted(line, key=lambda root: root.snapshot.id)):
             if following.snapshot.id != one.snapshot.id + 1:
                 yield one, following
 
 
-def refuse_long_lived_changelogs(table: TableHandle) -> None:
-    """Raises UnsupportedError if a branch has changelogs that outlive their snapshots: they reach files too."""
-    for branch in (MAIN_BRANCH, *branches(table)):
-        directory = on_line(table, branch).paths.changelog_dir
-        kept = numbered(table.env, directory, CHANGELOG_PREFIX)
-        if kept:
-            raise UnsupportedError(
-                f"{directory} holds long-lived changelogs {kept[0]} to {kept[-1]}; "
-                "deleting files of such a table is not supported yet"
-            )
+def lost_snapshots(roots: Sequence[Root], *, but_below: Collection[Root] = ()) -> tuple[Doubt, ...]:
+    """The gaps in each branch's row of snapshots, without those right below one that goes in `but_below`."""
+    going = {root.identity for root in but_below}
+    found: list[Doubt] = []
+    for branch in dict.fromkeys(root.branch for root in roots):
+        line = sorted((root for root in roots if root.branch == branch and root.is_snapshot), key=_id_of)
+        ends = {root.snapshot.id - 1 for root in line if root.identity in going}
+        gaps = missing_between(branch, [root.snapshot.id for root in line])
+        found += (gap for gap in gaps if gap.snapshot_id not in ends)
+    return tuple(found)
+
+
+def _id_of(root: Root) -> int:
+    return root.snapshot.id
 
 
 def _snapshot_or_none(table: TableHandle, snapshot_id: int) -> Snapshot | None:
     try:
         return read_snapshot(table, snapshot_id)
+    except NotFoundError:
+        return None
+
+
+def _changelog_or_none(table: TableHandle, snapshot_id: int) -> Snapshot | None:
+    try:
+        return read_changelog(table, snapshot_id)
     except NotFoundError:
         return None
 
@@ -186,13 +216,21 @@ class RootFiles:
     manifests: tuple[ManifestFile, ...]
     changelog_manifests: tuple[ManifestFile, ...]
     metadata: Mapping[str, int | None]
+    delta_manifests: tuple[ManifestFile, ...] = ()
+    """Of a changelog whose data files are the changelog."""
+
+    @property
+    def names(self) -> Iterator[str]:
+        """Names of the manifests of which entries are read."""
+        return (item.name for item in (*self.manifests, *self.changelog_manifests, *self.delta_manifests))
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A root whose metadata cannot be read."""
+    """A root whose metadata cannot be read; `may_pass` says whether another try may well be able to."""
 
     reason: str
+    may_pass: bool = False
 
 
 def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
@@ -223,6 +261,52 @@ def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
     return RootFiles(tuple(manifests), tuple(changelog), metadata)
 
 
+def changelog_files(table: TableHandle, root: Root, *, left_behind: bool = False) -> RootFiles:
+    """The metadata that a changelog reaches; with `left_behind` also what an expiry that was cut short did not delete.
+
+    What expiry takes away before the changelog itself may be missing.
+
+    Raises: CorruptTableError.
+    """
+    paths, snapshot = table.paths, root.snapshot
+    metadata: dict[str, int | None] = {}
+
+    def listed(name: str | None) -> tuple[ManifestFile, ...]:
+        if name is None:
+            return ()
+        try:
+            found = read_manifest_list(table, name)
+        except NotFoundError:
+            return ()
+        metadata[paths.manifest(name)] = None
+        metadata.update({paths.manifest(manifest.name): manifest.size_bytes for manifest in found})
+        return tuple(found)
+
+    changelog = listed(snapshot.changelog_manifest_list)
+    delta: tuple[ManifestFile, ...] = ()
+    if root.keeps_delta or left_behind:
+        listed(snapshot.base_manifest_list)
+        delta = listed(snapshot.delta_manifest_list)
+    if left_behind:
+        # Sizes are not known, so that what is not there any more is found out.
+        metadata = dict.fromkeys(metadata)
+        metadata.update(_index_left(table, snapshot))
+    return RootFiles((), changelog, metadata, delta)
+
+
+def _index_left(table: TableHandle, snapshot: Snapshot) -> dict[str, int | None]:
+    paths = table.paths
+    found: list[str] = [] if snapshot.statistics is None else [paths.statistics(snapshot.statistics)]
+    if snapshot.index_manifest is not None:
+        found.append(paths.manifest(snapshot.index_manifest))
+        try:
+            files = live_index_files(table, snapshot)
+        except NotFoundError:
+            files = []
+        found += [paths.index(file.name) for file in files if file.external_path is None]
+    return dict.fromkeys(found)
+
+
 def _changelog_manifests(table: TableHandle, name: str) -> list[ManifestFile]:
     """A changelog list that is gone reaches nothing: Java's expiry takes it from tagged snapshots."""
     try:
@@ -234,9 +318,9 @@ def _changelog_manifests(table: TableHandle, name: str) -> list[ManifestFile]:
 def try_root_files(table: TableHandle, root: Root) -> RootFiles | Unreadable:
     """The metadata of a root, or why it is not known."""
     try:
-        return root_files(table, root.snapshot)
+        return changelog_files(table, root) if root.is_changelog else root_files(table, root.snapshot)
     except PaimonError as error:
-        return Unreadable(f"{root.label} cannot be read: {error}")
+        return Unreadable(f"{root.label} cannot be read: {error}", isinstance(error, StorageError))
 
 
 # ── data files ──────────────────────────────────────────────────────────────────────────────────
@@ -263,128 +347,3 @@ class DataPaths:
         directory = self.directory(entry)
         extras: list[tuple[str, int | None]] = [(f"{directory}/{name}", None) for name in entry.file.extra_files]
         return [(f"{directory}/{entry.file.name}", entry.file.size_bytes), *extras]
-
-
-Entries = Mapping[str, Sequence[ManifestEntry] | Failed]
-"""Entries by manifest name; a manifest that cannot be read is a failure."""
-
-
-@dataclass(frozen=True)
-class _ScanTask:
-    table: PlainTable
-    manifests: tuple[ManifestFile, ...]
-    names: frozenset[str]
-
-
-def _scan(env: Env, task: _ScanTask) -> list[tuple[str, list[ManifestEntry]]]:
-    table = task.table.load(env)
-    return [(manifest.name, _entries_of(table, manifest, task.names)) for manifest in task.manifests]
-
-
-def _entries_of(table: TableHandle, manifest: ManifestFile, names: Collection[str]) -> list[ManifestEntry]:
-    return [entry for entry in read_manifest(table, manifest.name, manifest) if entry.file.name in names]
-
-
-def _read_manifests(
-    table: TableHandle, manifests: Iterable[ManifestFile], names: frozenset[str], executor: Executor
-) -> dict[str, list[ManifestEntry] | Failed]:
-    """Entries of the named data files, by manifest. In this process, or as tasks where there are many."""
-    wanted = sorted({manifest.name: manifest for manifest in manifests}.values(), key=lambda item: item.name)
-    if len(wanted) <= LOCAL_MANIFESTS_MAX:
-        step, executor = 1, LocalExecutor(READER_THREADS, env=table.env)
-    else:
-        step = MANIFESTS_PER_TASK
-    plain = table.plain()
-    tasks = [_ScanTask(plain, tuple(wanted[start : start + step]), names) for start in range(0, len(wanted), step)]
-    found: dict[str, list[ManifestEntry] | Failed] = {}
-    for task, outcome in zip(tasks, executor.map(_scan, tasks, config=table.config), strict=True):
-        if isinstance(outcome, Done):
-            found.update(outcome.value)
-        else:
-            found.update({manifest.name: outcome for manifest in task.manifests})
-    return found
-
-
-# ── protection ──────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Protection:
-    """Which of the paths in question roots still reach.
-
-    `holders` counts the paths by root. `unknown` says which roots could not be read: then nothing may be deleted.
-    """
-
-    paths: frozenset[str] = frozenset()
-    holders: Mapping[RootIdentity, int] = field(default_factory=dict)
-    unknown: tuple[str, ...] = ()
-
-
-def protected(
-    table: TableHandle,
-    roots: Sequence[Root],
-    *,
-    metadata: Collection[str],
-    data: Mapping[str, str],
-    executor: Executor,
-) -> Protection:
-    """Those of the `metadata` and `data` paths that a root reaches.
-
-    `data` maps a path to the name of the data file that it belongs to: its own, or for an extra file its owner's.
-    """
-    files = in_threads(table, try_root_files, roots)
-    unknown = [item.reason for item in files if isinstance(item, Unreadable)]
-    known = [(root, item) for root, item in zip(roots, files, strict=True) if isinstance(item, RootFiles)]
-    entries: dict[str, list[ManifestEntry] | Failed] = {}
-    if data:
-        manifests = (item for _, found in known for item in (*found.manifests, *found.changelog_manifests))
-        entries = _read_manifests(table, manifests, frozenset(data.values()), executor)
-    for name, outcome in sorted(entries.items()):
-        if isinstance(outcome, Failed):
-            unknown.append(f"manifest {name} cannot be read: {outcome.message}")
-    if unknown:
-        return Protection(unknown=tuple(unknown))
-    paths = DataPaths(table)
-    holders: dict[RootIdentity, int] = {}
-    reached: set[str] = set()
-    for root, item in known:
-        try:
-            # Also what a key names that we do not know: one of a later release, or a known one with a bit flipped.
-            extras = {value for value in root.snapshot.extras.values() if isinstance(value, str)}
-            held = {path for path in metadata if path in item.metadata or path.rpartition("/")[2] in extras}
-            held.update(path for path in _reached(item, entries, paths) if path in data)
-        except CorruptTableError as error:
-            return Protection(unknown=(f"{root.label} cannot be read: {error}",))
-        holders[root.identity] = len(held)
-        reached |= held
-    return Protection(frozenset(reached | _beside_missing(table, [item for _, item in known], metadata)), holders)
-
-
-def _beside_missing(table: TableHandle, files: Sequence[RootFiles], metadata: Collection[str]) -> set[str]:
-    """Those of the paths in whose directory a root names a file that is not there.
-
-    These files are named once and not read here, so that a damaged name would go unnoticed and its file be deleted.
-    """
-    places = {f"{table.paths.root}/statistics", f"{table.paths.root}/index"}
-    asked = places & {_directory(path) for path in metadata}
-    stored = {info.path for place in asked for info in table.env.storage.list(place)}
-    named = {path for item in files for path in item.metadata if _directory(path) in asked}
-    doubtful = {_directory(path) for path in named - stored}
-    return {path for path in metadata if _directory(path) in doubtful}
-
-
-def _directory(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _reached(files: RootFiles, entries: Entries, paths: DataPaths) -> Iterator[str]:
-    def named(manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
-        for manifest in manifests:
-            found = entries.get(manifest.name, ())
-            assert not isinstance(found, Failed)
-            yield from found
-
-    # A removal without an addition means that a manifest no longer names what it did.
-    for entry in (*live_files(named(files.manifests)), *named(files.changelog_manifests)):
-        for path, _ in paths.of(entry):
-            yield path

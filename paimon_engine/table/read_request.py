@@ -15,13 +15,17 @@ from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.tag_periods import periods_of_names
 from paimon_engine.predicate import Condition
+from paimon_engine.table.changelogs import earliest_change_id, read_commit
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.moments import first_committed_since
 from paimon_engine.table.snapshots import (
     choose_snapshot,
     earliest_snapshot_id,
     latest_snapshot,
     latest_snapshot_id,
+    list_tags,
     newest_compacted_snapshot,
     read_snapshot,
     read_tag,
@@ -33,8 +37,10 @@ from paimon_engine.types import type_to_json, with_nullable
 _STATE_WAYS: Final = ("scan.snapshot-id", "scan.tag-name", "scan.version", "scan.watermark")
 _TIME_WAYS: Final = ("scan.timestamp-millis", "scan.timestamp")
 _CREATION_WAY: Final = "scan.file-creation-time-millis"
-_CHANGE_WAYS: Final = ("incremental-between", "incremental-between-timestamp")
-_WAYS: Final = (*_STATE_WAYS, *_TIME_WAYS, _CREATION_WAY, *_CHANGE_WAYS)
+_SINCE_WAY: Final = "scan.creation-time-millis"
+_AUTO_TAG_WAY: Final = "incremental-to-auto-tag"
+_CHANGE_WAYS: Final = ("incremental-between", "incremental-between-timestamp", _AUTO_TAG_WAY)
+_WAYS: Final = (*_STATE_WAYS, *_TIME_WAYS, _CREATION_WAY, _SINCE_WAY, *_CHANGE_WAYS)
 _WAYS_OF_MODE: Final[Mapping[str, tuple[str, ...]]] = {
     "default": _WAYS,
     "latest-full": (),
@@ -45,18 +51,18 @@ _WAYS_OF_MODE: Final[Mapping[str, tuple[str, ...]]] = {
     "from-snapshot": _STATE_WAYS,
     "from-snapshot-full": ("scan.snapshot-id",),
     "from-file-creation-time": (_CREATION_WAY,),
+    "from-creation-timestamp": (_SINCE_WAY,),
     "incremental": _CHANGE_WAYS,
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SCAN_MODE: Final = "scan.mode"
 _CHANGE_MODE: Final = "incremental-between-scan-mode"
+_TAGS_AS_SNAPSHOTS: Final = "incremental-between-tag-to-snapshot"
 _CHANGE_MODES: Final = ("auto", "delta", "changelog", "diff")
 _SPLITTING: Final = ("source.split.target-size", "source.split.open-file-cost")
-HONOURED: Final = frozenset({*_WAYS, _SCAN_MODE, _CHANGE_MODE, "branch", *_SPLITTING})
+HONOURED: Final = frozenset({*_WAYS, _SCAN_MODE, _CHANGE_MODE, _TAGS_AS_SNAPSHOTS, "branch", *_SPLITTING})
 """Options that a read may bring."""
 
-_REFUSED_MODES: Final = ("from-creation-timestamp",)
-_REFUSED_IN_TABLES: Final = ("scan.creation-time-millis", "incremental-to-auto-tag")
 _FALLBACK: Final = "scan.fallback-branch"
 _WATERMARK_PREFIX: Final = "watermark-"
 
@@ -112,22 +118,26 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
     Raises: InvalidArgumentError, UnsupportedError, NotFoundError, CorruptTableError.
     """
     options = {key: str(value) for key, value in request.options.items()}
-    _check_options(table, options)
+    _check_options(options)
     branch = _branch(request.branch, options)
     handle = table if branch in (None, table.paths.branch) else table.on_branch(branch)
     splitting: dict[str, str] = {key: options[key] for key in _SPLITTING if key in options}
     handle = replace(handle, schema=handle.schema.with_options(splitting))
     mode, way, value = _way(handle, request, options)
     if way in _CHANGE_WAYS:
-        return handle, _changes(handle, way, value, _change_mode(handle, options), explicit=_CHANGE_MODE in options)
+        return handle, _changes(handle, way, value, options)
     if _CHANGE_MODE in options:
         raise InvalidArgumentError(f"'{_CHANGE_MODE}' says how to read changes; add incremental=(from, to)")
     if way is None:
         snapshot = newest_compacted_snapshot(handle) if mode == "compacted-full" else latest_snapshot(handle)
         return handle, State(snapshot)
-    if way == _CREATION_WAY:
-        return handle, State(latest_snapshot(handle), _whole(way, str(value)))
-    snapshot = _travel(handle, way, value)
+    if way in (_CREATION_WAY, _SINCE_WAY):
+        since_ms = _whole(way, str(value))
+        snapshot = first_committed_since(handle, since_ms) if way == _SINCE_WAY else None
+        if snapshot is None:
+            return handle, State(latest_snapshot(handle), since_ms)
+    else:
+        snapshot = _travel(handle, way, value)
     return (handle if snapshot is None else handle.at_schema(snapshot.schema_id)), State(snapshot)
 
 
@@ -187,15 +197,12 @@ def _check_alike(table: TableHandle, branch: TableHandle) -> None:
         )
 
 
-def _check_options(table: TableHandle, options: Mapping[str, str]) -> None:
+def _check_options(options: Mapping[str, str]) -> None:
     unknown = sorted(options.keys() - HONOURED)
     if unknown:
         raise UnsupportedError(
             f"option '{unknown[0]}' is not honoured by a read; these are: {', '.join(sorted(HONOURED))}"
         )
-    for key in _REFUSED_IN_TABLES:
-        if key in table.options.raw:
-            raise UnsupportedError(f"reading this table is not supported yet: '{key}'")
 
 
 def _branch(asked: str | None, options: Mapping[str, str]) -> str | None:
@@ -220,8 +227,6 @@ def _way(
     if len(given) > 1:
         raise InvalidArgumentError(f"ask for one of {_words(given)}, not for several")
     mode = modes.get(_SCAN_MODE, "default").lower()
-    if mode in _REFUSED_MODES:
-        raise UnsupportedError(f"'{_SCAN_MODE}' = '{mode}' is not supported yet")
     if mode not in _WAYS_OF_MODE:
         raise InvalidArgumentError(f"'{_SCAN_MODE}' = '{mode}'; choose one of {', '.join(_WAYS_OF_MODE)}")
     way = next(iter(given), None)
@@ -312,20 +317,53 @@ def _change_mode(handle: TableHandle, options: Mapping[str, str]) -> str:
     return mode
 
 
-def _changes(handle: TableHandle, way: str, value: str | _Bounds, mode: str, *, explicit: bool) -> Scope:
+def _changes(handle: TableHandle, way: str, value: str | _Bounds, options: Mapping[str, str]) -> Scope:
+    if way == _AUTO_TAG_WAY:
+        return _to_automatic_tag(handle, str(value))
+    mode = _change_mode(handle, options)
     bounds = value if isinstance(value, tuple) else _parse_bounds(way, value)
     if way == "incremental-between-timestamp":
-        between = _between_times(handle, *(_whole(way, str(bound)) for bound in bounds))
+        between = _between_times(handle, *(_whole(way, str(bound)) for bound in bounds), mode=mode)
         return State(None) if between is None else _between_ids(handle, *between, mode)
     match bounds:
         case (int(start), int(end)):
             return _between_ids(handle, start, end, mode)
         case (str(start), str(end)):
-            if explicit and mode in ("delta", "changelog"):
-                raise UnsupportedError(f"two tags are compared as states; '{_CHANGE_MODE}' = '{mode}' needs snapshots")
-            return _difference(read_tag(handle, start).snapshot, read_tag(handle, end).snapshot, bounds)
+            first, last = read_tag(handle, start).snapshot, read_tag(handle, end).snapshot
+            if _switched_on(handle, options, _TAGS_AS_SNAPSHOTS):
+                return _between_ids(handle, first.id, last.id, mode)
+            if _CHANGE_MODE in options and mode in ("delta", "changelog"):
+                raise UnsupportedError(
+                    f"two tags are compared as states; '{_CHANGE_MODE}' = '{mode}' needs snapshots: "
+                    f"add '{_TAGS_AS_SNAPSHOTS}' = 'true'"
+                )
+            return _difference(first, last, bounds)
         case _:
             raise InvalidArgumentError(f"incremental={bounds!r}: give two snapshot ids or two tag names")
+
+
+def _switched_on(handle: TableHandle, options: Mapping[str, str], key: str) -> bool:
+    text = options.get(key, handle.options.raw.get(key, "false")).lower()
+    if text not in ("true", "false"):
+        raise InvalidArgumentError(f"option '{key}' = {text!r} is neither true nor false")
+    return text == "true"
+
+
+def _to_automatic_tag(handle: TableHandle, name: str) -> Scope:
+    """From the automatic tag before the one of that name; nothing where either does not exist, as in Java."""
+    periods = periods_of_names(handle.options)
+    end = periods.time_of(name)
+    if end is None:
+        raise InvalidArgumentError(
+            f"'{_AUTO_TAG_WAY}' = {name!r} is no name of an automatic tag; the table's are like "
+            f"{periods.name_of(_EPOCH)!r}"
+        )
+    known = {tag.name: tag.snapshot for tag in list_tags(handle)}
+    earlier = [(time, tag) for tag in known if (time := periods.time_of(tag)) is not None and time < end]
+    if name not in known or not earlier:
+        return State(None)
+    start = max(earlier)[1]
+    return _difference(known[start], known[name], (start, name))
 
 
 def _parse_bounds(key: str, text: str) -> _Bounds:
@@ -336,22 +374,31 @@ def _parse_bounds(key: str, text: str) -> _Bounds:
     return (int(start), int(end)) if start.isdigit() and end.isdigit() else (start, end)
 
 
-def _between_times(handle: TableHandle, start_ms: int, end_ms: int) -> tuple[int, int] | None:
-    """Ids of the snapshots at or before two times, None where the table has none in between."""
+def _between_times(handle: TableHandle, start_ms: int, end_ms: int, *, mode: str) -> tuple[int, int] | None:
+    """Ids of the commits at or before two times, None where the table has none in between.
+
+    Commits whose snapshots have expired and whose changelogs live on count, too, unless states are compared.
+    """
     earliest_id, latest = earliest_snapshot_id(handle), latest_snapshot(handle)
     if earliest_id is None or latest is None:
         return None
-    earliest = read_snapshot(handle, earliest_id)
+    first = earliest_id if mode == "diff" else earliest_change_id(handle, earliest_id)
+    earliest = read_commit(handle, first).snapshot
     if start_ms > latest.time_ms or end_ms < earliest.time_ms:
         return None
-    start = earliest.id - 1 if earliest.time_ms > start_ms else _at(handle, start_ms)
-    return start, _at(handle, end_ms)
+    start = earliest.id - 1 if earliest.time_ms > start_ms else _at(handle, earliest.id, latest.id, start_ms)
+    return start, _at(handle, earliest.id, latest.id, end_ms)
 
 
-def _at(handle: TableHandle, timestamp_ms: int) -> int:
-    snapshot = choose_snapshot(handle, timestamp_ms=timestamp_ms)
-    assert snapshot is not None
-    return snapshot.id
+def _at(handle: TableHandle, low: int, high: int, timestamp_ms: int) -> int:
+    """The newest of the commits `low` to `high` that is not younger, of which the first one is."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        if read_commit(handle, middle).snapshot.time_ms <= timestamp_ms:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
@@ -360,9 +407,14 @@ def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
         return State(None)
     if start > end:
         raise InvalidArgumentError(f"incremental=({start}, {end}): the changes after {start} end before they begin")
-    if start < earliest - 1 or end > latest:
+    if mode == "diff" and (start < earliest or end > latest):
+        read_snapshot(handle, start)  # an expired one is told from one that never was
+    known = earliest if start >= earliest - 1 else earliest_change_id(handle, earliest)
+    if start < known - 1 or end > latest:
+        also = "" if known == earliest else f", and changelogs of {known} to {earliest - 1}"
         raise NotFoundError(
-            f"no changes after {start} up to {end} in {handle.paths.root}; it has snapshots {earliest} to {latest}"
+            f"no changes after {start} up to {end} in {handle.paths.root}; "
+            f"it has snapshots {earliest} to {latest}{also}"
         )
     if mode == "diff":
         return _difference(read_snapshot(handle, start), read_snapshot(handle, end), (start, end))

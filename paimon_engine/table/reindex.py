@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from paimon_engine.env import Env
+from paimon_engine.errors import StorageError
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, WantedIndex, present_indexes, wanted_indexes
 from paimon_engine.table.handle import PlainTable, TableHandle
@@ -67,6 +69,11 @@ def reindex(env: Env, work: ReindexTask) -> Reindexed:
     if len(data) <= table.options.file_index_in_manifest_threshold_bytes:
         return Reindexed(replace(file, extra_files=others, embedded_file_index=data), len(data))
     name = f"{file.name}-{env.new_id()}{SUFFIX}"
-    with env.storage.writer(f"{directory}/{name}") as sink:
-        sink.write(data)
+    try:
+        with env.storage.writer(f"{directory}/{name}") as sink:
+            sink.write(data)
+    except StorageError:
+        # Its reply may be all that was lost.
+        delete_unneeded(env.storage, [f"{directory}/{name}"])
+        raise
     return Reindexed(replace(file, extra_files=(*others, name), embedded_file_index=None), len(data))

@@ -35,7 +35,7 @@ class RewriteTask:
     """A compaction task and the table it belongs to, fit for travelling.
 
     `vectors` are the live index files of the bucket that hold deletion vectors. `is_part` says that other tasks do the
-    rest of the bucket, so that the vectors of its files are left to `join_parts`.
+    rest of the bucket, so that the vectors of its files, and the marks of other parts, are left to `join_parts`.
     """
 
     table: PlainTable
@@ -59,15 +59,20 @@ def join_parts(
 ) -> CommitMessage:
     """One message of all parts of a task, which replaces each input file once; vectors of these files go.
 
+    What the parts have marked in upper files comes into one index file; theirs are deleted.
+
     Raises: NotFoundError, CorruptTableError, StorageError; nothing is left of the new index file then.
     """
     changed = BucketVectors(table, task.partition, task.bucket, vectors)
+    of_parts = [file for part in parts for file in part.new_index_files]
     try:
+        changed.add(of_parts)
         changed.drop(file.name for file in task.rewritten_files)
         new_index_files, deleted_index_files = changed.finish()
     except BaseException:
         changed.abort()
         raise
+    table.env.storage.delete([table.paths.index(file.name) for file in of_parts])
     return CommitMessage(
         task.partition,
         task.bucket,
@@ -102,10 +107,7 @@ class _Rewrite:
                 self._rewrite(group)
             for file in task.upgrades:
                 self._upgrade(file)
-            # Files that only change their level keep their rows where they are, and so their vectors.
-            if not self._is_part:
-                self._vectors.drop(file.name for file in task.rewritten_files)
-            new_index_files, deleted_index_files = self._vectors.finish()
+            new_index_files, deleted_index_files = self._finish_vectors()
         except BaseException:
             for writer in self._writers:
                 writer.abort()
@@ -121,6 +123,13 @@ class _Rewrite:
             new_index_files=new_index_files,
             deleted_index_files=deleted_index_files,
         )
+
+    def _finish_vectors(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+        if self._is_part:
+            return self._vectors.finish_part(), ()
+        # Files that only change their level keep their rows where they are, and so their vectors.
+        self._vectors.drop(file.name for file in self._task.rewritten_files)
+        return self._vectors.finish()
 
     def _writer(self, first_sequence_number: int = 0, *, changelog: bool = False) -> RollingWriter:
         source = FileSource.APPEND if changelog else FileSource.COMPACT

@@ -26,14 +26,7 @@ from paimon_engine.table.file_format import WRITERS, bucket_path
 from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, wanted_indexes
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import (
-    STRING_ROOTS,
-    ArrayType,
-    AtomicType,
     DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
     TypeRoot,
     atomic_types,
     to_arrow_field,
@@ -80,26 +73,6 @@ def _check_types(schema: TableSchema, file_format: str) -> None:
                     f"column {field.name!r}: Avro files hold times of up to 3 digits; "
                     "use TIME(3), or another 'file.format'"
                 )
-        if _has_multiset_of_others(field.type):
-            raise UnsupportedError(
-                f"column {field.name!r}: Avro files hold a MULTISET of texts only; use another 'file.format'"
-            )
-
-
-def _has_multiset_of_others(data_type: DataType) -> bool:
-    match data_type:
-        case MultisetType(AtomicType(root)) if root in STRING_ROOTS:
-            return False
-        case MultisetType():
-            return True
-        case ArrayType(element):
-            return _has_multiset_of_others(element)
-        case MapType(key, value):
-            return _has_multiset_of_others(key) or _has_multiset_of_others(value)
-        case RowType(fields):
-            return any(_has_multiset_of_others(field.type) for field in fields)
-        case _:
-            return False
 
 
 class RollingWriter:

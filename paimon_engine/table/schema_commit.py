@@ -24,7 +24,8 @@ from paimon_engine.options import TableOptions
 from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id
 from paimon_engine.table.schema_door import SchemaDoor
-from paimon_engine.table.snapshots import latest_snapshot_id
+from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.vector_mode import check_switch
 
 logger = logging.getLogger(__name__)
 
@@ -103,8 +104,8 @@ def _through_door(
 def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
     """The stored schema, and what the changes make of it after all checks; the very same if they change nothing."""
     before = stored_schema(table)
-    has_snapshots = latest_snapshot_id(table) is not None
-    after = altered(before, changes, has_snapshots=has_snapshots, time_ms=table.env.clock())
+    latest = latest_snapshot(table)
+    after = altered(before, changes, has_snapshots=latest is not None, time_ms=table.env.clock())
     if after is before:
         return before, before
     check_rules(after)
@@ -112,6 +113,7 @@ def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
     if _is_writable(before.table_options):
         # A change must not take the table out of this engine's reach; one that is out of it already may change.
         check_writable(after.table_options)
+    check_switch(table, latest, before, after)
     return before, after
 
 

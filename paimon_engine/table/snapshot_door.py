@@ -9,7 +9,7 @@ Source: `SnapshotCommit`, `SnapshotLoader` of the Java library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from paimon_engine.meta.manifest import ManifestEntry
@@ -48,5 +48,16 @@ class SnapshotDoor(Protocol):
         """Make `target` (by its `tag`, if one is given) the latest snapshot, if `latest` still is.
 
         Raises: ConflictError if it is not; NotFoundError.
+        """
+        ...
+
+    def full_name(self) -> str:
+        """The table's name as the server knows it: `database.table`."""
+        ...
+
+    def mark_done(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Tell the server that no more rows will come to partitions: values by column. May be repeated.
+
+        Raises: StorageError, NotFoundError.
         """
         ...

@@ -26,7 +26,8 @@ _KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
 
 
-def _hint(table: TableHandle, path: str) -> int | None:
+def hint_of(table: TableHandle, path: str) -> int | None:
+    """The number in a hint; None if there is none that can be understood."""
     try:
         text = table.env.storage.read(path).decode(errors="replace").strip()
     except (NotFoundError, StorageError):
@@ -57,7 +58,7 @@ def latest_snapshot_id(table: TableHandle) -> int | None:
         latest = table.door.latest(table)
         return None if latest is None else latest.id
     storage, paths = table.env.storage, table.paths
-    hint = _hint(table, paths.latest_hint)
+    hint = hint_of(table, paths.latest_hint)
     if hint and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
         return hint
     ids = snapshot_ids(table)
@@ -66,7 +67,7 @@ def latest_snapshot_id(table: TableHandle) -> int | None:
 
 def earliest_snapshot_id(table: TableHandle) -> int | None:
     """Oldest snapshot id; None on a table without snapshots."""
-    hint = _hint(table, table.paths.earliest_hint)
+    hint = hint_of(table, table.paths.earliest_hint)
     if hint and table.env.storage.exists(table.paths.snapshot(hint)):
         return hint
     ids = snapshot_ids(table)
@@ -84,6 +85,11 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
         known = None if table.door is None else table.door.read(table, snapshot_id)
         if known is not None:
             return known
+        if table.env.storage.exists(table.paths.changelog(snapshot_id)):
+            raise NotFoundError(
+                f"snapshot {snapshot_id} of {table.paths.root} has expired and only its changelog lives on: "
+                "its changes can be read, with incremental=(from, to), its rows cannot"
+            ) from error
         ids = snapshot_ids(table)
         have = f"the table has {ids[0]} to {ids[-1]}" if ids else "the table has none"
         raise NotFoundError(f"no snapshot {snapshot_id} in {table.paths.root}; {have}") from error
@@ -93,7 +99,7 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
     """Newest snapshot; None on a table without snapshots."""
     if table.door is not None:
         return table.door.latest(table)
-    hint = _hint(table, table.paths.latest_hint)
+    hint = hint_of(table, table.paths.latest_hint)
     if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
         return hinted
     ids = snapshot_ids(table)

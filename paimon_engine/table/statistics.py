@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from paimon_engine.errors import StorageError
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.table_statistics import TableStatistics, parse_table_statistics, table_statistics_to_json
+from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.handle import TableHandle, read_needed
 
 
@@ -19,8 +21,14 @@ def read_statistics(table: TableHandle, name: str) -> TableStatistics:
 def write_statistics(table: TableHandle, statistics: TableStatistics) -> str:
     """Writes a new statistics file; its name."""
     name = f"stats-{table.env.new_id()}-0"
-    with table.env.storage.writer(table.paths.statistics(name)) as sink:
-        sink.write(table_statistics_to_json(statistics).encode())
+    path = table.paths.statistics(name)
+    try:
+        with table.env.storage.writer(path) as sink:
+            sink.write(table_statistics_to_json(statistics).encode())
+    except StorageError:
+        # Its reply may be all that was lost.
+        delete_unneeded(table.env.storage, [path])
+        raise
     return name
 
 

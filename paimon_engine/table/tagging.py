@@ -29,7 +29,7 @@ from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.deletion import Candidates, DeletionPlan, plan_deletion
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import missing_metadata
-from paimon_engine.table.reachability import Root
+from paimon_engine.table.reachability import Root, lost_snapshots
 from paimon_engine.table.snapshots import list_tags, read_snapshot
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
@@ -137,6 +137,11 @@ def tell_success(table: TableHandle, name: str) -> None:
 # ── take away ───────────────────────────────────────────────────────────────────────────────────
 
 
+def tag_files(table: TableHandle, names: Sequence[str]) -> list[str]:
+    """The files that make tags, success files included."""
+    return [path for name in names for path in (table.paths.tag(name), table.paths.tag_success(name))]
+
+
 def remove_tags(table: TableHandle, names: Sequence[str]) -> None:
     """Removes tag files, and their success files. What only the tags kept is the caller's."""
     refuse_callbacks(table)
@@ -152,18 +157,26 @@ def plan_removal(table: TableHandle, roots: Sequence[Root], gone: Sequence[Root]
     """
     identities = {root.identity for root in gone}
     kept = [root for root in roots if root.identity not in identities]
-    held = {(root.snapshot.id, root.snapshot.delta_manifest_list) for root in kept}
+    held = {_commit_of(root) for root in kept if not root.is_changelog}
     # Of several roots on one commit, one is enough.
-    alone = {(root.snapshot.id, root.snapshot.delta_manifest_list): root for root in gone}
+    alone = {_commit_of(root): root for root in gone if not root.is_changelog}
     lonely = [root for commit, root in alone.items() if commit not in held]
-    if not lonely:
+    changelogs = [root for root in gone if root.is_changelog]
+    if not lonely and not changelogs:
         return DeletionPlan({}, {}, frozenset(root.identity for root in roots) - identities)
     candidates = Candidates(table)
     for root in lonely:
         candidates.add_live(root, f"only in {root.label}")
         candidates.add_changelog(root)
-    candidates.add_metadata(lonely)
-    return plan_deletion(table, candidates, kept, executor)
+    for root in changelogs:
+        candidates.add_named(root)
+        candidates.add_changelog(root)
+    candidates.add_metadata([*lonely, *changelogs])
+    return plan_deletion(table, candidates, kept, executor, lost=lost_snapshots(roots, but_below=gone))
+
+
+def _commit_of(root: Root) -> tuple[int, str]:
+    return root.snapshot.id, root.snapshot.delta_manifest_list
 
 
 def branches_from(roots: Sequence[Root], tag: Root) -> list[str]:

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from paimon_engine.actions.branches import BranchResult, DeleteBranch, FastForward, delete_branch, fast_forward
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.remove_orphan_files import (
+    RemoveOrphanFiles,
+    RemoveOrphanFilesResult,
+    remove_orphan_files,
+)
 from paimon_engine.actions.rollback import Rollback, RollbackResult, rollback
 from paimon_engine.actions.tags import (
     CreateTag,
@@ -25,10 +33,11 @@ from paimon_engine.actions.tags import (
     rename_tag,
 )
 from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.format.file_index.container import encode_container
-from paimon_engine.meta.manifest import DataFile, FileKind
+from paimon_engine.meta.manifest import DataFile, FileKind, FileSource
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.meta.snapshot import CommitKind, Snapshot, parse_snapshot
@@ -45,7 +54,8 @@ from paimon_engine.types import AtomicType, DataField, RowType, TypeRoot
 ROOT = "memory://history/db.db/t"
 KEY = RowType((DataField(0, "k", AtomicType(TypeRoot.BIGINT)),))
 HOUR_MS = 3_600_000
-_VERSION_FILE = re.compile(r".*/(?:snapshot/snapshot-\d+|tag/tag-.+)")
+_VERSION_FILE = re.compile(r".*/(?:snapshot/snapshot-\d+|tag/tag-[^/]+)")
+_CHANGELOG_FILE = re.compile(r".*/changelog/changelog-\d+")
 
 
 @dataclass
@@ -73,8 +83,13 @@ class History:
 
     def write(self, *names: str, branch: str = MAIN_BRANCH, watermark: int | None = None) -> History:
         """One commit that adds a level-0 file of each name."""
-        files = tuple(self.file(name) for name in names or [f"f{next(self._numbers)}"])
-        return self._commit(CommitMessage(EMPTY_ROW, 0, 1, new_files=files), CommitKind.APPEND, branch, watermark)
+        names = names or (f"f{next(self._numbers)}",)
+        files = tuple(self.file(name) for name in names)
+        changelog: tuple[DataFile, ...] = ()
+        if self.handle.options.changelog_producer == "input":
+            changelog = tuple(self.file(f"changelog-{name}") for name in names)
+        message = CommitMessage(EMPTY_ROW, 0, 1, new_files=files, changelog_files=changelog)
+        return self._commit(message, CommitKind.APPEND, branch, watermark)
 
     def compact(self, name: str | None = None, *, branch: str = MAIN_BRANCH) -> History:
         """One commit that replaces all files by one; a single file of level 0 moves up, the same file."""
@@ -84,7 +99,8 @@ class History:
             after = before[0].upgraded(5)
         else:
             rows = sum(file.row_count for file in before)
-            after = replace(self.file(name or f"c{next(self._numbers)}", level=5), row_count=rows)
+            made = self.file(name or f"c{next(self._numbers)}", level=5)
+            after = replace(made, row_count=rows, file_source=int(FileSource.COMPACT))
         message = CommitMessage(EMPTY_ROW, 0, 1, compact_before=before, compact_after=(after,))
         return self._commit(message, CommitKind.COMPACT, branch)
 
@@ -97,7 +113,13 @@ class History:
         """A data file with an extra file, both in the store."""
         key = encode_row([item.type for item in KEY], [1], reserve_null=True)
         found = DataFile(
-            f"{name}.orc", 10, row_count=1, min_key=key, max_key=key, level=level, extra_files=(f"{name}.orc.index",)
+            *(f"{name}.orc", 10),
+            row_count=1,
+            min_key=key,
+            max_key=key,
+            level=level,
+            extra_files=(f"{name}.orc.index",),
+            file_source=int(FileSource.APPEND),
         )
         self.storage.overwrite(self.path(found.name), b"0123456789")
         self.storage.overwrite(self.path(found.extra_files[0]), encode_container({}))
@@ -131,11 +153,38 @@ class History:
     def rename_tag(self, name: str, to: str, branch: str = MAIN_BRANCH) -> TagResult:
         return rename_tag(self.on(branch), RenameTag(name, to))
 
-    def delete_tag(self, name: str, branch: str = MAIN_BRANCH) -> DeleteTagResult:
-        return delete_tag(self.on(branch), DeleteTag(name), self.executor)
+    def delete_tag(self, name: str, branch: str = MAIN_BRANCH, **fields: Any) -> DeleteTagResult:
+        return delete_tag(self.on(branch), DeleteTag(name, **fields), self.executor)
 
     def expire(self, branch: str = MAIN_BRANCH, **fields: Any) -> ExpireResult:
         return expire_snapshots(self.on(branch), ExpireSnapshots(**fields), self.executor)
+
+    def expire_changelogs(self, branch: str = MAIN_BRANCH, **fields: Any) -> ExpireChangelogsResult:
+        return expire_changelogs(self.on(branch), ExpireChangelogs(**fields), self.executor)
+
+    def delete_branch(self, name: str) -> BranchResult:
+        return delete_branch(self.handle, DeleteBranch(name), self.executor)
+
+    def fast_forward(self, name: str, *, may_fail: bool = False) -> BranchResult | None:
+        try:
+            return fast_forward(self.handle, FastForward(name), self.executor)
+        except InvalidArgumentError:
+            if not may_fail:
+                raise
+            return None
+
+    def remove_orphans(self) -> RemoveOrphanFilesResult:
+        """Removes what nothing names, however young; time goes on to now for that."""
+        self.now_ms = max(self.now_ms, time.time_ns() // 1_000_000 + HOUR_MS)
+        return remove_orphan_files(self.handle, RemoveOrphanFiles(older_than_ms=self.now_ms), self.executor)
+
+    def set_options(self, options: Mapping[str, str]) -> None:
+        """Other options from now on, as a new schema."""
+        schema = replace(
+            self.handle.schema, id=self.handle.schema.id + 1, options={**self.handle.schema.options, **options}
+        )
+        self.storage.overwrite(self.handle.paths.schema(schema.id), schema_to_json(schema).encode())
+        self.handle = load_table(self.root, EnvConfig(self.root), env=self.handle.env)
 
     def rollback(self, branch: str = MAIN_BRANCH, **fields: Any) -> RollbackResult:
         return rollback(self.on(branch), Rollback(**fields), self.executor)
@@ -161,15 +210,37 @@ class History:
         return {path.rpartition("/")[2][: -len(".orc")] for path in self.stored() if path.endswith(".orc")}
 
     def reachable(self) -> set[str]:
-        """Data and metadata files that some snapshot or tag of some branch needs."""
+        """Data and metadata files that some snapshot, tag or changelog of some branch needs."""
         needed: set[str] = set()
         for info in self.storage.walk(self.root):
             if _VERSION_FILE.fullmatch(info.path):
                 needed |= self._needed(parse_snapshot(self.storage.read(info.path), info.path))
+            elif _CHANGELOG_FILE.fullmatch(info.path):
+                needed |= self._needed_for_changes(parse_snapshot(self.storage.read(info.path), info.path))
+        return needed
+
+    def _needed_for_changes(self, snapshot: Snapshot) -> set[str]:
+        """What reads of changes need of a commit whose snapshot has expired."""
+        with_data = self.handle.options.changelog_producer == "none"
+        lists = (
+            [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+            if with_data
+            else [snapshot.changelog_manifest_list]
+        )
+        needed: set[str] = set()
+        for list_name in filter(None, lists):
+            needed.add(self.handle.paths.manifest(list_name))
+            for manifest in read_manifest_list(self.handle, list_name):
+                needed.add(self.handle.paths.manifest(manifest.name))
+                if list_name != snapshot.base_manifest_list:
+                    for entry in read_manifest(self.handle, manifest.name):
+                        if entry.kind is FileKind.ADD and entry.file.file_source == FileSource.APPEND:
+                            names = (entry.file.name, *entry.file.extra_files)
+                            needed |= {self.path(name) for name in names}
         return needed
 
     def _needed(self, snapshot: Snapshot) -> set[str]:
-        paths, live, needed = self.handle.paths, set(), set()
+        paths, live, needed = self.handle.paths, set(), self._changelog_of(snapshot)
         for list_name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             needed.add(paths.manifest(list_name))
             for manifest in read_manifest_list(self.handle, list_name):
@@ -178,6 +249,16 @@ class History:
                     key = (entry.file.name, entry.file.level, entry.file.extra_files)
                     live.add(key) if entry.kind is FileKind.ADD else live.remove(key)
         return needed | {self.path(path) for name, _, extras in live for path in (name, *extras)}
+
+    def _changelog_of(self, snapshot: Snapshot) -> set[str]:
+        if snapshot.changelog_manifest_list is None:
+            return set()
+        paths, needed = self.handle.paths, {self.handle.paths.manifest(snapshot.changelog_manifest_list)}
+        for manifest in read_manifest_list(self.handle, snapshot.changelog_manifest_list):
+            needed.add(paths.manifest(manifest.name))
+            for entry in read_manifest(self.handle, manifest.name):
+                needed |= {self.path(name) for name in (entry.file.name, *entry.file.extra_files)}
+        return needed
 
     def assert_exact(self) -> None:
         """Everything needed is there, and nothing else."""

@@ -67,3 +67,14 @@ class EventStorage:
                 raise StorageError("the process is gone")
 
         self.before = before
+
+
+class TroubledStorage(MemoryStorage):
+    """Does not answer when asked for one of its files, as long as `trouble` names it."""
+
+    trouble: str | None = None
+
+    def read(self, path: str) -> bytes:
+        if path == self.trouble:
+            raise StorageError(f"{path}: the store is busy")
+        return super().read(path)

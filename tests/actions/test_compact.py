@@ -21,7 +21,8 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import read_snapshot
+from paimon_engine.table.manifests import live_index_files
+from paimon_engine.table.snapshots import latest_snapshot, read_snapshot, snapshot_ids
 from tests.support.oracle import JavaPaimon
 from tests.support.seeds import seeds
 
@@ -321,6 +322,11 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
     "aggregation": {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"},
     "first-row": {"merge-engine": "first-row", "ignore-delete": "true"},
     "deletion vectors": {"deletion-vectors.enabled": "true"},
+    "sums with deletion vectors": {
+        "merge-engine": "aggregation",
+        "fields.a.aggregate-function": "sum",
+        "deletion-vectors.enabled": "true",
+    },
 }
 KEYS = (["k"], ["name", "k"], ["b"])
 
@@ -329,7 +335,7 @@ def program(chance: random.Random) -> tuple[dict[str, str], list[str], list[Any]
     """Options, keys and steps: rows to write, or whether a compaction is full."""
     engine = chance.choice(list(ENGINES))
     producers = ["none", "lookup"] if engine == "first-row" else ["none", "input", "lookup", "full-compaction"]
-    producer = "none" if engine == "deletion vectors" else chance.choice(producers)
+    producer = chance.choice([name for name in producers if name != "full-compaction" or "vectors" not in engine])
     options = {
         "bucket": "1",
         "target-file-size": "4 kb",
@@ -338,7 +344,7 @@ def program(chance: random.Random) -> tuple[dict[str, str], list[str], list[Any]
         "changelog-producer": producer,
         **ENGINES[engine],
     }
-    kinds = ["+I", "+U"] if engine in ("first-row", "aggregation") else ["+I", "+U", "-D"]
+    kinds = ["+I", "+U"] if options.get("merge-engine") in ("first-row", "aggregation") else ["+I", "+U", "-D"]
     steps: list[Any] = []
     for number in range(5):
         steps.append(rows(chance, 6000 if number == 0 else chance.randint(1, 800), kinds))
@@ -399,6 +405,37 @@ def test_a_bucket_compacted_in_parts_is_the_bucket_compacted_at_once(
     if seed % 4 == 0:
         oracle: JavaPaimon = request.getfixturevalue("oracle")
         oracle.assert_sound(tables["parts"].path)
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_parts_mark_their_rows_of_upper_files_in_one_index_file(tmp_path: Path, oracle: JavaPaimon, producer: str):
+    options = {"bucket": "1", "target-file-size": "4 kb", "deletion-vectors.enabled": "true"}
+    table = make(str(tmp_path), ["k"], {**options, "changelog-producer": producer})
+    table.write(batch(0, 6000).cast(SCHEMA))
+    table.compact(full=True)
+    marks = []
+    for begin in (0, 2):
+        # Several files at a time, each of keys that are spread over few of the upper ones.
+        for part in (0, 2000, 4000):
+            table.write(batch(part + begin, 1200).take([*range(0, 1200, 4)]).cast(SCHEMA))
+        result = table.compact(task_bytes=4000)
+        marks.append(table.files()["file_path"].to_pylist())
+        assert result.buckets[0].tasks > 1
+        expected = sorted(batch(0, 6000).cast(SCHEMA).to_pylist(), key=lambda row: row["k"])
+        assert table.to_arrow().sort_by("k").to_pylist() == expected
+    assert marks[0] != marks[1]
+
+    assert sound(table)
+    oracle.assert_sound(table.path)
+    assert len(oracle.read(table.path)) == 6000
+    handle = load_table(table.path, EnvConfig(table.path))
+    files = live_index_files(handle, latest_snapshot(handle))
+    assert [sum(vector.cardinality or 0 for vector in file.vectors) for file in files] == [1800]
+    stored = {info.path for info in handle.env.storage.walk(f"{table.path}/index")}
+    named = {
+        file.name for number in snapshot_ids(handle) for file in live_index_files(handle, read_snapshot(handle, number))
+    }
+    assert {path.rpartition("/")[2] for path in stored} == named
 
 
 def test_a_part_that_fails_fails_the_bucket_and_leaves_no_file(catalog: Catalog, monkeypatch: pytest.MonkeyPatch):

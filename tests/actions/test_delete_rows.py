@@ -129,6 +129,55 @@ def test_a_delete_is_one_commit_although_one_partition_conflicts(tmp_path: Path)
     assert numbers(table) == list(range(10, 200))
 
 
+# ── what a compaction makes of it ───────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("threshold", "share", "rewritten"), [(None, 50, False), (None, 51, True), ("0.2", 30, True)])
+@pytest.mark.parametrize("buckets", [{"bucket": "-1"}, {"bucket": "1", "bucket-key": "n"}])
+def test_a_compaction_rewrites_files_of_which_a_large_share_is_deleted(
+    tmp_path: Path, oracle: JavaPaimon, buckets: dict[str, str], threshold: str | None, share: int, *, rewritten: bool
+):
+    limit = {} if threshold is None else {"compaction.delete-ratio-threshold": threshold}
+    options = {**VECTORS, **buckets, **limit}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=pa.schema([("n", pa.int64())]), options=options)
+    table.write(pa.table({"n": range(100)}))
+    table.write(pa.table({"n": range(100, 200)}))
+    before = table.files()["file_path"].to_pylist()
+    table.delete(f"n < {share}")
+
+    result = table.compact()
+
+    after = table.files()
+    assert result.status == ("committed" if rewritten else "noop")
+    assert sorted(after["record_count"].to_pylist()) == ([100 - share, 100] if rewritten else [100, 100])
+    assert before[1] in after["file_path"].to_pylist()
+    assert numbers(table) == list(range(share, 200))
+    assert sorted(row[0] for row in oracle.read(table.path)) == list(range(share, 200))
+    oracle.assert_sound(table.path)
+    assert check_table(table._handle) == []
+    table.delete("n < 100")
+    table.compact()
+    assert table.files()["file_path"].to_pylist() == before[1:], "nothing is left of the first file"
+    oracle.assert_sound(table.path)
+
+
+@pytest.mark.parametrize(("share", "rewritten"), [(50, False), (51, True)])
+def test_rows_that_java_deleted_count_although_it_did_not_say_how_many(
+    tmp_path: Path, oracle: JavaPaimon, share: int, *, rewritten: bool
+):
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=pa.schema([("n", pa.int64())]), options=VECTORS)
+    table.write(pa.table({"n": range(100)}))
+    (path,) = table.files()["file_path"].to_pylist()
+    oracle.call("delete_positions", table=table.path, positions={path.rpartition("/")[2]: [*range(share)]})
+
+    result = table.compact()
+
+    assert result.status == ("committed" if rewritten else "noop")
+    assert numbers(table) == list(range(share, 100))
+    assert [row[0] for row in oracle.read(table.path)] == list(range(share, 100))
+    oracle.assert_sound(table.path)
+
+
 def test_tables_that_cannot_are_refused_with_the_way_out(tmp_path: Path):
     catalog = Catalog(str(tmp_path))
     plain = catalog.create_table("db.plain", schema=SCHEMA)

@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.actions.expire_snapshots import Choice, ExpireSnapshots, Retention, choose_expired, expire_snapshots
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.tags import DeleteTag, delete_tag
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, StorageError, UnsupportedError
+from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, StorageError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import storage_for
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.reachability import LOCAL_MANIFESTS_MAX
+from paimon_engine.table.retention import Choice, Retention, choose_expired
 from paimon_engine.table.snapshots import read_snapshot, snapshot_ids, tag_names
 from tests.actions.history import HOUR_MS, ROOT, History
-from tests.actions.storage_events import EventStorage
+from tests.actions.storage_events import EventStorage, TroubledStorage
 from tests.support.corpus import Case, corpus_cases
 
 # Snapshot n is committed at hour n. `older` is an hour; a dash leaves a limit out.
@@ -170,20 +171,83 @@ def test_the_earliest_hint_follows() -> None:
     assert history.storage.read(history.handle.paths.earliest_hint) == b"3"
 
 
-def test_what_cannot_be_read_stops_everything() -> None:
-    history = History().write("a")
-    history.tag("broken")
-    history.compact("b").write("c").write("d")
+def _break_tag(history: History) -> None:
     tagged = [path for path in history.reachable() if "manifest-list" in path and "id1-" in path]
     for path in tagged:
         history.storage.overwrite(path, b"no Avro")
 
+
+def test_what_a_broken_tag_may_need_stays_and_the_rest_goes() -> None:
+    history = History().write("a")
+    history.tag("broken")
+    history.compact("b").write("c").compact("d").write("e")
+    _break_tag(history)
+
+    planned = history.expire(retain_max=1, dry_run=True)
     result = history.expire(retain_max=1)
 
-    assert result.status == "noop"
+    assert result.expired_snapshots == (1, 2, 3, 4)
     assert "tag 'broken'" in " ".join(result.stopped)
-    assert history.ids() == [1, 2, 3, 4]
-    assert history.names() == {"a", "b", "c", "d"}
+    assert result.deleted == planned.deleted
+    # When the tag was made there was no b and no c yet.
+    assert history.names() == {"a", "d", "e"}
+    assert history.ids() == [5]
+
+
+def test_a_latest_snapshot_that_cannot_be_read_keeps_the_older_ones() -> None:
+    history = History().write("a").compact("b").write("c")
+    path = history.handle.paths.manifest(read_snapshot(history.handle, 3).base_manifest_list)
+    history.storage.overwrite(path, b"no Avro")
+
+    result = history.expire(retain_max=1)
+
+    assert (result.status, result.deleted) == ("noop", ())
+    assert "snapshot 3" in " ".join(result.stopped)
+    assert history.ids() == [1, 2, 3]
+
+
+def test_what_cannot_be_read_for_now_is_left_for_a_later_run() -> None:
+    storage = TroubledStorage()
+    history = History(storage=storage).write("a")
+    history.tag("t")
+    history.compact("b").write("c").write("d")
+    (storage.trouble,) = (path for path in history.reachable() if "manifest-list" in path and "id1-1" in path)
+
+    first = history.expire(retain_max=1)
+    storage.trouble = None
+    second = history.expire(retain_max=1)
+
+    assert (first.status, first.deleted) == ("noop", ())
+    assert "busy" in " ".join(first.stopped)
+    assert second.expired_snapshots == (1, 2, 3)
+    history.assert_exact()
+
+
+def test_a_gap_keeps_what_the_missing_snapshots_may_have_needed() -> None:
+    history = History().write("a").compact("b").compact("c").compact("d").compact("e").write("f").compact("g")
+    history.storage.delete([history.handle.paths.snapshot(3)])
+
+    result = history.expire(retain_max=1)
+
+    assert result.expired_snapshots == (1, 2, 4, 5, 6)
+    assert "snapshot 3 is missing" in " ".join(result.stopped)
+    # Snapshot 3 held c, and a or b in its place; d, e and f came later.
+    assert history.names() == {"a", "b", "c", "g"}
+    history.remove_orphans()
+    assert history.names() == {"g"}
+
+
+def test_a_snapshot_that_vanishes_under_our_eyes_ends_the_run() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").compact("b").write("c").write("d")
+    storage.once("delete", "snapshot/snapshot-1", lambda: history.rollback(snapshot=2))
+
+    with pytest.raises(ConflictError, match="snapshot 4 .* vanished"):
+        history.expire(retain_max=1)
+
+    assert history.ids() == [2]
+    assert check_table(history.handle, footers=False) == []
+    assert history.reachable() <= history.stored()
 
 
 def test_a_broken_tag_file_stops_everything() -> None:
@@ -208,24 +272,6 @@ def test_an_unreadable_expired_snapshot_leaves_only_its_own_files() -> None:
     # Snapshot 3 removed b, which nobody can tell any more; a went in snapshot 2, c in snapshot 4.
     assert history.names() == {"b", "d", "e"}
     assert check_table(history.handle, footers=False) == []
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"changelog.num-retained.max": "20", "snapshot.num-retained.max": "10"}, {"changelog.time-retained": "2 h"}],
-    ids=lambda item: next(iter(item)),
-)
-def test_longer_lived_changelogs_are_refused(options: dict[str, str]) -> None:
-    with pytest.raises(UnsupportedError, match=next(iter(options))):
-        History(options).write().expire()
-
-
-def test_changelogs_left_behind_are_refused() -> None:
-    history = History().write().write()
-    history.storage.overwrite(f"{ROOT}/changelog/changelog-1", b"{}")
-
-    with pytest.raises(UnsupportedError, match="long-lived changelogs"):
-        history.expire(retain_max=1)
 
 
 def test_consumers_keep_snapshots() -> None:

@@ -19,10 +19,9 @@ from paimon_engine import Catalog
 from paimon_engine.actions.remove_orphan_files import (
     RemoveOrphanFiles,
     RemoveOrphanFilesResult,
-    RestoreOrphanFiles,
     remove_orphan_files,
-    restore_orphan_files,
 )
+from paimon_engine.actions.restore import Restore, restore
 from paimon_engine.errors import InvalidArgumentError, StorageError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
@@ -308,12 +307,12 @@ def test_a_quarantine_can_be_undone(history: History) -> None:
     assert not dead & everything(history)
     assert remove(history).status == "noop"
     assert aside.quarantine is not None
-    back = restore_orphan_files(history.handle, RestoreOrphanFiles(aside.quarantine))
+    back = restore(history.handle, Restore(quarantine=aside.quarantine), history.executor)
     assert back.status == "restored"
     assert everything(history) == before
     assert history.storage.read(history.path("data-dead-0.orc")) == b"dead"
     with pytest.raises(InvalidArgumentError, match="no quarantine"):
-        restore_orphan_files(history.handle, RestoreOrphanFiles(aside.quarantine))
+        restore(history.handle, Restore(quarantine=aside.quarantine), history.executor)
 
 
 def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History) -> None:
@@ -327,7 +326,7 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
     half = f"{ROOT}/quarantine/{aside.quarantine}/{dead[0].removeprefix(ROOT + '/')}"
     storage.overwrite(half, b"de")  # and this one was not yet whole
 
-    back = restore_orphan_files(history.handle, RestoreOrphanFiles(str(aside.quarantine)))
+    back = restore(history.handle, Restore(quarantine=str(aside.quarantine)), history.executor)
 
     assert back.status == "restored"
     assert everything(history) == before
@@ -337,7 +336,7 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
 @pytest.mark.parametrize("name", ["", "..", "../tag", "a/b"])
 def test_a_quarantine_is_named_by_its_directory_alone(history: History, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="no name of a quarantine"):
-        restore_orphan_files(history.handle, RestoreOrphanFiles(name))
+        restore(history.handle, Restore(quarantine=name), history.executor)
 
 
 # ── beside others ───────────────────────────────────────────────────────────────────────────────

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, Table, UnsupportedError
+from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError
 from paimon_engine.actions.drop_partition import DropPartition
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.jobs import Job, TableRef, run
@@ -231,6 +234,94 @@ def test_partitions_are_marked_as_done_and_the_first_time_is_kept(table: Table) 
     assert left(table) == [1, 2, 3, 4]
     assert table.remove_orphan_files(older_than=datetime.now(UTC)).deleted == ()
     assert Path(path).exists()
+
+
+class Listener(BaseHTTPRequestHandler):
+    """A server that keeps what it is told, and gives the answers that are waiting, or SUCCESS."""
+
+    told: ClassVar[list[Any]] = []
+    answers: ClassVar[list[tuple[int, str]]] = []
+
+    def do_POST(self) -> None:
+        self.told.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+        status, text = self.answers.pop(0) if self.answers else (200, '{"result": "success", "more": 1}')
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def listener() -> Iterator[str]:
+    Listener.told, Listener.answers = [], []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Listener) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/done?key=s3cret"
+        server.shutdown()
+
+
+def reporting(root: Path, url: str, ways: str = "success-file,http-report") -> Table:
+    options = {"partition__mark_done_action": ways, "partition__mark_done_action__http__url": url}
+    return make(root, **options, partition__mark_done_action__http__params="p1")
+
+
+def test_a_server_is_told_of_partitions_as_java_tells_it(tmp_path: Path, listener: str) -> None:
+    table = reporting(tmp_path, listener)
+    Listener.answers = [(503, "busy")]
+    mark = {"day": "2024-01-01", "hour": 1}
+
+    planned = table.mark_partition_done(mark, dry_run=True)
+    assert (planned.status, Listener.told) == ("dry_run", [])
+    done = table.mark_partition_done(mark)
+
+    body = {"partition": "day=2024-01-01/hour=1/", "table": "db.t", "path": table.path, "params": "p1"}
+    assert Listener.told == [("/done?key=s3cret", body)] * 2  # the first one met a busy server
+    assert (done.files, done.reported) == (planned.files, ("day=2024-01-01/hour=1",))
+    assert Path(done.files[0]).exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ((200, '{"result": "FAILED"}'), "'FAILED' instead of 'SUCCESS'"),
+        ((200, "[]"), "instead of 'SUCCESS'"),
+        ((200, "no"), "something else than JSON"),
+        ((403, "{}"), "status 403"),
+    ],
+)
+def test_a_server_that_does_not_take_it_fails_the_mark_and_no_secret_is_told(
+    tmp_path: Path, listener: str, answer: tuple[int, str], why: str
+) -> None:
+    Listener.answers = [answer]
+
+    with pytest.raises(StorageError, match=why) as raised:
+        reporting(tmp_path, listener, "http-report").mark_partition_done({"day": "2024-01-01", "hour": 1})
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("ways", "why"),
+    [
+        ("done-partition", "Hive metastore"),
+        ("custom", "Java class"),
+        ("mark-event", "REST catalog"),
+        ("success-file,shout", "'shout' is no way"),
+    ],
+)
+def test_ways_that_need_java_or_a_server_are_refused_by_name(tmp_path: Path, ways: str, why: str) -> None:
+    table = make(tmp_path, partition__mark_done_action=ways)
+
+    with pytest.raises(UnsupportedError, match=why):
+        table.mark_partition_done({"day": "2024-01-01", "hour": 1})
+    assert not list(Path(table.path).rglob("_SUCCESS"))
+
+
+def test_a_report_needs_an_address(tmp_path: Path) -> None:
+    for number, url in enumerate(("", "ftp://x/y", "no address")):
+        with pytest.raises(InvalidArgumentError, match=r"http\.url|no URL"):
+            reporting(tmp_path / str(number), url, "http-report").mark_partition_done({"day": "2024-01-01", "hour": 1})
 
 
 def test_a_mark_needs_the_whole_partition_and_a_way_that_is_known(table: Table, tmp_path: Path) -> None:

@@ -276,6 +276,24 @@ def test_a_rollback_that_the_server_refuses_changes_nothing(table, server: RestS
     assert ids(table) == [1, 2]
 
 
+def test_the_server_is_told_of_partitions_that_are_done(catalog: Catalog, server: RestServer):
+    schema = pa.schema([pa.field("day", pa.date32()), *SCHEMA])
+    options = {"partition.mark-done-action": "mark-event"}
+    table = catalog.create_table("db.days", schema=schema, partition_keys=["day"], options=options)
+
+    assert table.mark_partition_done({"day": "2024-01-31"}).reported == ("day=19753",)
+    assert server.commits[-1] == {"marked": [{"day": "19753"}]}
+
+
+def test_what_a_server_deletes_cannot_be_moved_aside(table):
+    table.write(rows(1))
+    table.write(rows(2))
+
+    with pytest.raises(UnsupportedError, match="the server that keeps"):
+        table.rollback(snapshot=1, quarantine=True)
+    assert ids(table) == [1, 2]
+
+
 def test_the_server_learns_what_a_commit_changes_in_each_partition(catalog: Catalog, server: RestServer):
     schema = pa.schema([pa.field("day", pa.date32()), *SCHEMA])
     table = catalog.create_table("db.p", schema=schema, partition_keys=["day"])
@@ -350,9 +368,9 @@ def test_missing_or_unknown_proofs_are_named(server: RestServer):
         ({"token.provider": "oauth"}, UnsupportedError, "'token.provider' = 'oauth' is not supported"),
         ({"token.provider": "dlf"}, InvalidArgumentError, "needs the option 'dlf.region'"),
         (
-            {"token.provider": "dlf", "dlf.region": "cn-x", "dlf.signing-algorithm": "openapi"},
+            {"token.provider": "dlf", "dlf.region": "cn-x", "dlf.signing-algorithm": "openapi-v4"},
             UnsupportedError,
-            "'openapi' is not supported",
+            "'openapi-v4' is not supported",
         ),
         ({"token.provider": "dlf", "dlf.region": "cn-x"}, InvalidArgumentError, "needs 'dlf.access-key-id'"),
         ({"dlf.token-loader": "ecs"}, UnsupportedError, "'dlf.token-loader' is not honoured"),

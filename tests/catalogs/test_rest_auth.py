@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from paimon_engine.catalogs.rest_auth import DlfAuth, DlfKeys, Request, auth_of
+from paimon_engine.catalogs.rest_auth import DlfAuth, DlfKeys, DlfOpenApiAuth, KeySource, Request, auth_of
 from paimon_engine.errors import StorageError, UnsupportedError
 from tests.support.pypaimon import PyPaimon
 
@@ -23,7 +24,7 @@ def test_a_signature_is_that_of_java():
         "POST", "/v1/paimon/databases", {"k1": "v1", "k2": "v2"}, '{"name":"database","options":{"a":"b"}}'
     )
 
-    headers = DlfAuth("cn-hangzhou", DlfKeys(*KEYS)).headers(request, NOW_MS)
+    headers = DlfAuth("cn-hangzhou", KeySource(DlfKeys(*KEYS))).headers(request, NOW_MS)
 
     assert headers["Authorization"] == (
         "DLF4-HMAC-SHA256 Credential=access-key-id/20231203/cn-hangzhou/DlfNext/aliyun_v4_request,"
@@ -31,15 +32,15 @@ def test_a_signature_is_that_of_java():
     )
 
 
-@pytest.mark.parametrize(
-    ("request_", "keys"),
-    [
-        (Request("GET", "/v1/lake/databases", {}, None), KEYS),
-        (Request("GET", "/v1/lake/databases", {"pageToken": "b", "maxResults": "2", "empty": ""}, None), KEYS),
-        (Request("POST", "/v1/lake/tables/rename", {}, '{"ä": "ö"}'), KEYS),
-        (Request("DELETE", "/v1/lake/databases/db/tables/t%24branch_b", {}, None), [*KEYS[:2], None]),
-    ],
-)
+REQUESTS = [
+    (Request("GET", "/v1/lake/databases", {}, None), KEYS),
+    (Request("GET", "/v1/lake/databases", {"pageToken": "b", "maxResults": "2", "empty": ""}, None), KEYS),
+    (Request("POST", "/v1/lake/tables/rename", {}, '{"ä": "ö"}'), KEYS),
+    (Request("DELETE", "/v1/lake/databases/db/tables/t%24branch_b", {}, None), [*KEYS[:2], None]),
+]
+
+
+@pytest.mark.parametrize(("request_", "keys"), REQUESTS)
 def test_signatures_are_those_of_pypaimon(request_: Request, keys: list, pypaimon: PyPaimon):
     theirs = pypaimon.dlf_headers(
         method=request_.method,
@@ -51,7 +52,31 @@ def test_signatures_are_those_of_pypaimon(request_: Request, keys: list, pypaimo
         now=NOW.isoformat(),
     )
 
-    assert DlfAuth("cn-beijing", DlfKeys(*keys)).headers(request_, NOW_MS) == theirs
+    assert DlfAuth("cn-beijing", KeySource(DlfKeys(*keys))).headers(request_, NOW_MS) == theirs
+
+
+@pytest.mark.parametrize(("request_", "keys"), REQUESTS)
+def test_open_signatures_are_those_of_pypaimon(request_: Request, keys: list, pypaimon: PyPaimon):
+    uri = "https://dlfnext.cn-beijing.aliyuncs.com:8080/some/path"
+    theirs = pypaimon.dlf_headers(
+        method=request_.method,
+        resource=request_.path,
+        parameters=request_.parameters,
+        body=request_.body,
+        region=None,
+        host="dlfnext.cn-beijing.aliyuncs.com:8080",
+        keys=keys,
+        now=NOW.isoformat(),
+    )
+    given = {"dlf.access-key-id": keys[0], "dlf.access-key-secret": keys[1]}
+    given |= {} if keys[2] is None else {"dlf.security-token": keys[2]}
+    auth = auth_of({"token.provider": "dlf", "uri": uri, **given})
+
+    assert isinstance(auth, DlfOpenApiAuth)
+    nonce = theirs["x-acs-signature-nonce"]
+    assert replace(auth, nonce=lambda: nonce).headers(request_, NOW_MS) == theirs
+    first, second = (auth.headers(request_, NOW_MS)["x-acs-signature-nonce"] for _ in range(2))
+    assert first != second
 
 
 def test_keys_of_a_file_are_read_anew_for_each_request(tmp_path: Path):
@@ -79,6 +104,14 @@ def test_keys_are_not_shown():
     assert "geheim" not in repr((dlf, auth_of({"token.provider": "bear", "token": "geheim"})))
 
 
-def test_an_endpoint_with_another_algorithm_is_refused():
-    with pytest.raises(UnsupportedError, match="'openapi' is not supported"):
-        auth_of({"token.provider": "dlf", "uri": "https://dlfnext.cn-hangzhou.aliyuncs.com"})
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dlf.signing-algorithm": "openapi-v4"}, "'openapi-v4' is not supported; these are: default, openapi"),
+        ({"dlf.token-loader": "ecs"}, "'dlf.token-loader' = 'ecs' is not supported"),
+    ],
+)
+def test_other_algorithms_and_loaders_are_refused(options: dict[str, str], said: str):
+    given = {"uri": "http://dlf.cn-hangzhou.x", "dlf.access-key-id": "me", "dlf.access-key-secret": "geheim"}
+    with pytest.raises(UnsupportedError, match=said):
+        auth_of({"token.provider": "dlf", **given, **options})

@@ -124,6 +124,9 @@ def run_trial(stage: Stage, fail_at: int, way: str) -> str:
     except PaimonError as raised:
         outcome, error = type(raised).__name__, raised
     world = stage.world
+    if way == "late" and outcome == "succeeded" and look(world) == stage.before:
+        # A listing that comes late may show the table as it was before the last change: nothing to do then.
+        outcome = "saw an older table"
     left = _check(stage, outcome)
     if stage.scenario.takes_back and _is_certain(stage, error, fail_at, way):
         assert left <= stage.debris_before, f"left after {error!r}: {sorted(left - stage.debris_before)}"

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
+from paimon_engine.format import orc
 from paimon_engine.format.layout import WriteOptions
+from paimon_engine.predicate import col
 from paimon_engine.table.file_format import READERS, WRITERS
 
 FORMATS = sorted(READERS)
@@ -150,15 +157,47 @@ EARLY = pa.array([[{"t": datetime(1969, 12, 31, 23, 59, 59, 999999)}], None])
 
 
 @pytest.mark.parametrize("form", ["parquet", "avro"])
-def test_fractions_of_a_millisecond_before_1970_come_back(form: str):
+def test_parts_of_a_millisecond_in_the_last_second_before_1970_come_back(form: str):
     table = pa.table({"early": EARLY})
 
     assert read(form, written(form, table), table.schema).to_pylist() == table.to_pylist()
 
 
-def test_fractions_of_a_millisecond_before_1970_are_refused_in_orc():
-    with pytest.raises(UnsupportedError, match=r"'early'.*before 1970"):
+def test_parts_of_a_millisecond_in_the_last_second_before_1970_are_refused_in_orc():
+    with pytest.raises(UnsupportedError, match=r"'early'.*last second before 1970"):
         written("orc", pa.table({"early": EARLY}))
+
+
+LATE_NS = [-1, -999_999, -1_000_000, -999_000_000, -999_000_001, -1_000_000_000, -1_000_000_001, 0, 1]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "lz4", "zlib", "none"])
+def test_fractions_of_a_second_before_1970_come_back_from_each_stripe(monkeypatch: pytest.MonkeyPatch, codec: str):
+    monkeypatch.setattr(orc, "STRIPE_BYTES", 64 << 10)
+    values = np.random.default_rng(1).integers(-(2**62), 2**61, 80_000)
+    values[::7] = values[::7] // 10**9 * 10**9 + 250_000_000
+    some = pa.array(values, pa.timestamp("ns"), mask=values % 5 == 0)
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 80_001, 2), pa.int32()), some)
+    rows = pa.StructArray.from_arrays([some[:40_000], lists], ["t", "l"], mask=pa.array(values[:40_000] % 3 == 0))
+    table = pa.table({"i": range(40_000), "t": some[40_000:], "r": rows, "none": pa.nulls(40_000, pa.timestamp("ns"))})
+
+    data = written("orc", table, compression=codec)
+
+    assert po.ORCFile(io.BytesIO(data)).nstripes > 1
+    assert read("orc", data, table.schema).equals(table)
+    found = [batch for _, batch in orc.read_matching(io.BytesIO(data), table.schema, col("i") >= 39_990, path="a file")]
+    assert sum(batch.num_rows for batch in found) < 40_000
+    assert found[-1].slice(found[-1].num_rows - 9).to_pylist() == table.slice(39_991).to_pylist()
+
+
+def test_the_last_second_before_1970_as_far_as_orc_holds_it():
+    for nanos in LATE_NS:
+        table = pa.table({"t": pa.array([nanos, -(10**18) + 1], pa.timestamp("ns"))})
+        if nanos in (-1, -999_999):
+            with pytest.raises(UnsupportedError):
+                written("orc", table)
+        else:
+            assert read("orc", written("orc", table), table.schema).equals(table)
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
@@ -241,7 +280,7 @@ def test_damaged_files_give_rows_or_a_typed_error(form: str, data: st.DataObject
     except CorruptTableError as error:
         assert "a file" in str(error)
     except UnsupportedError as error:
-        assert form == "orc" and "nanosecond" in str(error)
+        assert form == "orc" and "timestamps" in str(error)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -262,3 +301,20 @@ def test_any_bit_of_a_parquet_page_that_flips_is_told():
 
         with pytest.raises(CorruptTableError, match="CRC checksum"):
             read("parquet", bytes(flipped), table.schema)
+
+
+def test_an_orc_file_that_is_given_up_does_not_end_the_process(tmp_path: Path):
+    program = f"""
+import pyarrow as pa
+from paimon_engine.format.layout import WriteOptions
+from paimon_engine.table.file_format import WRITERS
+rows = pa.table({{"a": [1, 2]}})
+with open({str(tmp_path / "given-up.orc")!r}, "wb") as sink:
+    writer = WRITERS["orc"](sink, rows.schema, WriteOptions("zstd"))
+    writer.write(rows.to_batches()[0])
+del writer
+print("still here")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100)
+
+    assert (done.returncode, done.stdout) == (0, "still here\n"), done.stderr

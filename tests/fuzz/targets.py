@@ -5,6 +5,7 @@ A decoder holds if it gives a value or raises an error of ours, whatever the byt
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import zlib
@@ -14,13 +15,17 @@ from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc as po
 
 from paimon_engine.errors import PaimonError
 from paimon_engine.format.avro import read_records, record_fields
 from paimon_engine.format.avro_rows import read_batches
 from paimon_engine.format.binary_row import decode_row, encode_row
 from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_index_file, decode_vector, encode_index_file
+from paimon_engine.format.file_index.kinds import KINDS
 from paimon_engine.format.hash_index import decode_hashes
+from paimon_engine.format.orc_message import WRONG
+from paimon_engine.format.orc_stripes import stripes_of
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.index_manifest import index_files
 from paimon_engine.meta.manifest import entry_from_record, manifest_file_from_record, unknown_types_of_entries
@@ -31,6 +36,7 @@ from paimon_engine.meta.table_statistics import parse_table_statistics
 from paimon_engine.meta.tag import parse_tag
 from paimon_engine.predicate import parse_where, to_arrow_expression
 from paimon_engine.types import DataType, parse_type
+from tests.fuzz.index_targets import ask_container, container_seeds, index_decoder, index_seeds
 from tests.support.golden import golden_folder
 
 PATH: Final = "fuzz"
@@ -124,6 +130,16 @@ def _avro_rows(data: bytes) -> None:
         batch.validate(full=True)
 
 
+def _orc_stripes(data: bytes) -> None:
+    """The tail of an ORC file, behind stripes that nobody looks at."""
+    try:
+        file = po.ORCFile(pa.BufferReader(data))
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return
+    with contextlib.suppress(*WRONG):
+        stripes_of(io.BytesIO(data), file)
+
+
 def _where(data: bytes) -> None:
     try:
         text = data.decode()
@@ -197,6 +213,19 @@ def _avro_files() -> Iterator[bytes]:
         yield sink.getvalue()
 
 
+def _orc_tails() -> Iterator[bytes]:
+    from paimon_engine.format.layout import WriteOptions
+    from paimon_engine.format.orc import OrcWriter
+
+    rows = pa.record_batch({"i": [1, None], "s": ["a", "b"], "t": pa.array([5, -(10**15) + 1], pa.timestamp("us"))})
+    for codec in ("none", "zstd", "snappy", "zlib", "lz4"):
+        sink = io.BytesIO()
+        writer = OrcWriter(sink, rows.schema, WriteOptions(compression=codec))
+        writer.write(rows)
+        writer.close()
+        yield sink.getvalue()
+
+
 def _conditions() -> Iterator[bytes]:
     yield from (
         b"k = 1 AND s <> 'a' OR NOT (d >= 1.5)",
@@ -205,6 +234,7 @@ def _conditions() -> Iterator[bytes]:
         b"`k` > -5 OR d < -1.25e3",
         b"s = 'it\\'s' AND k <= 9223372036854775807",
         b"t > DATE '2020-02-29'",
+        b"m['a'] = 1 AND m['b]'] IS NULL",
     )
 
 
@@ -221,6 +251,9 @@ TARGETS: Final[dict[str, Target]] = {
     "tag": Target(lambda data: parse_tag("t", data, PATH), _golden("tag/tag-*")),
     "statistics": Target(lambda data: parse_table_statistics(data, PATH), _golden("statistics/*")),
     "avro-rows": Target(_avro_rows, _avro_files),
+    "orc-stripes": Target(_orc_stripes, _orc_tails),
+    **{kind: Target(index_decoder(kind), index_seeds(kind)) for kind in KINDS},
+    "file-index": Target(ask_container, container_seeds),
     "where": Target(_where, _conditions),
 }
 """Decoder by name."""

@@ -70,8 +70,6 @@ def rust_limit(table: RandomTable) -> str | None:
         table.options.get("file.format"),
         *re.findall(r"\d:(\w+)", table.options.get("file.format.per.level", "")),
     }
-    if "orc" in formats and any("timestamp" in str(one.type) for one in table.schema):
-        return "fractions of a second before 1970 in ORC files of the Arrow library overflow there"
     if "avro" in formats and any(pa.types.is_nested(one.type) for one in table.schema):
         return "rows in rows of Avro files come back as nulls there"
     return None

@@ -16,13 +16,14 @@ from airflow_provider_paimon.operators.branches import (
     PaimonCreateBranchOperator,
     PaimonDeleteBranchOperator,
     PaimonFastForwardOperator,
+    PaimonMergeBranchOperator,
     PaimonRenameBranchOperator,
 )
 from airflow_provider_paimon.operators.clean_up import (
     PaimonRemoveOrphanFilesOperator,
-    PaimonRestoreOrphanFilesOperator,
     PaimonVerifyOperator,
 )
+from airflow_provider_paimon.operators.cluster import PaimonClusterOperator
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.consumers import (
     PaimonClearConsumersOperator,
@@ -30,7 +31,7 @@ from airflow_provider_paimon.operators.consumers import (
     PaimonResetConsumerOperator,
 )
 from airflow_provider_paimon.operators.delete import PaimonDeleteRowsOperator
-from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
+from airflow_provider_paimon.operators.expire import PaimonExpireChangelogsOperator, PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.file_index import PaimonRewriteFileIndexOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator, commit_user_of, xcom_of
 from airflow_provider_paimon.operators.metadata import PaimonAnalyzeOperator, PaimonCompactManifestsOperator
@@ -38,6 +39,14 @@ from airflow_provider_paimon.operators.partitions import (
     PaimonDropPartitionOperator,
     PaimonExpirePartitionsOperator,
     PaimonMarkPartitionDoneOperator,
+)
+from airflow_provider_paimon.operators.repair import (
+    PaimonEmptyQuarantineOperator,
+    PaimonPurgeFilesOperator,
+    PaimonRemoveUnexistingFilesOperator,
+    PaimonRemoveUnexistingManifestsOperator,
+    PaimonRepairEarliestSnapshotOperator,
+    PaimonRestoreOperator,
 )
 from airflow_provider_paimon.operators.rescale import PaimonRescaleOperator
 from airflow_provider_paimon.operators.rollback import PaimonRollbackOperator, PaimonRollbackToAsLatestOperator
@@ -51,7 +60,7 @@ from airflow_provider_paimon.operators.tags import (
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog, SetOption
 from paimon_engine.jobs import Job, JobResult
-from tests.provider.conftest import TABLE, make_context
+from tests.provider.conftest import SCHEMA, TABLE, make_context, rows
 
 
 @pytest.fixture
@@ -174,6 +183,19 @@ def test_rescale(catalog: Catalog, operator, context):
     assert set(catalog.table(f"{TABLE}$buckets").to_arrow()["bucket"].to_pylist()) <= {0, 1, 2}
 
 
+def test_cluster(catalog: Catalog, operator, context):
+    table = catalog.create_table("air.log", schema=SCHEMA, options={"bucket": "-1"})
+    for number in (2, 3, 1):
+        table.write(rows(number))
+
+    planned = operator(PaimonClusterOperator, table="air.log", columns="id", dry_run="True").execute(context)
+    result = operator(PaimonClusterOperator, table="air.log", columns=["id"], max_bytes="1 gb").execute(context)
+
+    assert (planned["status"], result["status"]) == ("dry_run", "committed")
+    assert (result["details"]["files_before"], result["details"]["files_after"]) == (3, 1)
+    assert table.to_arrow()["id"].to_pylist() == [1, 2, 3]
+
+
 def test_delete_tag(catalog: Catalog, operator, context):
     catalog.table(TABLE).create_tag("old", snapshot=1)
 
@@ -191,6 +213,17 @@ def test_expire(catalog: Catalog, operator, context):
     assert planned["status"] == "dry_run"
     assert result["details"]["expired_snapshots"] == planned["details"]["expired_snapshots"] == [1, 2]
     assert ids(catalog, tag="kept") == [1]
+
+
+def test_changelogs_live_on_until_they_are_expired(catalog: Catalog, operator, context):
+    catalog.table(TABLE).alter([SetOption("changelog.num-retained.min", "20")])
+    kept = operator(PaimonExpireSnapshotsOperator, retain_max=1).execute(context)
+
+    planned = operator(PaimonExpireChangelogsOperator, delete_all="true", dry_run=True).execute(context)
+    result = operator(PaimonExpireChangelogsOperator, retain_max="2", retain_min=1).execute(context)
+
+    assert kept["details"]["kept_changelogs"] == planned["details"]["expired_changelogs"] == [1, 2]
+    assert result["details"]["expired_changelogs"] == [1]
 
 
 def test_rollback(catalog: Catalog, operator, context):
@@ -231,6 +264,12 @@ def test_branches(catalog: Catalog, operator, context):
     assert ids(catalog) == [1]
 
 
+def test_a_branch_is_merged(catalog: Catalog, operator, context):
+    operator(PaimonCreateBranchOperator, branch="dev", snapshot="3").execute(context)
+
+    assert operator(PaimonMergeBranchOperator, branch="dev").execute(context)["status"] == "noop"
+
+
 def test_consumers(catalog: Catalog, operator, context):
     assert operator(PaimonResetConsumerOperator, consumer="c", next_snapshot="2").execute(context)["status"] == "reset"
     assert operator(PaimonExpireConsumersOperator, older_than="1 d").execute(context)["status"] == "noop"
@@ -254,7 +293,7 @@ def test_orphan_files_are_removed(catalog: Catalog, operator, context):
     planned = operator(PaimonRemoveOrphanFilesOperator, older_than="3 d", dry_run="true").execute(context)
     aside = operator(PaimonRemoveOrphanFilesOperator, quarantine=True).execute(context)
     name = aside["details"]["quarantine"]
-    operator(PaimonRestoreOrphanFilesOperator, quarantine=name).execute(context)
+    operator(PaimonRestoreOperator, quarantine=name).execute(context)
     assert orphan.read_bytes() == b"dead"
     os.utime(orphan, (1, 1))
     result = operator(PaimonRemoveOrphanFilesOperator).execute(context)
@@ -262,6 +301,40 @@ def test_orphan_files_are_removed(catalog: Catalog, operator, context):
     assert (planned["status"], result["status"]) == ("dry_run", "deleted")
     assert planned["details"]["deleted"] == result["details"]["deleted"]
     assert not orphan.exists()
+
+
+def test_a_deletion_is_slowed_down_moved_aside_and_undone(catalog: Catalog, operator, context):
+    how = {"quarantine": "true", "files_per_second": "1000", "parallelism": "2"}
+    expired = operator(PaimonExpireSnapshotsOperator, retain_max=1, retain_min=1, **how).execute(context)
+    back = operator(PaimonRestoreOperator, quarantine=expired["details"]["quarantine"]).execute(context)
+
+    assert (expired["status"], back["status"]) == ("expired", "restored")
+    assert back["details"]["snapshots"] == expired["details"]["expired_snapshots"] == [1, 2]
+    assert operator(PaimonEmptyQuarantineOperator, older_than="1 d").execute(context)["status"] == "noop"
+
+
+def test_a_table_is_mended(catalog: Catalog, operator, context):
+    Path(catalog.table(TABLE).path, "snapshot", "snapshot-2").unlink()
+    lost = next(Path(catalog.table(TABLE).path, "bucket-0").iterdir())
+    lost.unlink()
+
+    repaired = operator(PaimonRepairEarliestSnapshotOperator, quarantine=True).execute(context)
+    removed = operator(PaimonRemoveUnexistingFilesOperator).execute(context)
+
+    assert repaired["details"]["removed_snapshots"] == [1]
+    assert removed["details"]["removed"][0]["path"] == str(lost)
+    assert operator(PaimonRemoveUnexistingManifestsOperator, idempotency_key="b").execute(context)["status"] == "noop"
+    assert len(ids(catalog)) == 2
+
+
+def test_a_table_is_purged_once(catalog: Catalog, operator, context):
+    planned = operator(PaimonPurgeFilesOperator, dry_run="true").execute(context)
+    purged = operator(PaimonPurgeFilesOperator).execute(context)
+
+    assert (planned["status"], purged["status"]) == ("dry_run", "purged")
+    assert purged["details"]["removed_snapshots"] == [1, 2, 3, 4]
+    assert ids(catalog) == []
+    assert operator(PaimonPurgeFilesOperator).execute(context)["status"] == "already_done"
 
 
 def test_a_sound_table_is_verified_and_a_damaged_one_fails_the_task(catalog: Catalog, operator, context):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from paimon_engine.actions.write import Write, write
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import CreateTable, Job, TableRef, run
 from paimon_engine.spark.executor import SparkExecutor
+from paimon_engine.table import disposal
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
 from tests.support.canonical import assert_same_rows, rows_of
@@ -145,3 +147,59 @@ def test_tasks_read_files_for_dynamic_buckets_in_their_order(
     assert result.status == "committed"
     assert_same_rows(rows_of(table.to_arrow()), rows_of(pa.concat_tables(parts)))
     assert_each_key_in_one_bucket(table)
+
+
+def test_rows_are_clustered_in_tasks_whatever_their_types(executor: SparkExecutor, tmp_path: Path) -> None:
+    moments = [datetime(1969, 12, 31, 23, 59, 59), datetime(2013, 1, 1, 0, 0, 0, 1), None]
+    columns = {
+        "n": pa.array([*range(3000)], pa.int64()),
+        "nanos": pa.array([-1 if n % 7 else 1_356_998_400_000_000_001 + n for n in range(3000)], pa.timestamp("ns")),
+        "zoned": pa.array([moments[n % 3] for n in range(3000)], pa.timestamp("us", "UTC")),
+        "time": pa.array([n % 86_400_000 for n in range(3000)], pa.time32("ms")),
+        "amount": pa.array(
+            [None if n % 5 == 0 else Decimal(n - 1500) / 100 for n in range(3000)], pa.decimal128(20, 2)
+        ),
+        "list": pa.array([None if n % 11 == 0 else [1, n] for n in range(3000)], pa.list_(pa.timestamp("ns"))),
+        "map": pa.array([[("a", n), ("b", None)] for n in range(3000)], pa.map_(pa.string(), pa.int32())),
+        "row": pa.array([{"t": moments[n % 3], "b": b"\0"} for n in range(3000)]),
+    }
+    rows = pa.table(columns)
+    table = Catalog(str(tmp_path), executor=executor).create_table(
+        "db.t", schema=rows.schema, options={"bucket": "-1", "target-file-size": "20 kb"}
+    )
+    for begin in (2000, 0, 1000):
+        table.write(rows.slice(begin, 1000))
+    expected = rows_of(table.to_arrow())
+
+    for order in ("hilbert", "order"):
+        result = table.cluster(["amount", "nanos"], order=order, task_bytes=15_000)
+
+        assert (result.status, result.failed) == ("committed", ())
+        assert result.partitions[0].tasks > 1
+        assert_same_rows(expected, rows_of(table.to_arrow()))
+    assert check_table(load_table(table.path, EnvConfig(table.path))) == []
+    amounts = table.to_arrow()["amount"].to_pylist()
+    assert amounts == sorted(amounts, key=lambda amount: (amount is not None, amount or 0))
+
+
+def test_files_are_moved_aside_and_deleted_in_tasks(
+    executor: SparkExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Catalog(str(tmp_path), executor=executor).create_table(
+        "db.t", schema=SCHEMA, primary_keys=["day", "id"], partition_keys=["day"], options={"bucket": 1}
+    )
+    for begin in (0, 6):
+        table.write(rows(begin, begin + 6, "a"))
+    table.compact(full=True)
+    monkeypatch.setattr(disposal, "LOCAL_FILES_MAX", 1)
+    monkeypatch.setattr(disposal, "FILES_PER_REQUEST", 2)
+
+    aside = table.expire_snapshots(retain_max=1, quarantine=True, files_per_second=1000)
+    assert aside.quarantine is not None
+    assert table.restore(aside.quarantine).files == aside.files_deleted > 6
+    assert table.to_arrow(snapshot=1).num_rows == 6
+    gone = table.expire_snapshots(retain_max=1, parallelism=2)
+
+    assert gone.deleted == aside.deleted
+    assert not any(Path(file.path).exists() for file in gone.deleted)
+    assert table.to_arrow().num_rows == 12

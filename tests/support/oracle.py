@@ -81,12 +81,25 @@ def start_oracle(log: Path) -> Iterator[JavaPaimon]:
     os.environ.setdefault("PAIMON_ORACLE_CACHE", str(CACHE / "oracle"))
     module = _driver(folder / "paimon_oracle.py")
     try:
+        _without_defaults(module)
         module.command()
     except subprocess.CalledProcessError as error:
         pytest.skip(f"the jars of the Java reference could not be fetched or compiled: {error}")
     oracle = JavaPaimon(module, log)
     yield oracle
     oracle.close()
+
+
+def _without_defaults(module: ModuleType) -> None:
+    """Puts a configuration of nothing in front of Hadoop's own, which its classes read anew for every data file."""
+    nothing = CACHE / "hadoop" / "core-default.xml"
+    if not nothing.exists():
+        nothing.parent.mkdir(parents=True, exist_ok=True)
+        whole = nothing.with_suffix(f".{os.getpid()}")
+        whole.write_text("<configuration/>\n", encoding="utf-8")
+        whole.replace(nothing)
+    jars = [jar for jar in module.hadoop_jars() if jar != str(CACHE / "hadoop")]
+    os.environ["PAIMON_HADOOP_CLASSPATH"] = os.pathsep.join([str(CACHE / "hadoop"), *jars])
 
 
 def _driver(path: Path) -> ModuleType:

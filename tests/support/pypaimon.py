@@ -119,8 +119,20 @@ class PyPaimon:
             options=dict(options or {}),
         )
 
-    def append(self, path: Place, *tables: pa.Table, overwrite: Mapping[str, Any] | None = None) -> None:
+    def append(
+        self,
+        path: Place,
+        *tables: pa.Table,
+        overwrite: Mapping[str, Any] | None = None,
+        client: Literal["python", "rust"] = "python",
+    ) -> None:
         """One commit per Arrow table; `overwrite` names the partition that each replaces, `{}` all of the table."""
+        if client == "rust":
+            assert overwrite is None
+            if not self.has_rust:
+                pytest.skip(f"{OPTIONAL} has no wheel for this platform")
+            self._call("write_rust", path, data=[self._save(rows) for rows in tables])
+            return
         self._call("write", path, data=[self._save(rows) for rows in tables], overwrite=overwrite)
 
     def write(

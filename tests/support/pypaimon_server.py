@@ -50,20 +50,21 @@ def alter(request: Request) -> None:
 
 
 def dlf_headers(request: Request) -> dict[str, str]:
-    """What the client adds to a request of that method, path, parameters and body at that moment."""
+    """What the client adds to a request of that method, path, parameters and body; without a region by `openapi`."""
     from datetime import datetime
 
-    from pypaimon.api.auth.dlf_signer import DLFDefaultSigner
+    from pypaimon.api.auth.dlf_signer import DLFDefaultSigner, DLFOpenApiSigner
     from pypaimon.api.token_loader import DLFToken
     from pypaimon.api.typedef import RESTAuthParameter
 
-    signer = DLFDefaultSigner(request["region"])
+    signer = DLFOpenApiSigner() if request["region"] is None else DLFDefaultSigner(request["region"])
+    host = request.get("host", "host")
     token = DLFToken(*request["keys"])
-    headers = signer.sign_headers(request["body"], datetime.fromisoformat(request["now"]), token.security_token, "host")
+    headers = signer.sign_headers(request["body"], datetime.fromisoformat(request["now"]), token.security_token, host)
     sent = RESTAuthParameter(
         path=request["resource"], parameters=request["parameters"], method=request["method"], data=request["body"]
     )
-    return {**headers, "Authorization": signer.authorization(sent, token, "host", headers)}
+    return {**headers, "Authorization": signer.authorization(sent, token, host, headers)}
 
 
 def create(request: Request) -> None:
@@ -87,6 +88,20 @@ def write(request: Request) -> None:
             builder = builder.overwrite(request["overwrite"])
         writer, commit = builder.new_write(), builder.new_commit()
         writer.write_arrow(pa.ipc.open_file(path).read_all())
+        commit.commit(writer.prepare_commit())
+        writer.close()
+        commit.close()
+
+
+def write_rust(request: Request) -> None:
+    """One commit per Arrow file."""
+    from pypaimon_rust.datafusion import PaimonCatalog
+
+    for path in request["data"]:
+        builder = PaimonCatalog(request["catalog"]).get_table(request["name"]).new_batch_write_builder()
+        writer, commit = builder.new_write(), builder.new_commit()
+        for batch in pa.ipc.open_file(path).read_all().to_batches():
+            writer.write_arrow(batch)
         commit.commit(writer.prepare_commit())
         writer.close()
         commit.close()
@@ -129,6 +144,7 @@ OPS = {
     "write": write,
     "read": read,
     "read_rust": read_rust,
+    "write_rust": write_rust,
 }
 
 if __name__ == "__main__":

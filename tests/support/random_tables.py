@@ -36,8 +36,7 @@ def units_of(random: Random, options: dict[str, str]) -> tuple[str, ...]:
     """Units of the timestamps of a table with those formats."""
     formats = options.get("file.format", "parquet") + options.get("file.format.per.level", "")
     fine = ("ns",) if "avro" not in formats and random.random() < 0.3 else ()
-    # In ORC files of Arrow, Java cannot read fractions of a millisecond before 1970.
-    return ("s", "ms", *fine) if "orc" in formats else ("s", "ms", "us", *fine)
+    return ("s", "ms", "us", *fine)
 
 
 def key_types(random: Random, units: tuple[str, ...]) -> list[pa.DataType]:
@@ -129,7 +128,9 @@ def _atom(random: Random, kind: pa.DataType) -> Any:
     if kind.unit == "ns":
         # Java 0.9 itself cannot read these before 1970.
         days = abs(days)
-    return days * DAY_S * per_second + random.choice([0, 1, DAY_S * per_second - 1])
+    # ORC cannot tell the last second before 1970 from the first one after it.
+    last = DAY_S * per_second - 1 - per_second * (days == -1)
+    return days * DAY_S * per_second + random.choice([0, 1, last])
 
 
 @dataclass

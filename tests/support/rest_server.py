@@ -390,6 +390,8 @@ class Handler(BaseHTTPRequestHandler):
                 return self.lake.create_branch(database, name, body)
             case "POST", ["databases", database, "tables", name, "rollback"]:
                 return self.lake.rollback(database, name, body)
+            case "POST", ["databases", _, "tables", _, "partitions", "mark"]:
+                return self.lake.commits.append({"marked": body["specs"]})
             case _:
                 raise ApiError(501, f"{self.command} {path} is not implemented")
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -12,6 +17,7 @@ import pytest
 
 from paimon_engine import Catalog, Table, open_table
 from paimon_engine.errors import UnsupportedError
+from paimon_engine.format import avro_rows
 from tests.support.canonical import assert_same_rows
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
@@ -104,10 +110,51 @@ def test_avro_refuses_what_java_cannot_write_there(tmp_path: Path):
     schema = pa.schema([pa.field("k", pa.int32()), pa.field("t", pa.time32("ms"))])
     table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, options={"file.format": "avro"})
     stored = Path(table.path) / "schema" / "schema-0"
-    for wanted in ("TIME(9)", '{"type":"MULTISET","element":"INT"}'):
-        text = f'"{wanted}"' if wanted.startswith("TIME") else wanted
-        stored.write_text(stored.read_text().replace('"TIME(3)"', text), encoding="utf-8")
-        column = pa.nulls(1, pa.time32("ms") if wanted.startswith("TIME") else pa.map_(pa.int32(), pa.int32()))
-        with pytest.raises(UnsupportedError, match=r"column 't': Avro"):
-            open_table(table.path).write(pa.table({"k": pa.array([1], pa.int32()), "t": column}))
-        stored.write_text(stored.read_text().replace(text, '"TIME(3)"'), encoding="utf-8")
+    stored.write_text(stored.read_text().replace('"TIME(3)"', '"TIME(9)"'), encoding="utf-8")
+
+    with pytest.raises(UnsupportedError, match=r"column 't': Avro"):
+        open_table(table.path).write(pa.table({"k": pa.array([1], pa.int32()), "t": pa.nulls(1, pa.time32("ms"))}))
+
+
+def java_multiset(name: str, element: Any) -> dict[str, Any]:
+    """How the sources of Java say a MULTISET of what is no text, since they can write it: with counts that may be null."""
+    key, value = {"name": "key", "type": element}, {"name": "value", "type": ["null", "int"], "default": None}
+    items = {"type": "record", "name": name, "fields": [key, value]}
+    return {"type": "array", "items": items, "logicalType": "map"}
+
+
+def test_multisets_of_anything_in_avro(tmp_path: Path):
+    """No release of Java up to 2.0 writes these; the sources do, as an array of entries."""
+    fields = [pa.field("k", pa.int32()), pa.field("m", pa.string()), pa.field("l", pa.string())]
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=pa.schema(fields), options={"file.format": "avro"})
+    stored = Path(table.path) / "schema" / "schema-0"
+    schema = json.loads(stored.read_text(encoding="utf-8"))
+    schema["fields"][1]["type"] = {"type": "MULTISET", "element": "DECIMAL(20, 2)"}
+    schema["fields"][2]["type"] = {"type": "ARRAY", "element": {"type": "MULTISET", "element": "DATE NOT NULL"}}
+    stored.write_text(json.dumps(schema), encoding="utf-8")
+    table = open_table(table.path)
+    rows = table.to_arrow().schema.empty_table().schema
+    values = [
+        {
+            "k": 1,
+            "m": [(Decimal("-1.50"), 2), (Decimal("999999999999999999.99"), 1)],
+            "l": [[(date(1, 1, 1), 3)], [], None],
+        },
+        {"k": 2, "m": [], "l": []},
+        {"k": 3, "m": None, "l": None},
+    ]
+    table.write(pa.Table.from_pylist(values, schema=rows))
+    assert table.to_arrow().to_pylist() == values
+
+    (file,) = files_of(table)
+    with file.open("rb") as stream:
+        found = fastavro.reader(stream)
+        written, records = found.writer_schema, list(found)
+    bytes_of = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}
+    written["fields"][1]["type"] = ["null", java_multiset("m", bytes_of)]
+    inner = java_multiset("l", {"type": "int", "logicalType": "date"})
+    written["fields"][2]["type"] = ["null", {"type": "array", "items": ["null", inner]}]
+    sink = io.BytesIO()
+    fastavro.writer(sink, written, records)
+    found = avro_rows.read_batches(io.BytesIO(sink.getvalue()), rows, path="a file")
+    assert pa.Table.from_batches(found).to_pylist() == values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
@@ -322,3 +323,57 @@ def test_java_sees_the_same_changes_in_an_append_table_of_ours(log: Table, oracl
         assert_java_agrees(oracle, log.path, bounds)
     for bounds in (("t0", "t2"), ("t1", "compacted")):
         assert_java_agrees(oracle, log.path, bounds)
+
+
+# ── tags ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_tags_can_stand_for_their_snapshots(table: Table):
+    put(table, (1, "a")).create_tag("first")
+    put(table, (1, "b"), (2, "x"))
+    put(table, (2, "x", "-D")).create_tag("last")
+
+    as_snapshots = {"incremental-between-tag-to-snapshot": "true"}
+    assert changed(table, "first", "last", options=as_snapshots) == changed(table, 1, 3) == [(1, "b")]
+    log = audit_log(table).to_arrow(["rowkind", "k"], incremental=("first", "last"), options=as_snapshots)
+    assert sorted(log.to_pylist(), key=str) == [{"rowkind": "+I", "k": 1}, {"rowkind": "-D", "k": 2}]
+    changelog = {**as_snapshots, "incremental-between-scan-mode": "changelog"}
+    assert changed(table, "first", "last", options=changelog) == []
+    with pytest.raises(UnsupportedError, match="'incremental-between-tag-to-snapshot' = 'true'"):
+        changed(table, "first", "last", options={"incremental-between-scan-mode": "delta"})
+
+
+def test_changes_up_to_an_automatic_tag_begin_at_the_one_before(table: Table):
+    put(table, (1, "a")).create_tag("2024-01-30")
+    put(table, (2, "b")).create_tag("2024-02-29")
+    put(table, (3, "c")).create_tag("handmade")
+    put(table, (4, "d")).create_tag("2024-03-01")
+
+    def to(tag: str) -> list[int]:
+        return sorted(table.to_arrow(options={"incremental-to-auto-tag": tag})["k"].to_pylist())
+
+    assert to("2024-03-01") == [3, 4]
+    assert to("2024-02-29") == [2]
+    assert to("2024-01-30") == to("2024-02-01") == []
+    with pytest.raises(InvalidArgumentError, match="no name of an automatic tag"):
+        to("handmade")
+    hourly = open_table(table.path, options={"tag.creation-period": "hourly"})
+    with pytest.raises(InvalidArgumentError, match="like '1970-01-01 00'"):
+        hourly.to_arrow(options={"incremental-to-auto-tag": "2024-03-01"})
+
+
+def test_a_read_since_a_creation_time_is_that_of_the_first_snapshot_then(table: Table):
+    for k in range(3):
+        put(table, (k, "x"))
+        time.sleep(0.01)
+    times = sorted(table.snapshots()["commit_time"].to_pylist())
+
+    def since(moment_ms: int) -> int:
+        return table.to_arrow(options={"scan.creation-time-millis": str(moment_ms)}).num_rows
+
+    commits = [round(one.replace(tzinfo=UTC).timestamp() * 1000) for one in times]
+    assert since(commits[1]) == 2
+    assert since(commits[0] + 1) == 2
+    # Where no snapshot is older, or none younger, the files themselves say when they were made.
+    assert since(commits[0] - 3_600_000 * 30) == 3
+    assert since(commits[2] + 3_600_000 * 30) == 0

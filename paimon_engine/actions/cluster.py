@@ -1,0 +1,480 @@
+"""Cluster: bring rows that are near each other in some columns into the same files, so that filters on these read few.
+
+1. Buckets of append tables (partitions, where there are no buckets) are planned as a compaction of all their files.
+2. A round takes as many of them as a commit should hold and the budget has left.
+3. Samples of the columns say how the rows are ordered, and cut each bucket into ranges; the rows are read once and
+   brought together by range; each range is sorted and written by a task of its own.
+4. A COMPACT commit replaces the files that were read, and no others: what was inserted meanwhile stays as it is, while
+   Java replaces whole partitions. Buckets whose files others have replaced are planned again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
+from paimon_engine.executor import Done, Executor, Failed, TaskRows, values
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.lsm.budget import Budget, Round
+from paimon_engine.lsm.pick import NothingToDo
+from paimon_engine.lsm.plan import CompactTask, plan_clustering
+from paimon_engine.merge.curves import COLUMNS_MAX, Curve, Order
+from paimon_engine.meta.commit_identifier import Maker, identifier_of, part_of
+from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.file_set import by_bucket
+from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.paths import partition_text
+from paimon_engine.meta.schema import BucketMode
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.progress import OnProgress, counting
+from paimon_engine.supported import check_writable
+from paimon_engine.table.abort import delete_uncommitted
+from paimon_engine.table.bucket_vectors import vector_files
+from paimon_engine.table.choice import Choice, chosen_entries
+from paimon_engine.table.cluster import (
+    SAMPLE_ROWS,
+    FilesTask,
+    PlacedRows,
+    RangeWriting,
+    Sampling,
+    files_tasks,
+    numbered_along,
+    plan_unit,
+    range_of,
+)
+from paimon_engine.table.commit import CommitRequest
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.commit_parts import commit_parts
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import delta_entries
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.rewrite import join_parts
+from paimon_engine.table.snapshots import latest_snapshot, snapshots_of_user
+from paimon_engine.types import AtomicType, to_arrow_schema
+from paimon_engine.units import MIB, parse_duration_ms
+
+logger = logging.getLogger(__name__)
+
+ROUNDS_MAX: Final = 4
+"""Times that conflicting buckets are planned anew before they are left to the next run."""
+ROUND_BYTES: Final = 32 << 30
+"""A commit holds about so many rewritten bytes: what a run that is stopped may lose."""
+TASK_MEMORY_BYTES: Final = 256 * MIB
+_TASK_BYTES_MIN: Final = 512 * MIB
+_TASK_FILES: Final = 4
+_ORDERS: Final[tuple[Order, ...]] = ("order", "zorder", "hilbert")
+_ZORDER_COLUMNS_MAX: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Cluster an append table, or a part of it, by columns.
+
+    `columns` are by default those of the option `clustering.columns`. `order` is `order`, which sorts by one column
+    after another, or `zorder` or `hilbert`, which serve filters on any of the columns; by default the option
+    `clustering.strategy`, else `order` for one column, `zorder` for up to four, and `hilbert`.
+
+    Which buckets: `where` chooses partitions; `partition_idle_time`, such as `1 d`, those whose newest file is older.
+    How much: `max_bytes` of files to rewrite; the others are left. Each round ends with a commit of about `round_bytes`
+    of them (32 GiB). How: files of `target_file_bytes` (by default as the table says), written by tasks for about
+    `task_bytes` (4 target files, at least 512 MiB), each of which sorts in `task_memory_bytes` (256 MiB).
+    """
+
+    columns: Sequence[str] = ()
+    order: str | None = None
+    where: str | None = None
+    dry_run: bool = False
+    partition_idle_time: str | None = None
+    max_bytes: int | None = None
+    round_bytes: int | None = None
+    target_file_bytes: int | None = None
+    task_bytes: int | None = None
+    task_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReport:
+    """One bucket, or one partition of a table without buckets. `skipped` says why nothing was done.
+
+    The numbers after are None where nothing was done, or not yet; in a dry run `files_after` is what is to be expected.
+    `tasks` is the number of ranges in which the rows were written. `is_left` says that the budget is why nothing was.
+    """
+
+    partition: Mapping[str, str | None]
+    bucket: int
+    files_before: int
+    bytes_before: int
+    rows_before: int
+    files_after: int | None = None
+    bytes_after: int | None = None
+    rows_after: int | None = None
+    tasks: int = 0
+    skipped: str | None = None
+    is_left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterResult:
+    """What a clustering did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
+
+    Totals cover `partitions`, that is all that `where` chose. `failed` holds errors of single buckets;
+    `partitions_left` counts those that the budget did not allow.
+    """
+
+    status: str
+    snapshot_id: int | None
+    columns: tuple[str, ...] = ()
+    order: str = ""
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    rows_before: int = 0
+    rows_after: int = 0
+    partitions: tuple[ClusterReport, ...] = ()
+    partitions_left: int = 0
+    conflicts: int = 0
+    rounds: int = 0
+    failed: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Run:
+    """State of one clustering over its rounds."""
+
+    table: TableHandle
+    spec: Cluster
+    curve: Curve
+    columns: tuple[str, ...]
+    budget: Budget
+    begun: float = field(default_factory=time.monotonic)
+    idle: frozenset[bytes] | None = None
+    files: dict[Bucket, list[DataFile]] = field(default_factory=dict)
+    after: dict[Bucket, Sequence[DataFile]] = field(default_factory=dict)
+    vectors: dict[Bucket, tuple[IndexFile, ...]] = field(default_factory=dict)
+    task_counts: dict[Bucket, int] = field(default_factory=dict)
+    skipped: dict[Bucket, str] = field(default_factory=dict)
+    left: dict[Bucket, str] = field(default_factory=dict)
+    tries: Counter[Bucket] = field(default_factory=Counter)
+    done: frozenset[Bucket] = frozenset()
+    failed: list[str] = field(default_factory=list)
+    first_failure: PaimonError | None = None
+    snapshot_id: int | None = None
+    rounds: int = 0
+    conflicts: int = 0
+
+    @property
+    def task_bytes(self) -> int:
+        """About what a task reads or writes."""
+        return self.spec.task_bytes or max(_TASK_FILES * self.target_bytes, _TASK_BYTES_MIN)
+
+    @property
+    def target_bytes(self) -> int:
+        """Size of new files."""
+        return self.table.options.target_file_size_bytes
+
+    def fail(self, bucket: Bucket, error: PaimonError) -> None:
+        """Notes that a bucket could not be clustered; the others go on."""
+        logger.warning("bucket %d was not clustered: %s", bucket[1], error)
+        self.failed.append(f"bucket {bucket[1]}: {error}")
+        self.first_failure = self.first_failure or error
+        self.skipped[bucket] = f"failed: {error}"
+
+
+def cluster(
+    table: TableHandle,
+    spec: Cluster,
+    executor: Executor,
+    *,
+    commit_user: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> ClusterResult:
+    """Clusters; buckets that fail or conflict do not stop the others. With a `commit_user`, each bucket once.
+
+    Raises: UnsupportedError for tables whose rows have an order of their own; InvalidArgumentError for the columns, the
+    condition or the limits; ConflictError if every bucket kept conflicting; the first failure if nothing succeeded.
+    """
+    run = _begin(table, spec)
+    whole = identifier_of(Maker.CLUSTER)
+    checked_up_to, parts_before = None, 0
+    if commit_user is not None and not spec.dry_run:
+        own = find_own_commit(table, commit_user, CommitKind.COMPACT, whole)
+        if own.snapshot is not None:
+            return ClusterResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
+        checked_up_to, parts_before = own.checked_up_to, own.parts
+        run.done = _done_before(table, commit_user)
+    if spec.partition_idle_time is not None:
+        idle_ms = parse_duration_ms(spec.partition_idle_time)
+        chosen = chosen_entries(table, latest_snapshot(table), Choice(spec.where, idle_ms))
+        run.idle = frozenset(entry.partition for entry in chosen)
+    request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
+    tasks = _plan(run, None)
+    while tasks:
+        taken = _next_round(run, tasks)
+        if not taken.chosen or spec.dry_run:
+            tasks = list(taken.later)
+            continue
+        messages = _rewrite(run, taken.chosen, executor, on_progress)
+        # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
+        part = identifier_of(Maker.CLUSTER, parts_before + run.rounds)
+        identifier = part if taken.later or run.first_failure is not None else whole
+        again = _commit(run, replace(request, messages=messages, commit_identifier=identifier), part)
+        waiting = {(task.partition, task.bucket) for task in taken.later} | again
+        tasks = _plan(run, frozenset(waiting)) if waiting else []
+    if run.snapshot_id is None:
+        if run.first_failure is not None:
+            raise run.first_failure
+        if any(count >= ROUNDS_MAX for count in run.tries.values()):
+            raise ConflictError(f"{table.paths.root}: others replaced the same files in {ROUNDS_MAX} rounds")
+    return _result(run)
+
+
+# ── what is asked ───────────────────────────────────────────────────────────────────────────────
+
+
+def _begin(table: TableHandle, spec: Cluster) -> _Run:
+    """The run, with a table that writes files of the size that is asked for."""
+    check_writable(table.options)
+    _check_unordered(table)
+    for name in ("max_bytes", "round_bytes", "target_file_bytes", "task_bytes", "task_memory_bytes"):
+        value = getattr(spec, name)
+        if value is not None and not value > 0:
+            raise InvalidArgumentError(f"{name}={value!r}: give a number above 0, or none")
+    columns = tuple(spec.columns) or table.options.clustering_columns
+    curve = _curve(table, spec, columns)
+    if spec.target_file_bytes is not None:
+        asked = {"target-file-size": f"{spec.target_file_bytes} b"}
+        table = replace(
+            table,
+            schema=table.schema.with_options(asked),
+            dynamic_options={**table.dynamic_options, **asked},
+            _schemas={},
+        )
+    budget = Budget(spec.max_bytes, None, spec.round_bytes or ROUND_BYTES)
+    return _Run(table, spec, curve, columns, budget)
+
+
+def _check_unordered(table: TableHandle) -> None:
+    """Raises UnsupportedError where rows must stay in the order that they have."""
+    root = table.paths.root
+    if table.schema.primary_keys:
+        raise UnsupportedError(
+            f"{root}: files of a table with a primary key are sorted by that key, and merged by it; only append tables "
+            "are clustered. Give the columns that are filtered by a file index, or put them first in the key"
+        )
+    if table.schema.bucket_mode is not BucketMode.UNAWARE and table.options.bucket_append_ordered:
+        raise UnsupportedError(
+            f"{root}: rows of a bucket are read in the order in which they were written; set 'bucket-append-ordered' = "
+            "'false' if nobody relies on it"
+        )
+
+
+def _curve(table: TableHandle, spec: Cluster, columns: Sequence[str]) -> Curve:
+    if not columns:
+        raise InvalidArgumentError("give the columns to cluster by, or set the option 'clustering.columns'")
+    if len(set(columns)) != len(columns):
+        raise InvalidArgumentError(f"columns {', '.join(columns)}: each can be given once")
+    constant = [name for name in columns if name in table.schema.partition_keys]
+    if constant:
+        raise InvalidArgumentError(f"column {constant[0]!r} is the same in all rows of a partition; leave it out")
+    types = [table.schema.row_type.field(name).type for name in columns]
+    for name, kind in zip(columns, types, strict=True):
+        if not isinstance(kind, AtomicType):
+            raise UnsupportedError(f"column {name!r} holds values with parts, which have no order; leave it out")
+    order = spec.order or table.options.clustering_strategy
+    if order == "auto":
+        order = "order" if len(columns) == 1 else "zorder" if len(columns) <= _ZORDER_COLUMNS_MAX else "hilbert"
+    found: Order | None = next((known for known in _ORDERS if known == order), None)
+    if found is None:
+        raise InvalidArgumentError(f"order {order!r}; use {', '.join(_ORDERS)}")
+    if found != "order" and len(columns) > COLUMNS_MAX:
+        raise InvalidArgumentError(f"{len(columns)} columns: a curve takes at most {COLUMNS_MAX}, and serves few best")
+    # Along one column there is but one order, and curves know no more of it than ranks.
+    return Curve("order" if len(columns) == 1 else found, tuple(types))
+
+
+def _done_before(table: TableHandle, commit_user: str) -> frozenset[Bucket]:
+    """Buckets that earlier rounds of the same job have committed."""
+    whole = identifier_of(Maker.CLUSTER)
+    rounds = [item for item in snapshots_of_user(table, commit_user) if part_of(whole, item.commit_identifier)]
+    return frozenset((entry.partition, entry.bucket) for item in rounds for entry in delta_entries(table, item))
+
+
+# ── planning ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plan(run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
+    """Tasks of all chosen buckets, or of `only` these."""
+    snapshot = latest_snapshot(run.table)
+    run.vectors = vector_files(run.table, snapshot)
+    tasks = []
+    for bucket, members in by_bucket(chosen_entries(run.table, snapshot, Choice(run.spec.where))).items():
+        if (only is not None and bucket not in only) or (run.idle is not None and bucket[0] not in run.idle):
+            continue
+        run.files[bucket] = [entry.file for entry in members]
+        if bucket in run.done:
+            run.skipped[bucket] = "an earlier attempt of the same job has clustered it"
+            continue
+        planned = plan_clustering(*bucket, members[0].total_buckets, run.files[bucket])
+        if isinstance(planned, NothingToDo):
+            run.skipped[bucket] = planned.reason
+        else:
+            tasks.append(planned)
+    return tasks
+
+
+def _next_round(run: _Run, tasks: Sequence[CompactTask]) -> Round:
+    taken = run.budget.next_round(tasks)
+    for task, reason in taken.left:
+        run.left[task.partition, task.bucket] = reason
+        run.skipped[task.partition, task.bucket] = f"left: {reason}"
+    for task in taken.chosen:
+        run.task_counts[task.partition, task.bucket] = _range_count(run, task)
+    run.rounds += bool(taken.chosen)
+    return taken
+
+
+def _range_count(run: _Run, task: CompactTask) -> int:
+    return max(1, math.ceil(task.bytes_to_rewrite / run.task_bytes))
+
+
+# ── rewriting ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _rewrite(
+    run: _Run, tasks: Sequence[CompactTask], executor: Executor, on_progress: OnProgress | None
+) -> list[CommitMessage]:
+    """Messages of the buckets that succeeded. Where rows of a round cannot be read, each bucket is tried alone."""
+    try:
+        return _rewrite_together(run, tasks, executor, on_progress)
+    except PaimonError as error:
+        if len(tasks) > 1:
+            return [message for task in tasks for message in _rewrite(run, [task], executor, on_progress)]
+        run.fail((tasks[0].partition, tasks[0].bucket), error)
+        return []
+
+
+def _rewrite_together(
+    run: _Run, tasks: Sequence[CompactTask], executor: Executor, on_progress: OnProgress | None
+) -> list[CommitMessage]:
+    plain = run.table.plain()
+    reads = [
+        part
+        for number, task in enumerate(tasks)
+        for part in files_tasks(number, task, run.vectors.get((task.partition, task.bucket), ()), run.task_bytes)
+    ]
+    steps = tuple(max(1, task.rows_to_rewrite // SAMPLE_ROWS) for task in tasks)
+    listener = counting(on_progress, "sample", len(reads))
+    sampling = Sampling(plain, run.columns, steps)
+    samples = values(executor.map(sampling, reads, config=run.table.config, on_done=listener))
+    units, range_count = [], 0
+    for number, task in enumerate(tasks):
+        own = [sample for part, sample in zip(reads, samples, strict=True) if part.unit == number]
+        unit, count = plan_unit(task, run.curve, own, _range_count(run, task), range_count)
+        units.append(unit)
+        run.task_counts[task.partition, task.bucket] = count
+        range_count += count
+    source = PlacedRows(plain, run.columns, tuple(units))
+    rows: TaskRows[FilesTask] = TaskRows(source, reads, source.schema(to_arrow_schema(run.table.schema.row_type)))
+    writing = RangeWriting(plain, tuple(units), run.spec.task_memory_bytes or TASK_MEMORY_BYTES)
+    outcomes = executor.shuffle(rows, group=range_of, run=writing, config=run.table.config)
+    failures = [outcome.error() for outcome in outcomes if isinstance(outcome, Failed)]
+    done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
+    if failures:
+        delete_uncommitted(run.table, [message for _, message in done])
+        raise failures[0]
+    parts = [[message for number, message in done if number == index] for index in range(len(tasks))]
+    return [_joined(run, task, found) for task, found in zip(tasks, parts, strict=True)]
+
+
+def _joined(run: _Run, task: CompactTask, parts: Sequence[CommitMessage]) -> CommitMessage:
+    """The parts in order of their ranges as one message, which also drops the vectors of the old files."""
+    vectors = run.vectors.get((task.partition, task.bucket), ())
+    try:
+        return join_parts(run.table, task, vectors, numbered_along(parts, task))
+    except BaseException:
+        delete_uncommitted(run.table, parts)
+        raise
+
+
+def _commit(run: _Run, request: CommitRequest, part: int) -> set[Bucket]:
+    """Commits what still applies; the buckets to be planned anew, without those that others replaced too often."""
+    if not request.messages:
+        return set()
+    parts = commit_parts(run.table, request, part)
+    run.conflicts += len(parts.conflicting)
+    if parts.snapshot is not None:
+        run.snapshot_id = parts.snapshot.id
+        run.after.update({(m.partition, m.bucket): m.compact_after for m in parts.committed})
+    run.tries.update(parts.conflicting)
+    for bucket in parts.conflicting:
+        if run.tries[bucket] >= ROUNDS_MAX:
+            run.skipped[bucket] = f"others replaced its files in {ROUNDS_MAX} rounds"
+    return {bucket for bucket in parts.conflicting if run.tries[bucket] < ROUNDS_MAX}
+
+
+# ── report ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _result(run: _Run) -> ClusterResult:
+    reports = tuple(_report(run, bucket) for bucket in run.files)
+    after = [file for bucket, files in run.files.items() for file in run.after.get(bucket, files)]
+    is_dry = run.spec.dry_run
+    return ClusterResult(
+        status="dry_run" if is_dry else "committed" if run.snapshot_id is not None else "noop",
+        snapshot_id=run.snapshot_id,
+        columns=run.columns,
+        order=run.curve.order,
+        files_before=sum(report.files_before for report in reports),
+        files_after=len(after),
+        bytes_before=sum(report.bytes_before for report in reports),
+        bytes_after=sum(file.size_bytes for file in after),
+        rows_before=sum(report.rows_before for report in reports),
+        rows_after=sum(file.row_count for file in after),
+        partitions=reports,
+        partitions_left=len(run.left),
+        conflicts=run.conflicts,
+        rounds=run.rounds,
+        failed=tuple(run.failed),
+        seconds=time.monotonic() - run.begun,
+    )
+
+
+def _report(run: _Run, bucket: Bucket) -> ClusterReport:
+    columns = run.table.schema.partition_type
+    decoded = decode_row([item.type for item in columns], bucket[0])
+    texts = {
+        item.name: None if value is None else partition_text(item.type, value, legacy_name=False)
+        for item, value in zip(columns, decoded, strict=True)
+    }
+    before, after = run.files[bucket], run.after.get(bucket)
+    bytes_before = sum(file.size_bytes for file in before)
+    expected = None
+    if run.spec.dry_run and bucket in run.task_counts:
+        expected = max(run.task_counts[bucket], math.ceil(bytes_before / run.target_bytes))
+    return ClusterReport(
+        partition=texts,
+        bucket=bucket[1],
+        files_before=len(before),
+        bytes_before=bytes_before,
+        rows_before=sum(file.row_count for file in before),
+        files_after=expected if after is None else len(after),
+        bytes_after=None if after is None else sum(file.size_bytes for file in after),
+        rows_after=None if after is None else sum(file.row_count for file in after),
+        tasks=run.task_counts.get(bucket, 0),
+        skipped=None if after is not None else run.skipped.get(bucket),
+        is_left=bucket in run.left,
+    )

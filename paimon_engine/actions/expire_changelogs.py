@@ -1,0 +1,130 @@
+"""Expire changelogs: forget those of expired snapshots whose time is over, and delete what only they needed.
+
+1. `choose_expired_changelogs` says which ids go: the oldest ones, by number, age, consumers and a limit per run; with
+   `delete_all` every one of them.
+2. Their files are planned for deletion, unless a snapshot, tag, branch or other changelog reaches them.
+3. The changelogs are removed, oldest first, then the planned files (`table.expiry`, `table.deletion`).
+
+A dry run is steps 1 and 2. Snapshots are left as they are; expiring those of a table whose changelogs live longer does
+this step, too.
+
+Source: `ExpireChangelogImpl`, `ExpireChangelogsProcedure` of the Java library.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.executor import Executor
+from paimon_engine.table.deletion import DeletedFile
+from paimon_engine.table.disposal import Disposal
+from paimon_engine.table.expiry import Going, Line, carry_out_expiry, changelogs_left, going, line_of, plan_expiry
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.reachability import all_roots
+from paimon_engine.table.retention import Choice, changelog_retention, choose_expired_changelogs
+from paimon_engine.table.snapshots import consumers
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireChangelogs(Disposal):
+    """Which changelogs of expired snapshots to forget; what is None comes from the table's options.
+
+    At most `retain_max` and at least `retain_min` newest commits can be read as changes, by snapshot or by changelog;
+    between these, changelogs of commits at `older_than_ms` (epoch milliseconds) or later stay. At most `limit` go. The
+    newest one stays, unless `delete_all` takes all of them, as is wanted once the options no longer keep changelogs.
+    """
+
+    retain_max: int | None = None
+    retain_min: int | None = None
+    older_than_ms: int | None = None
+    limit: int | None = None
+    delete_all: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireChangelogsResult:
+    """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
+
+    `kept_by_tags` maps tags that kept files of expired changelogs to their snapshot ids. `deleted` names every file.
+    `stopped` says what ended the run early or kept files from being deleted.
+    """
+
+    status: str
+    expired_changelogs: tuple[int, ...] = ()
+    kept_by_tags: Mapping[str, int] = field(default_factory=dict)
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
+    stopped: tuple[str, ...] = ()
+    earliest_changelog_id: int | None = None
+    latest_changelog_id: int | None = None
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def expire_changelogs(table: TableHandle, spec: ExpireChangelogs, executor: Executor) -> ExpireChangelogsResult:
+    """Expires changelogs of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
+
+    Raises: InvalidArgumentError for a contradicting retention; CorruptTableError if a snapshot, tag, changelog or
+    consumer cannot be understood, since it may protect anything; UnsupportedError.
+    """
+    begun = time.monotonic()
+    line = line_of(table, all_roots(table))
+    choice = _choose(table, spec, line)
+    gone = going(line, (), {}, choice.expired)
+    plan = plan_expiry(table, line, gone, executor)
+    if plan.unknown:
+        gone, plan = Going(), replace(plan, data={}, metadata={})
+    files, stopped = plan.files, plan.stopped
+    left = changelogs_left(line, gone)
+    quarantine = None
+    if not spec.dry_run:
+        deletion = carry_out_expiry(table, line, gone, plan, executor, how=spec, what="expire_changelogs")
+        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
+    result = ExpireChangelogsResult(
+        status="noop" if gone.is_empty else "dry_run" if spec.dry_run else "expired",
+        expired_changelogs=gone.changelog_ids,
+        kept_by_tags={
+            root.tag: root.snapshot.id
+            for root in line.roots
+            if root.tag is not None and root.branch == table.paths.branch and plan.holders.get(root.identity)
+        },
+        files_deleted=len(files),
+        bytes_deleted=sum(file.size_bytes for file in files),
+        deleted=files,
+        quarantine=quarantine,
+        stopped=(*choice.reasons, *stopped),
+        earliest_changelog_id=left[0] if left else None,
+        latest_changelog_id=left[-1] if left else None,
+        seconds=time.monotonic() - begun,
+    )
+    logger.info("%s %d changelogs of %s", result.status, len(gone.changelogs), table.paths.root)
+    return result
+
+
+def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
+    times_ms = {root.snapshot.id: root.snapshot.time_ms for root in line.changelogs}
+    if spec.delete_all:
+        limits = (spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
+        if any(limit is not None for limit in limits):
+            raise InvalidArgumentError("delete_all takes every changelog; leave out what limits it")
+        slowest = min(consumers(table).items(), key=lambda item: item[1], default=None)
+        if slowest is None or all(number < slowest[1] for number in times_ms):
+            return Choice(tuple(times_ms))
+        reason = f"consumer {slowest[0]!r} reads on from snapshot {slowest[1]}"
+        return Choice(tuple(number for number in times_ms if number < slowest[1]), (reason,))
+    retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
+    latest = line.snapshots[-1].snapshot.id if line.snapshots else 0
+    return choose_expired_changelogs(times_ms, latest, retention, consumers=consumers(table))

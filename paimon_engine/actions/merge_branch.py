@@ -1,0 +1,439 @@
+"""Merge a branch: bring what it has changed since it began, or since it was last merged, into the table in one commit.
+
+1. The *base* is the state that both have had: the newest snapshot of the branch that is also one of the table's
+   snapshots or tags, or the one up to which it was merged before. A branch with a history of its own has none.
+2. What the branch changed is the difference of its latest state from the base: data files added and removed, index
+   files added and removed, and its changelog files in between.
+3. Each changed *scope* is looked for in the table: a bucket; a whole partition where keys choose their bucket, or the
+   number of buckets changed; all of the table where a key is unique over partitions. A scope in which the table has
+   changed too is a conflict. Additions to an append table conflict with nothing.
+4. One commit adds and removes the files, which both then share. It fails if somebody else writes in between, and the
+   plan is made anew.
+
+A dry run is 1 to 3. The branch stays as it is, and may be merged again when it has gone on; its tags are its own.
+
+Source: `FileSystemBranchManager.mergeBranch` of the Java library, which merges append tables whose whole history is
+there and holds appends only. Here compactions, overwrites, deletions and primary keys merge too, where the table has
+not changed the same buckets, and the histories need not be whole.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from paimon_engine.errors import (
+    ConflictError,
+    CorruptTableError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+)
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.format.stored import WRONG, parse_object, text, whole
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.names import check_stays_inside
+from paimon_engine.meta.schema import BucketMode
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.branching import existing_branch, refuse_server
+from paimon_engine.table.commit import CommitRequest, Conflict, IndexRead, commit
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import changelog_entries, live_entries, live_index_files, read_manifest_list
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.snapshots import (
+    latest_snapshot,
+    list_tags,
+    read_snapshot,
+    snapshots_newest_first,
+)
+
+logger = logging.getLogger(__name__)
+
+_ROUNDS_MAX: Final = 5
+"""Times that the merge is planned anew since others wrote meanwhile."""
+_KINDS: Final = (CommitKind.APPEND, CommitKind.OVERWRITE)
+_IDENTIFIER: Final = identifier_of(Maker.MERGE_BRANCH)
+_PROPERTY: Final = "merged-branch"
+_CONFLICTS_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBranch:
+    """Bring what the branch has changed into the table, or into the branch on which the table was opened."""
+
+    branch: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBranchResult:
+    """What was merged; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be).
+
+    `base_snapshot` is that of the branch from which on it was merged, None for its whole history; `merged_snapshot` the
+    one up to which it is now. `conflicts` of a dry run says why it could not be merged.
+    """
+
+    status: str
+    branch: str
+    snapshot_id: int | None = None
+    base_snapshot: int | None = None
+    merged_snapshot: int | None = None
+    files_added: int = 0
+    files_removed: int = 0
+    rows_added: int = 0
+    rows_removed: int = 0
+    conflicts: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def merge_branch(table: TableHandle, spec: MergeBranch, *, commit_user: str | None = None) -> MergeBranchResult:
+    """Merges the branch; once for a `commit_user`. Safe beside readers and writers of both.
+
+    Raises: NotFoundError; InvalidArgumentError if it is the same branch, if columns differ, or if nobody can tell what
+    both have in common; ConflictError naming what both have changed; UnsupportedError.
+    """
+    begun = time.monotonic()
+    refuse_server(table)
+    check_stays_inside("branch", spec.branch)
+    if spec.branch == table.paths.branch:
+        raise InvalidArgumentError(f"{spec.branch!r} cannot be merged into itself")
+    existing_branch(table, spec.branch)
+    source = table.on_branch(spec.branch)
+    if commit_user is not None and not spec.dry_run:
+        for kind in _KINDS:
+            own = find_own_commit(table, commit_user, kind, _IDENTIFIER).snapshot
+            if own is not None:
+                return MergeBranchResult("already_done", spec.branch, own.id, seconds=time.monotonic() - begun)
+    for _ in range(_ROUNDS_MAX):
+        result = _round(table, source, spec, commit_user or str(uuid.uuid4()))
+        if result is not None:
+            return replace(result, seconds=time.monotonic() - begun)
+    raise ConflictError(f"{table.paths.root}: others keep writing during the merge; run it again")
+
+
+def _round(table: TableHandle, source: TableHandle, spec: MergeBranch, user: str) -> MergeBranchResult | None:
+    """The result, or None if others wrote meanwhile."""
+    ours, theirs = latest_snapshot(table), latest_snapshot(source)
+    if theirs is None:
+        return MergeBranchResult("noop", spec.branch)
+    base = _base(table, source, theirs)
+    difference = _difference(source, base, theirs)
+    _check_schemas(table, source, difference)
+    result = MergeBranchResult(
+        "noop" if difference.is_empty else "dry_run",
+        spec.branch,
+        None,
+        None if base is None else base.id,
+        theirs.id,
+        len(difference.added),
+        len(difference.removed),
+        sum(entry.file.row_count for entry in difference.added),
+        sum(entry.file.row_count for entry in difference.removed),
+        tuple(_conflicts(table, source, difference, base, ours)),
+    )
+    if difference.is_empty or spec.dry_run:
+        return result
+    if result.conflicts:
+        more = len(result.conflicts) - _CONFLICTS_SHOWN
+        some = "; ".join(result.conflicts[:_CONFLICTS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        raise ConflictError(f"branch {spec.branch!r} cannot be merged into {table.paths.root}: {some}")
+    outcome = commit(table, _request(table, source, difference, _Ends(base, theirs, ours), user))
+    if isinstance(outcome, Conflict):
+        return None
+    _remember(table, source, theirs)
+    logger.info("merged branch %s of %s up to snapshot %d", spec.branch, table.paths.root, theirs.id)
+    status = "already_done" if outcome.by_other_attempt else "committed"
+    return replace(result, status=status, snapshot_id=outcome.snapshot.id)
+
+
+# ── what both have had ──────────────────────────────────────────────────────────────────────────
+
+
+def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot | None:
+    """The branch's snapshot from which on it has to be merged; None for its whole history.
+
+    Raises: InvalidArgumentError if it cannot be told.
+    """
+    kept = [*snapshots_newest_first(table), *(tag.snapshot for tag in list_tags(table))]
+    known = {_commit_of(snapshot) for snapshot in kept} | _merged(table, source, kept)
+    line = [*snapshots_newest_first(source), *sorted((t.snapshot for t in list_tags(source)), key=_age)]
+    for snapshot in sorted(line, key=_age):
+        if snapshot.id <= newest.id and _commit_of(snapshot) in known:
+            return snapshot
+    first = min(line, key=lambda snapshot: snapshot.id)
+    ids = [snapshot.id for snapshot in kept]
+    has_own_history = first.id == 1 and not read_manifest_list(source, first.base_manifest_list)
+    if has_own_history and (not ids or min(ids) == 1):
+        return None
+    raise InvalidArgumentError(
+        f"branch {source.paths.branch!r} and {table.paths.branch!r} of {table.paths.root} have no snapshot or tag in "
+        "common any more, so that nobody can tell what the branch has changed; fast-forward to it, or write its rows"
+    )
+
+
+def _age(snapshot: Snapshot) -> int:
+    return -snapshot.id
+
+
+def _commit_of(snapshot: Snapshot) -> tuple[int, str]:
+    return snapshot.id, snapshot.delta_manifest_list
+
+
+def _merged(table: TableHandle, source: TableHandle, kept: Sequence[Snapshot]) -> set[tuple[int, str]]:
+    """The commits of the branch up to which it was merged before, as a file and the table's snapshots tell."""
+    texts = []
+    with suppress(NotFoundError):
+        texts.append(table.env.storage.read(_marker(table, source)))
+    for snapshot in kept:
+        properties = snapshot.extras.get("properties")
+        if isinstance(properties, Mapping) and isinstance(properties.get(_PROPERTY), str):
+            texts.append(properties[_PROPERTY].encode())
+    found = set()
+    for one in texts:
+        try:
+            value = parse_object(one, _marker(table, source))
+            if text(value, "branch") == source.paths.branch:
+                found.add((whole(value, "snapshot", 1), text(value, "deltaManifestList")))
+        except (CorruptTableError, *WRONG):
+            continue
+    return found
+
+
+def _marker(table: TableHandle, source: TableHandle) -> str:
+    """A file that tells up to where the branch was merged; nobody else looks for it."""
+    return f"{source.paths.branch_root}/MERGED-{table.paths.branch}"
+
+
+def _told(source: TableHandle, snapshot: Snapshot) -> str:
+    return json.dumps(
+        {
+            "branch": source.paths.branch,
+            "snapshot": snapshot.id,
+            "deltaManifestList": snapshot.delta_manifest_list,
+        }
+    )
+
+
+def _remember(table: TableHandle, source: TableHandle, snapshot: Snapshot) -> None:
+    # The commit's own properties say the same, until its snapshot expires.
+    table.env.storage.overwrite(_marker(table, source), _told(source, snapshot).encode())
+
+
+# ── what the branch has changed ─────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Difference:
+    added: tuple[ManifestEntry, ...]
+    removed: tuple[ManifestEntry, ...]
+    new_index_files: tuple[IndexFile, ...] = ()
+    deleted_index_files: tuple[IndexFile, ...] = ()
+    rescaled: frozenset[bytes] = field(default_factory=frozenset)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.added or self.removed or self.new_index_files or self.deleted_index_files)
+
+
+def _difference(source: TableHandle, base: Snapshot | None, newest: Snapshot) -> _Difference:
+    before = {entry.identity: entry for entry in live_entries(source, base)}
+    after = {entry.identity: entry for entry in live_entries(source, newest)}
+    old = {(file.kind, file.name): file for file in live_index_files(source, base)}
+    new = {(file.kind, file.name): file for file in live_index_files(source, newest)}
+    added = tuple(entry for identity, entry in after.items() if identity not in before)
+    buckets: dict[bytes, set[int]] = {}
+    for entry in (*before.values(), *after.values()):
+        buckets.setdefault(entry.partition, set()).add(entry.total_buckets)
+    changed = {entry.partition for entry in added}
+    return _Difference(
+        added,
+        tuple(entry for identity, entry in before.items() if identity not in after),
+        tuple(file for name, file in new.items() if name not in old),
+        tuple(file for name, file in old.items() if name not in new),
+        frozenset(partition for partition in changed if len(buckets[partition]) > 1),
+    )
+
+
+def _check_schemas(table: TableHandle, source: TableHandle, difference: _Difference) -> None:
+    """Raises InvalidArgumentError if files of the branch would mean something else in the table."""
+    if table.options.raw.get("row-tracking.enabled", "false").lower() == "true":
+        raise UnsupportedError(f"{table.paths.root}: rows of a branch got the same row ids as others; it cannot merge")
+    if table.schema.row_type != source.schema.row_type:
+        raise InvalidArgumentError(
+            f"branch {source.paths.branch!r} has other columns than {table.paths.branch!r}; alter one of them first"
+        )
+    for number in sorted({entry.file.schema_id for entry in difference.added}):
+        try:
+            same = table.schema_of(number).row_type == source.schema_of(number).row_type
+        except NotFoundError:
+            same = False
+        if not same:
+            raise InvalidArgumentError(
+                f"files of branch {source.paths.branch!r} have schema {number}, which is another one, or none, in "
+                f"{table.paths.branch!r} of {table.paths.root}; their schemas went different ways"
+            )
+
+
+# ── what the table has changed too ──────────────────────────────────────────────────────────────
+
+_Scope = tuple[bytes | None, int | None]
+"""A partition and a bucket; None stands for all of them."""
+
+
+def _scopes(table: TableHandle, difference: _Difference) -> set[_Scope]:
+    """The scopes that must not have changed in the table."""
+    mode = table.schema.bucket_mode
+    has_keys = bool(table.schema.primary_keys)
+    places = [(entry.partition, entry.bucket) for entry in difference.removed]
+    places += [(file.partition, file.bucket) for file in (*difference.new_index_files, *difference.deleted_index_files)]
+    if has_keys or difference.rescaled:
+        places += [
+            (entry.partition, entry.bucket)
+            for entry in difference.added
+            if has_keys or entry.partition in difference.rescaled
+        ]
+    if mode is BucketMode.CROSS_PARTITION and places:
+        return {(None, None)}
+    by_partition = mode in (BucketMode.DYNAMIC, BucketMode.POSTPONED)
+    whole_ones = {partition for partition, _ in places if by_partition or partition in difference.rescaled}
+    return {(partition, None if partition in whole_ones else bucket) for partition, bucket in places}
+
+
+def _conflicts(
+    table: TableHandle,
+    source: TableHandle,
+    difference: _Difference,
+    base: Snapshot | None,
+    ours: Snapshot | None,
+) -> list[str]:
+    scopes = _scopes(table, difference)
+    if not scopes:
+        return []
+    then, now = _states(source, base, scopes), _states(table, ours, scopes)
+    found = []
+    for scope in sorted(scopes, key=str):
+        if then.get(scope, set()) != now.get(scope, set()):
+            found.append(
+                f"both have changed {_named(table, scope)} since snapshot {base.id if base else 0} of the branch"
+            )
+    return found
+
+
+def _states(table: TableHandle, snapshot: Snapshot | None, scopes: set[_Scope]) -> dict[_Scope, set[Any]]:
+    """What is live in each of the scopes."""
+    found: dict[_Scope, set[Any]] = {}
+    items: list[tuple[bytes, int, Any]] = [
+        (entry.partition, entry.bucket, entry.identity) for entry in live_entries(table, snapshot)
+    ]
+    items += [(file.partition, file.bucket, (file.kind, file.name)) for file in live_index_files(table, snapshot)]
+    for partition, bucket, identity in items:
+        for scope in ((partition, bucket), (partition, None), (None, None)):
+            if scope in scopes:
+                found.setdefault(scope, set()).add(identity)
+    return found
+
+
+def _named(table: TableHandle, scope: _Scope) -> str:
+    partition, bucket = scope
+    if partition is None:
+        return "the table, whose keys are unique over all partitions"
+    where = _partition_text(table, partition)
+    return f"all buckets{where}" if bucket is None else f"bucket {bucket}{where}"
+
+
+def _partition_text(table: TableHandle, partition: bytes) -> str:
+    columns = table.schema.partition_type
+    values = decode_row([item.type for item in columns], partition)
+    return f" of partition {dict(zip(columns.names, values, strict=True))}" if values else ""
+
+
+# ── the commit ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    base: Snapshot | None
+    theirs: Snapshot
+    ours: Snapshot | None
+
+
+def _request(table: TableHandle, source: TableHandle, difference: _Difference, ends: _Ends, user: str) -> CommitRequest:
+    is_exclusive = bool(_scopes(table, difference))
+    changelog = _changelog(table, source, ends)
+    only_adds = not (difference.removed or difference.deleted_index_files)
+    plain = only_adds and (not table.schema.primary_keys or all(entry.file.level == 0 for entry in difference.added))
+    return CommitRequest(
+        _messages(difference, changelog),
+        CommitKind.APPEND if plain else CommitKind.OVERWRITE,
+        user,
+        _IDENTIFIER,
+        watermark=ends.theirs.watermark,
+        properties={_PROPERTY: _told(source, ends.theirs)},
+        read=IndexRead(ends.ours, all_keys=True) if is_exclusive else None,
+    )
+
+
+def _changelog(table: TableHandle, source: TableHandle, ends: _Ends) -> list[ManifestEntry]:
+    """The branch's changelog files since the base.
+
+    Raises: InvalidArgumentError if some of them have expired.
+    """
+    if table.options.changelog_producer == "none":
+        return []
+    found: list[ManifestEntry] = []
+    for number in range((ends.base.id if ends.base else 0) + 1, ends.theirs.id + 1):
+        try:
+            found += changelog_entries(source, read_snapshot(source, number))
+        except NotFoundError as error:
+            raise InvalidArgumentError(
+                f"snapshot {number} of branch {source.paths.branch!r} has expired, and its changelog with it, which "
+                "readers of the table's changes would miss"
+            ) from error
+    return found
+
+
+def _messages(difference: _Difference, changelog: Sequence[ManifestEntry]) -> list[CommitMessage]:
+    totals: dict[tuple[bytes, int], int] = {}
+    messages: dict[tuple[bytes, int], CommitMessage] = {}
+
+    def message(partition: bytes, bucket: int) -> CommitMessage:
+        place = (partition, bucket)
+        return messages.setdefault(place, CommitMessage(partition, bucket, totals.get(place, 1)))
+
+    for entry in (*difference.removed, *changelog, *difference.added):
+        totals[entry.partition, entry.bucket] = entry.total_buckets
+    removes = bool(difference.removed)
+    for entry in difference.removed:
+        found = message(entry.partition, entry.bucket)
+        messages[entry.partition, entry.bucket] = replace(found, compact_before=(*found.compact_before, entry.file))
+    for entry in difference.added:
+        found = message(entry.partition, entry.bucket)
+        changed = (
+            replace(found, compact_after=(*found.compact_after, entry.file))
+            if removes
+            else replace(found, new_files=(*found.new_files, entry.file))
+        )
+        messages[entry.partition, entry.bucket] = changed
+    for entry in changelog:
+        found = message(entry.partition, entry.bucket)
+        messages[entry.partition, entry.bucket] = replace(found, changelog_files=(*found.changelog_files, entry.file))
+    for file in difference.new_index_files:
+        found = message(file.partition, file.bucket)
+        messages[file.partition, file.bucket] = replace(found, new_index_files=(*found.new_index_files, file))
+    for file in difference.deleted_index_files:
+        found = message(file.partition, file.bucket)
+        messages[file.partition, file.bucket] = replace(found, deleted_index_files=(*found.deleted_index_files, file))
+    return list(messages.values())

@@ -1,0 +1,274 @@
+"""Purge a table: empty it, and delete everything that it has been.
+
+1. One commit of the kind OVERWRITE removes all rows, another one rewrites the lists of files, so that the new state
+   names none of the old ones. Readers find an empty table from here on.
+2. Everything that leads to older states goes: branches, tags, long-lived changelogs, consumers, older snapshots.
+3. Files that only these reached are deleted or moved aside (`table.deletion`); then files that nothing named at all,
+   if they are old enough.
+
+Schema, options and the table itself stay. `keep_tags` leaves all tags with the files that they reach, `keep_branches`
+all branches; without them nothing of the table can be read again, unless the files were moved aside: then `restore`
+brings back all of it below the empty state, and a rollback goes there. Rows that others commit meanwhile stay.
+
+A dry run is the same plan, without the commits.
+
+Source: `FileStoreTable.purgeFiles` of the Java library. Differences: it may leave tags and branches; files that nothing
+names go only if they are older than a day, as running writers have made some.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.executor import Executor
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.branching import branch_root_files, refuse_server, remove_branch_files
+from paimon_engine.table.commit import CommitRequest, Conflict, OverwriteScope, commit
+from paimon_engine.table.deletion import (
+    Candidates,
+    DataCandidate,
+    DeletedFile,
+    Deletion,
+    DeletionPlan,
+    carry_out,
+    finish_interrupted,
+    plan_deletion,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.orphans import Look, list_old_files
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.reachability import Root, all_roots, on_line
+from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, write_hint
+from paimon_engine.table.tagging import check_no_branch_from, remove_tags, tag_files
+from paimon_engine.units import DAY_MS
+
+logger = logging.getLogger(__name__)
+
+_IDENTIFIER: Final = identifier_of(Maker.PURGE_FILES)
+
+_ORPHAN: Final = "no snapshot, tag, branch or changelog names it"
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeFiles(Disposal):
+    """Empty the table and delete all files of it, except those that tags or branches reach if these are kept.
+
+    Files that nothing names go if they were last changed before `older_than_ms` (epoch milliseconds; a day ago).
+    """
+
+    keep_tags: bool = False
+    keep_branches: bool = False
+    older_than_ms: int | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeFilesResult:
+    """What went; `status` is `purged`, `noop` (there was nothing), `already_done`, `stopped` or `dry_run`.
+
+    A dry run tells what would go. `snapshot_id` is the empty snapshot from which on the table goes on. `deleted` names
+    every file, `quarantine` where they lie now, if they were moved aside; `stopped` says what was left, and why.
+    """
+
+    status: str
+    snapshot_id: int | None = None
+    removed_snapshots: tuple[int, ...] = ()
+    removed_tags: tuple[str, ...] = ()
+    removed_branches: tuple[str, ...] = ()
+    removed_consumers: tuple[str, ...] = ()
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
+    stopped: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def purge_files(
+    table: TableHandle, spec: PurgeFiles, executor: Executor, *, commit_user: str | None = None
+) -> PurgeFilesResult:
+    """Purges the table. Safe to repeat: a run that was cut short is finished by the next one.
+
+    Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would go, or for a time to
+    come; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; UnsupportedError; StorageError.
+    """
+    begun = time.monotonic()
+    refuse_server(table)
+    if table.paths.branch != MAIN_BRANCH:
+        raise InvalidArgumentError("purge a table, not a branch of it; a branch is deleted as a whole")
+    now_ms = table.env.clock()
+    older_than_ms = now_ms - DAY_MS if spec.older_than_ms is None else spec.older_than_ms
+    if older_than_ms > now_ms:
+        raise InvalidArgumentError(f"older_than_ms={older_than_ms} is yet to come; files being written would go")
+    user = commit_user or str(uuid.uuid4())
+    emptied = find_own_commit(table, user, CommitKind.COMPACT, _IDENTIFIER).snapshot
+    roots = all_roots(table)
+    gone = _gone(roots, spec, emptied)
+    kept = [root for root in roots if root not in gone]
+    check_no_branch_from(kept, [root for root in gone if root.tag is not None])
+    orphans, doubts = _orphans(table, older_than_ms, executor)
+    plan = _plan(table, roots, gone, orphans, executor)
+    result = replace(_told(table, gone, plan, spec), stopped=(*doubts, *plan.stopped))
+    status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(gone, plan, emptied)
+    if status is None:
+        emptied = emptied or _empty(table, user)
+        # What others have committed up to then is gone too, and what they committed since is not.
+        result = _carried_out(table, _gone(all_roots(table), spec, emptied), orphans, spec, executor)
+        result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
+        logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
+    elif status in ("noop", "already_done"):
+        result = _with_deletion(PurgeFilesResult(status), finish_interrupted(table, executor, spec))
+    snapshot_id = None if emptied is None else emptied.id
+    return replace(result, status=status or result.status, snapshot_id=snapshot_id, seconds=time.monotonic() - begun)
+
+
+def _gone(roots: Sequence[Root], spec: PurgeFiles, emptied: Snapshot | None) -> list[Root]:
+    """The roots that go: those older than the empty state, if it was made already."""
+    older = [root for root in roots if emptied is None or root.snapshot.id < emptied.id]
+    return [
+        root
+        for root in older
+        if (not spec.keep_branches if root.branch != MAIN_BRANCH else root.tag is None or not spec.keep_tags)
+    ]
+
+
+def _nothing_to_do(gone: Sequence[Root], plan: DeletionPlan, emptied: Snapshot | None) -> str | None:
+    """The status where nothing is left to do; None if something is."""
+    if emptied is not None and not gone and not plan.files:
+        return "already_done"
+    return "noop" if len(gone) <= 1 and not plan.data and emptied is None else None
+
+
+def _orphans(table: TableHandle, older_than_ms: int, executor: Executor) -> tuple[dict[str, int], list[str]]:
+    """Old files that nothing names, with their sizes; and why that is not known, if it is not."""
+    found = list_old_files(table, older_than_ms)
+    look = Look()
+    look.take(table, executor)
+    if look.doubts:
+        return {}, [f"files that nothing names are left: {doubt}" for doubt in dict.fromkeys(look.doubts)]
+    return {info.path: info.size_bytes for info in found if info.path.rpartition("/")[2] not in look.names}, []
+
+
+def _plan(
+    table: TableHandle, roots: Sequence[Root], gone: Sequence[Root], orphans: dict[str, int], executor: Executor
+) -> DeletionPlan:
+    """The files that go with roots, and orphans."""
+    candidates = Candidates(table)
+    line = sorted((root for root in gone if _is_snapshot(root)), key=lambda root: root.snapshot.id)
+    commits = {root.snapshot.delta_manifest_list for root in line}
+    # Whatever was live at any time was live in the first snapshot, or behind a gap, or was added by one of the others.
+    before = None
+    for root in line:
+        if root.snapshot.id - 1 != before:
+            candidates.add_live(root, f"live in {root.label}")
+        before = root.snapshot.id
+        candidates.add_added(root, f"added by {root.label}")
+        candidates.add_changelog(root)
+    for root in gone:
+        if root.is_changelog:
+            # Expiry has taken the files that were live there.
+            candidates.add_changelog(root)
+        elif root.snapshot.delta_manifest_list not in commits:
+            candidates.add_live(root, f"only in {root.label}")
+            candidates.add_changelog(root)
+    candidates.add_metadata(gone)
+    for path, size_bytes in orphans.items():
+        directory, _, name = path.rpartition("/")
+        if "/bucket-" in path:
+            candidates.data.setdefault(path, DataCandidate(name, size_bytes, _ORPHAN, directory))
+        else:
+            candidates.metadata.setdefault(path, (size_bytes, _ORPHAN))
+    kept = [root for root in roots if root.identity not in {item.identity for item in gone}]
+    return plan_deletion(table, candidates, kept, executor)
+
+
+def _is_snapshot(root: Root) -> bool:
+    return root.branch == MAIN_BRANCH and root.tag is None and not root.is_changelog
+
+
+def _told(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: PurgeFiles) -> PurgeFilesResult:
+    files = plan.files
+    main = on_line(table, MAIN_BRANCH)
+    return PurgeFilesResult(
+        status="",
+        removed_snapshots=tuple(root.snapshot.id for root in gone if _is_snapshot(root)),
+        removed_tags=tuple(sorted(root.tag for root in gone if root.tag is not None and root.branch == MAIN_BRANCH)),
+        removed_branches=() if spec.keep_branches else _branches_without(table, gone),
+        removed_consumers=tuple(name for name, _ in consumer_files(main)) if gone else (),
+        files_deleted=len(files),
+        bytes_deleted=sum(file.size_bytes for file in files),
+        deleted=files,
+    )
+
+
+def _branches_without(table: TableHandle, gone: Sequence[Root]) -> tuple[str, ...]:
+    """Branches that are left with nothing when these roots go; also those that never had anything."""
+    going = {root.identity for root in gone}
+    lasting = {root.branch for root in all_roots(table) if root.identity not in going}
+    return tuple(name for name in branches(table) if name not in lasting)
+
+
+def _empty(table: TableHandle, user: str) -> Snapshot | None:
+    """Removes all rows and then names the files anew, which are none; the snapshot that does, None on an empty table.
+
+    Raises: ConflictError.
+    """
+    if latest_snapshot(table) is None:
+        return None
+    if find_own_commit(table, user, CommitKind.OVERWRITE, _IDENTIFIER).snapshot is None:
+        outcome = commit(table, CommitRequest((), CommitKind.OVERWRITE, user, _IDENTIFIER, overwrite=OverwriteScope()))
+        if isinstance(outcome, Conflict):
+            reason = outcome.conflicts[0].reason
+            raise ConflictError(f"{table.paths.root}: {reason}; others wrote meanwhile, run it again")
+    bare = commit(table, CommitRequest((), CommitKind.COMPACT, user, _IDENTIFIER, compacts_manifests=True))
+    assert not isinstance(bare, Conflict), "nothing is added or removed"
+    return bare.snapshot
+
+
+def _carried_out(
+    table: TableHandle, gone: Sequence[Root], orphans: dict[str, int], spec: PurgeFiles, executor: Executor
+) -> PurgeFilesResult:
+    plan = _plan(table, all_roots(table), gone, orphans, executor)
+    result = _told(table, gone, plan, spec)
+    main = on_line(table, MAIN_BRANCH)
+    snapshots = [main.paths.snapshot(number) for number in result.removed_snapshots]
+    changelogs = [main.paths.changelog(root.snapshot.id) for root in gone if root.is_changelog]
+    others = [*changelogs, *(main.paths.consumer(name) for name in result.removed_consumers)]
+    hidden = [*snapshots, *tag_files(main, result.removed_tags), *others]
+    hidden += [path for name in result.removed_branches for path in branch_root_files(table, name)]
+    first_kept = max(result.removed_snapshots, default=0) + 1
+    prepared = prepare(table, plan, spec, "purge_files", roots=hidden, neighbours=[main.paths.snapshot(first_kept)])
+    for name in result.removed_branches:
+        remove_branch_files(table, name)
+    remove_tags(main, result.removed_tags)
+    table.env.storage.delete(others)
+    for path in snapshots:
+        table.env.storage.delete([path])
+    if snapshots:
+        write_hint(main, main.paths.earliest_hint, first_kept)
+    return _with_deletion(result, carry_out(table, plan, executor, prepared))
+
+
+def _with_deletion(result: PurgeFilesResult, deletion: Deletion) -> PurgeFilesResult:
+    return replace(
+        result,
+        files_deleted=len(deletion.files),
+        bytes_deleted=deletion.size_bytes,
+        deleted=deletion.files,
+        quarantine=deletion.quarantine,
+        stopped=deletion.stopped,
+    )

@@ -1,0 +1,192 @@
+"""Remove data files that are gone from the lists of the table, so that the rest can be read again.
+
+1. The data files of the latest snapshot are looked for in the store; one that is not listed is asked for once more by
+   its name. A store that does not answer ends the run: what cannot be seen is not gone.
+2. One commit of the kind OVERWRITE removes those that are gone. A dry run ends before it.
+
+Their rows are lost. In a table with a primary key, older rows of the same keys in other files show again. Older
+snapshots and tags are not changed: they name these files for ever. First look whether a file can be brought back, from
+a quarantine (`restore`) or a copy.
+
+Source: `RemoveUnexistingFilesAction` of the Java library.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from paimon_engine.env import Env
+from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.executor import Executor, LocalExecutor, values
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
+from paimon_engine.table.commit import CommitRequest, Conflict, commit
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.deletion import check_places
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.reachability import READER_THREADS, DataPaths
+from paimon_engine.table.snapshots import latest_snapshot
+
+logger = logging.getLogger(__name__)
+
+_LOCAL_DIRECTORIES_MAX: Final = 256
+"""Up to so many directories are listed by this process: handing them to a cluster would take longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUnexistingFiles:
+    """Take data files that are gone out of the table's lists; with at most `parallelism` directories at a time."""
+
+    dry_run: bool = False
+    parallelism: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """A data file that is gone."""
+
+    path: str
+    size_bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUnexistingFilesResult:
+    """What was found; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be removed).
+
+    `removed` names each file; `rows` counts those that are lost. `stopped` names files that were not looked for.
+    """
+
+    status: str
+    snapshot_id: int | None = None
+    files_checked: int = 0
+    removed: tuple[LostFile, ...] = ()
+    files: int = 0
+    rows: int = 0
+    stopped: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def remove_unexisting_files(
+    table: TableHandle, spec: RemoveUnexistingFiles, executor: Executor, *, commit_user: str | None = None
+) -> RemoveUnexistingFilesResult:
+    """Removes what is gone; once for a `commit_user`. Safe beside writers.
+
+    Raises: NotFoundError if manifests are gone too (`remove_unexisting_manifests` first); ConflictError; StorageError
+    if the store does not say what is there; UnsupportedError.
+    """
+    begun = time.monotonic()
+    check_places(table)
+    if spec.parallelism is not None and spec.parallelism < 1:
+        raise InvalidArgumentError(f"parallelism={spec.parallelism}: let at least one task run")
+    identifier, checked_up_to = identifier_of(Maker.REMOVE_UNEXISTING_FILES), None
+    if commit_user is not None and not spec.dry_run:
+        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)
+        if own.snapshot is not None:
+            return RemoveUnexistingFilesResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+        checked_up_to = own.checked_up_to
+    latest = latest_snapshot(table)
+    entries = live_entries(table, latest)
+    inside = [entry for entry in entries if entry.file.external_path is None]
+    stopped = tuple(
+        f"{entry.file.external_path} lies outside the table and is not looked for"
+        for entry in entries
+        if entry.file.external_path is not None
+    )
+    lost = _lost(table, inside, spec.parallelism, executor)
+    snapshot_id, status = None, "dry_run" if lost else "noop"
+    if lost and not spec.dry_run:
+        request = CommitRequest(
+            _messages(table, [entry for entry, _ in lost], latest),
+            CommitKind.OVERWRITE,
+            commit_user or str(uuid.uuid4()),
+            identifier,
+            checked_up_to=checked_up_to,
+        )
+        outcome = commit(table, request)
+        if isinstance(outcome, Conflict):
+            raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; others wrote, run it again")
+        snapshot_id = outcome.snapshot.id
+        status = "already_done" if outcome.by_other_attempt else "committed"
+        logger.info("removed %d lost files from the lists of %s", len(lost), table.paths.root)
+    return RemoveUnexistingFilesResult(
+        status,
+        snapshot_id,
+        len(inside),
+        tuple(LostFile(path, entry.file.size_bytes, entry.file.row_count) for entry, path in lost),
+        len(lost),
+        sum(entry.file.row_count for entry, _ in lost),
+        stopped,
+        time.monotonic() - begun,
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A directory, and the paths that should be in it."""
+
+    directory: str
+    paths: tuple[str, ...]
+
+
+def _lost(
+    table: TableHandle, entries: Sequence[ManifestEntry], parallelism: int | None, executor: Executor
+) -> list[tuple[ManifestEntry, str]]:
+    paths = DataPaths(table)
+    places: dict[str, dict[str, ManifestEntry]] = {}
+    for entry in entries:
+        directory = paths.directory(entry)
+        places.setdefault(directory, {})[f"{directory}/{entry.file.name}"] = entry
+    tasks = [_Place(directory, tuple(found)) for directory, found in sorted(places.items())]
+    if len(tasks) <= _LOCAL_DIRECTORIES_MAX:
+        executor = LocalExecutor(parallelism or READER_THREADS, env=table.env)
+    step = len(tasks) if parallelism is None else parallelism
+    gone: set[str] = set()
+    for begin in range(0, len(tasks), max(step, 1)):
+        outcomes = executor.map(_missing_in, tasks[begin : begin + step], config=table.config)
+        gone.update(path for missing in values(outcomes) for path in missing)
+    return [(entry, path) for _, found in sorted(places.items()) for path, entry in found.items() if path in gone]
+
+
+def _missing_in(env: Env, place: _Place) -> list[str]:
+    there = {info.path for info in env.storage.list(place.directory)}
+    # A listing may lag behind; a file is gone only if it does not answer to its name either.
+    return [path for path in place.paths if path not in there and not env.storage.exists(path)]
+
+
+def _messages(table: TableHandle, entries: Sequence[ManifestEntry], latest: Snapshot | None) -> list[CommitMessage]:
+    """The removals, by bucket; deletion vectors of what is gone go too."""
+    vectors = vector_files(table, latest)
+    buckets: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        buckets.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry)
+    messages = []
+    for (partition, bucket, total), found in buckets.items():
+        kept = BucketVectors(table, partition, bucket, vectors.get((partition, bucket), ()))
+        kept.drop(entry.file.name for entry in found)
+        new, replaced = kept.finish()
+        before = tuple(entry.file for entry in found)
+        messages.append(
+            CommitMessage(
+                partition,
+                bucket,
+                total,
+                compact_before=before,
+                new_index_files=new,
+                deleted_index_files=replaced,
+            )
+        )
+    return messages

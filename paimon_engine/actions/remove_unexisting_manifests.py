@@ -1,0 +1,192 @@
+"""Remove manifests that are gone from the table's lists, so that the rest can be read again.
+
+1. The manifest lists of the latest snapshot say which manifests there should be; a list that is gone itself counts as
+   empty. Those that the store does not have are left out.
+2. What the others say is folded anew: a file whose removal stood in a lost manifest shows again, a removal of a file
+   that a lost manifest had added has nothing to remove and is dropped.
+3. One commit of the kind OVERWRITE names what is left. A dry run ends before it.
+
+Rows of files that only lost manifests named are lost. Some of the files that show again may be gone: run
+`remove_unexisting_files` after this. Older snapshots and tags are not changed.
+
+Source: `RemoveUnexistingManifestsAction` of the Java library. Differences: a lost list is mended too; removals of what
+nobody adds are dropped, so that the result can be read; where the index manifest is gone it refuses, since rows that
+deletion vectors had deleted, or keys that an index had placed, would come back twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import MetadataWriter, live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.publish import publish
+from paimon_engine.table.snapshots import latest_snapshot, read_snapshot
+
+logger = logging.getLogger(__name__)
+
+_IDENTIFIER: Final = identifier_of(Maker.REMOVE_UNEXISTING_MANIFESTS)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUnexistingManifests:
+    """Take manifests that are gone out of the table's lists."""
+
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUnexistingManifestsResult:
+    """What was found; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be removed).
+
+    `removed` names the lists and manifests that are gone. `rows_before` is what the snapshot said that it had,
+    `rows_after` what the files have that are named now.
+    """
+
+    status: str
+    snapshot_id: int | None = None
+    removed: tuple[str, ...] = ()
+    manifests_left: int = 0
+    rows_before: int | None = None
+    rows_after: int | None = None
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def remove_unexisting_manifests(
+    table: TableHandle, spec: RemoveUnexistingManifests, *, commit_user: str | None = None
+) -> RemoveUnexistingManifestsResult:
+    """Removes what is gone; once for a `commit_user`. Nobody can write to such a table meanwhile.
+
+    Raises: CorruptTableError if a manifest is there and damaged; UnsupportedError if the index manifest is gone;
+    ConflictError if somebody else committed; OutcomeUnknownError; StorageError.
+    """
+    begun = time.monotonic()
+    check_metadata_writable(table.options)
+    user = commit_user or str(uuid.uuid4())
+    if commit_user is not None and not spec.dry_run:
+        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER).snapshot
+        if own is not None:
+            return RemoveUnexistingManifestsResult("already_done", own.id, seconds=time.monotonic() - begun)
+    latest = latest_snapshot(table)
+    if latest is None:
+        return RemoveUnexistingManifestsResult("noop", seconds=time.monotonic() - begun)
+    manifests, lost = _listed(table, latest)
+    entries = [entry for manifest in manifests for entry in read_manifest(table, manifest.name, manifest)]
+    if not lost:
+        return RemoveUnexistingManifestsResult(
+            "noop", None, (), len(manifests), latest.total_record_count, seconds=time.monotonic() - begun
+        )
+    live = _still_live(entries)
+    _check_index(table, latest)
+    result = RemoveUnexistingManifestsResult(
+        "dry_run",
+        None,
+        tuple(table.paths.manifest(name) for name in lost),
+        len(manifests),
+        latest.total_record_count,
+        sum(entry.file.row_count for entry in live),
+    )
+    if not spec.dry_run:
+        snapshot_id = _commit(table, latest, live, user)
+        result = replace(result, status="committed", snapshot_id=snapshot_id)
+        logger.info("removed %d lost lists and manifests from %s", len(lost), table.paths.root)
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+def _listed(table: TableHandle, snapshot: Snapshot) -> tuple[list[ManifestFile], list[str]]:
+    """Manifests that are there, in order, and names of lists and manifests that are not."""
+    manifests: list[ManifestFile] = []
+    lost: list[str] = []
+    for name, size_bytes in (
+        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+    ):
+        try:
+            manifests += read_manifest_list(table, name, size_bytes)
+        except NotFoundError:
+            lost.append(name)
+    there = [manifest for manifest in manifests if table.env.storage.exists(table.paths.manifest(manifest.name))]
+    return there, [*lost, *(manifest.name for manifest in manifests if manifest not in there)]
+
+
+def _still_live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """The files that are added and not removed again; removals of what nobody adds count for nothing."""
+    live: dict[Any, ManifestEntry] = {}
+    for entry in entries:
+        if entry.kind is FileKind.ADD:
+            live[entry.identity] = entry
+        else:
+            live.pop(entry.identity, None)
+    return list(live.values())
+
+
+def _check_index(table: TableHandle, latest: Snapshot) -> None:
+    try:
+        live_index_files(table, latest)
+    except NotFoundError as error:
+        raise UnsupportedError(
+            f"{error}; without it rows that were deleted would show again: roll back to an earlier snapshot"
+        ) from error
+
+
+def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry], user: str) -> int:
+    writer = MetadataWriter(table)
+    try:
+        base_list, base_size = writer.manifest_list(writer.manifests(live) if live else [])
+        delta_list, delta_size = writer.manifest_list([])
+    except BaseException:
+        writer.take_back()
+        raise
+    rows = sum(entry.file.row_count for entry in live)
+    kept = ("nextRowId", "logOffsets")
+    snapshot = replace(
+        latest,
+        id=latest.id + 1,
+        base_manifest_list=base_list,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta_list,
+        delta_manifest_list_size=delta_size,
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=0,
+        commit_user=user,
+        commit_identifier=_IDENTIFIER,
+        commit_kind=CommitKind.OVERWRITE,
+        time_ms=table.env.clock(),
+        total_record_count=rows,
+        delta_record_count=0,
+        statistics=None,
+        extras={"logOffsets": {}, **{key: value for key, value in latest.extras.items() if key in kept}},
+    )
+    try:
+        made = publish(table, snapshot, latest, [])
+    except OutcomeUnknownError:
+        if not _is_ours(table, snapshot):
+            raise
+        made = True
+    if not made and not _is_ours(table, snapshot):
+        writer.take_back()
+        raise ConflictError(f"{table.paths.root}: somebody else has committed meanwhile; run it again")
+    return snapshot.id
+
+
+def _is_ours(table: TableHandle, snapshot: Snapshot) -> bool:
+    try:
+        return read_snapshot(table, snapshot.id).delta_manifest_list == snapshot.delta_manifest_list
+    except NotFoundError:
+        return False

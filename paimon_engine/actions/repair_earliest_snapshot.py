@@ -1,0 +1,189 @@
+"""Repair the begin of a table's row of snapshots, after a crash or after somebody deleted files by hand.
+
+What can be wrong: the hint `EARLIEST` points to nothing; snapshots are missing in the middle, so that those before the
+gap cannot be reached; a snapshot's own file, its manifest lists or manifests are gone or damaged, so that nothing is
+deleted any more, since it may protect anything.
+
+1. The row that ends at the latest snapshot, unbroken and of readable snapshots only, says where the table begins: at
+   its first one. The latest snapshot itself must be readable.
+2. Snapshots before it are stranded. Their files, the snapshots' own, are removed, oldest first; `EARLIEST` is written.
+3. Data and metadata files that only stranded snapshots reached are deleted or moved aside (`table.deletion`). What the
+   damaged ones alone named is left for `remove_orphan_files`, which can prove that nothing needs it once this is done.
+
+A dry run is the same plan. Tags and branches stay as they are.
+
+Source: `SnapshotManager.repairEarliestSnapshot` of the Java library, which moves the hint to a snapshot behind a gap.
+Differences: the snapshot need not be named; stranded snapshots go; snapshots whose metadata is gone count as gaps.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, PaimonError
+from paimon_engine.executor import Executor
+from paimon_engine.table.deletion import (
+    Candidates,
+    DeletedFile,
+    Deletion,
+    carry_out,
+    finish_interrupted,
+    plan_deletion,
+    prepare,
+)
+from paimon_engine.table.disposal import Disposal
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_index_files, missing_metadata
+from paimon_engine.table.reachability import every_root, in_threads
+from paimon_engine.table.snapshots import hint_of, read_snapshot, snapshot_ids, write_hint
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairEarliestSnapshot(Disposal):
+    """Let the table begin with the first snapshot of the unbroken row that ends at the latest one.
+
+    `snapshot` says which one that should be: another one is refused, as expiry forgets whole snapshots.
+    """
+
+    snapshot: int | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RepairEarliestSnapshotResult:
+    """What was wrong; `status` is `repaired`, `noop` (nothing was) or `dry_run` (then: what would be done).
+
+    `previous_hint` is what EARLIEST said, None if it said nothing. `missing_snapshots` are the gaps, `broken_snapshots`
+    maps ids to what is wrong with them; `removed_snapshots` are those that went. `deleted` names every file that went
+    with them, `quarantine` where they lie now, if they were moved aside; `stopped` says why files were left.
+    """
+
+    status: str
+    earliest_snapshot_id: int | None = None
+    latest_snapshot_id: int | None = None
+    previous_hint: int | None = None
+    missing_snapshots: tuple[int, ...] = ()
+    broken_snapshots: tuple[tuple[int, str], ...] = ()
+    removed_snapshots: tuple[int, ...] = ()
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    deleted: tuple[DeletedFile, ...] = ()
+    quarantine: str | None = None
+    stopped: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def repair_earliest_snapshot(
+    table: TableHandle, spec: RepairEarliestSnapshot, executor: Executor
+) -> RepairEarliestSnapshotResult:
+    """Repairs the table's branch. Safe to repeat, and beside readers; nothing else should delete meanwhile.
+
+    Raises: NotFoundError if there is no snapshot; CorruptTableError if the latest one is broken; InvalidArgumentError
+    if the named one is not behind a gap; UnsupportedError.
+    """
+    begun = time.monotonic()
+    ids = snapshot_ids(table)
+    if not ids:
+        raise NotFoundError(f"{table.paths.root} has no snapshot to begin with")
+    broken = {
+        number: why for number, why in zip(ids, in_threads(table, _why_broken, ids), strict=True) if why is not None
+    }
+    first = _first(table, ids, broken, spec.snapshot)
+    hint = hint_of(table, table.paths.earliest_hint)
+    stranded = [number for number in ids if number < first]
+    deletion, status = Deletion(), "noop"
+    if stranded or hint != first:
+        status = "dry_run" if spec.dry_run else "repaired"
+        deletion = _repair(table, stranded, first, spec, executor)
+        logger.info("%s: %s begins with snapshot %d", status, table.paths.root, first)
+    elif not spec.dry_run:
+        deletion = finish_interrupted(table, executor, spec)
+    return RepairEarliestSnapshotResult(
+        status,
+        first,
+        ids[-1],
+        hint,
+        tuple(sorted(set(range(ids[0], ids[-1])) - set(ids))),
+        tuple(broken.items()),
+        tuple(stranded),
+        len(deletion.files),
+        deletion.size_bytes,
+        deletion.files,
+        deletion.quarantine,
+        deletion.stopped,
+        time.monotonic() - begun,
+    )
+
+
+def _why_broken(table: TableHandle, snapshot_id: int) -> str | None:
+    """What keeps a snapshot from being read, as far as metadata tells."""
+    try:
+        snapshot = read_snapshot(table, snapshot_id)
+        live_index_files(table, snapshot)
+        lacks = missing_metadata(table, snapshot)
+    except PaimonError as error:
+        return str(error)
+    return None if lacks is None else f"it lacks {lacks}"
+
+
+def _first(table: TableHandle, ids: Sequence[int], broken: dict[int, str], asked: int | None) -> int:
+    """Where the table is to begin."""
+    latest = ids[-1]
+    if latest in broken:
+        raise CorruptTableError(
+            f"snapshot {latest} of {table.paths.root}, the latest one, cannot be read: {broken[latest]}; "
+            "roll back to an earlier one, or remove_unexisting_manifests"
+        )
+    whole = set(ids) - broken.keys()
+    begin = latest
+    while begin - 1 in whole:
+        begin -= 1
+    if asked is None or asked == begin:
+        return begin
+    if not begin <= asked <= latest:
+        raise InvalidArgumentError(
+            f"snapshot {asked} is not in the unbroken row {begin} to {latest} at the end of {table.paths.root}"
+        )
+    raise InvalidArgumentError(
+        f"snapshot {asked - 1} before {asked} is whole: there is nothing to repair; expire_snapshots forgets old ones"
+    )
+
+
+def _repair(
+    table: TableHandle, stranded: Sequence[int], first: int, spec: RepairEarliestSnapshot, executor: Executor
+) -> Deletion:
+    paths = table.paths
+    roots, unreadable = every_root(table)
+    gone = [
+        root
+        for root in roots
+        if root.branch == paths.branch and root.tag is None and not root.is_changelog and root.snapshot.id in stranded
+    ]
+    hidden = [paths.snapshot(number) for number in stranded]
+    candidates = Candidates(table)
+    for root in gone:
+        candidates.add_live(root, f"only in {root.label}")
+        candidates.add_changelog(root)
+    candidates.add_metadata(gone)
+    identities = {root.identity for root in gone}
+    plan = plan_deletion(table, candidates, [root for root in roots if root.identity not in identities], executor)
+    others = [f"nothing is deleted: {path} cannot be read: {why}" for path, why in unreadable if path not in hidden]
+    if others:
+        plan = plan.without_files(others)
+    if spec.dry_run:
+        return Deletion(plan.files, plan.stopped)
+    prepared = prepare(table, plan, spec, "repair_earliest_snapshot", roots=hidden, neighbours=[paths.snapshot(first)])
+    write_hint(table, paths.earliest_hint, first)
+    for path in hidden:
+        table.env.storage.delete([path])
+    return carry_out(table, plan, executor, prepared)

@@ -1,0 +1,165 @@
+"""The verbs of `Table` that clean up and repair: orphans, purge, lost files, and undoing a deletion.
+
+Each verb is one call of an action.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Unpack
+
+from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult, purge_files
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, RemoveOrphanFilesResult, remove_orphan_files
+from paimon_engine.actions.remove_unexisting_files import (
+    RemoveUnexistingFiles,
+    RemoveUnexistingFilesResult,
+    remove_unexisting_files,
+)
+from paimon_engine.actions.remove_unexisting_manifests import (
+    RemoveUnexistingManifests,
+    RemoveUnexistingManifestsResult,
+    remove_unexisting_manifests,
+)
+from paimon_engine.actions.repair_earliest_snapshot import (
+    RepairEarliestSnapshot,
+    RepairEarliestSnapshotResult,
+    repair_earliest_snapshot,
+)
+from paimon_engine.actions.restore import (
+    EmptyQuarantine,
+    EmptyQuarantineResult,
+    Restore,
+    RestoreResult,
+    empty_quarantine,
+    list_quarantines,
+    restore,
+)
+from paimon_engine.executor import Executor
+from paimon_engine.table.disposal import DisposalWords
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.version_verbs import epoch_ms
+
+
+class CleanUpVerbs(ABC):
+    """What removes, repairs and brings back."""
+
+    _executor: Executor
+
+    @property
+    @abstractmethod
+    def _handle(self) -> TableHandle:
+        """The table itself."""
+
+    def remove_orphan_files(
+        self, older_than: int | datetime | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+    ) -> RemoveOrphanFilesResult:
+        """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
+
+        `older_than` is epoch milliseconds or a datetime, a day ago by default: it must be older than the longest
+        running job. With `quarantine` files are moved aside, and `restore` brings them back. Nothing goes where
+        anything cannot be read; `stopped` says so.
+
+        Raises: InvalidArgumentError, UnsupportedError, StorageError.
+        """
+        limit = None if older_than is None else epoch_ms(older_than)
+        return remove_orphan_files(self._handle, RemoveOrphanFiles(limit, dry_run, **how), self._executor)
+
+    def restore(
+        self,
+        quarantine: str,
+        *,
+        as_tags: bool = False,
+        dry_run: bool = False,
+        files_per_second: float | None = None,
+        parallelism: int | None = None,
+    ) -> RestoreResult:
+        """Undoes a deletion that moved its files aside (`quarantine=True`); `quarantine` is the name in its result.
+
+        Files, tags, branches and snapshots come back to where they were. Where something else has taken their place
+        nothing is moved, and the error says what is in the way; `as_tags` then brings versions back under new names.
+
+        Raises: InvalidArgumentError, ConflictError, StorageError.
+        """
+        spec = Restore(
+            quarantine=quarantine,
+            as_tags=as_tags,
+            dry_run=dry_run,
+            files_per_second=files_per_second,
+            parallelism=parallelism,
+        )
+        return restore(self._handle, spec, self._executor)
+
+    def quarantines(self) -> list[Mapping[str, Any]]:
+        """What was moved aside and can be brought back, oldest first.
+
+        Each with `quarantine` (its name), `action`, `time_ms`, `files`, `bytes` and `roots`.
+
+        Raises: CorruptTableError.
+        """
+        return list_quarantines(self._handle)
+
+    def empty_quarantine(
+        self, quarantine: str | None = None, *, older_than: int | datetime | None = None, dry_run: bool = False
+    ) -> EmptyQuarantineResult:
+        """Deletes for good what was moved aside: one quarantine, or all that are older (30 days by default).
+
+        Raises: InvalidArgumentError, StorageError.
+        """
+        limit = None if older_than is None else epoch_ms(older_than)
+        return empty_quarantine(self._handle, EmptyQuarantine(quarantine, limit, dry_run))
+
+    def purge_files(
+        self,
+        *,
+        keep_tags: bool = False,
+        keep_branches: bool = False,
+        older_than: int | datetime | None = None,
+        dry_run: bool = False,
+        commit_user: str | None = None,
+        **how: Unpack[DisposalWords],
+    ) -> PurgeFilesResult:
+        """Empties the table, and deletes older snapshots, tags, branches, consumers and all files that they reached.
+
+        Schema and options stay, and with `keep_tags` or `keep_branches` those. Files that nothing names go if they are
+        older than `older_than`, a day by default. With `quarantine` all of it can be brought back.
+
+        Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
+        """
+        limit = None if older_than is None else epoch_ms(older_than)
+        spec = PurgeFiles(keep_tags, keep_branches, limit, dry_run, **how)
+        return purge_files(self._handle, spec, self._executor, commit_user=commit_user)
+
+    def remove_unexisting_files(
+        self, *, dry_run: bool = False, parallelism: int | None = None, commit_user: str | None = None
+    ) -> RemoveUnexistingFilesResult:
+        """Takes data files that are gone from the store out of the table's lists: their rows are lost, the rest reads.
+
+        Raises: NotFoundError, ConflictError, UnsupportedError, StorageError.
+        """
+        spec = RemoveUnexistingFiles(dry_run, parallelism)
+        return remove_unexisting_files(self._handle, spec, self._executor, commit_user=commit_user)
+
+    def remove_unexisting_manifests(
+        self, *, dry_run: bool = False, commit_user: str | None = None
+    ) -> RemoveUnexistingManifestsResult:
+        """Takes manifests that are gone from the store out of the table's lists: what they alone named is lost.
+
+        Run `remove_unexisting_files` after it.
+
+        Raises: CorruptTableError, ConflictError, UnsupportedError, StorageError.
+        """
+        return remove_unexisting_manifests(self._handle, RemoveUnexistingManifests(dry_run), commit_user=commit_user)
+
+    def repair_earliest_snapshot(
+        self, snapshot: int | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+    ) -> RepairEarliestSnapshotResult:
+        """Lets the table begin with the first snapshot of the unbroken, readable row that ends at the latest one.
+
+        Snapshots before it, which a gap or a damaged one cuts off, go with the files that only they reach.
+
+        Raises: NotFoundError, CorruptTableError, InvalidArgumentError, UnsupportedError.
+        """
+        spec = RepairEarliestSnapshot(snapshot, dry_run, **how)
+        return repair_earliest_snapshot(self._handle, spec, self._executor)

@@ -1,0 +1,219 @@
+"""Avro containers out of doubtful hands: unpacked within limits, before a decoder loops over what they claim.
+
+A few hundred bytes can say that they are petabytes: packed data that unpacks to nothing but zeros, arrays of items that
+take no bytes at all, records inside of records without end. Metadata is read by every action, in processes that other
+work depends on, so that such files must be refused at small cost.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import cramjam
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+BLOCK_BYTES_MAX: Final = 64 << 20
+"""Of a block unpacked. Writers begin a new one after some 64 KiB, and one record hardly has a megabyte."""
+FILE_BYTES_MAX: Final = 1 << 30
+"""Of a metadata file unpacked; manifests have some 8 MiB unless a table asks for more."""
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_CHECKSUM_BYTES: Final = 4
+_VARINT_BYTES_MAX: Final = 10
+_SIZES: Final[Mapping[str, int]] = {"null": 0, "float": 4, "double": 8}
+
+
+def unpacked(data: bytes) -> bytes:
+    """The same container without compression.
+
+    Raises: ValueError, among others, if it is none, claims too much, or has a schema whose values take no bytes.
+    """
+    source = io.BytesIO(data)
+    if source.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError("no Avro container")
+    meta = _header(source)
+    check_schema(json.loads(meta["avro.schema"]))
+    unpack = _UNPACK[meta.get("avro.codec", b"null").decode()]
+    sync = _take(source, _SYNC_BYTES)
+    out = [_MAGIC, _container_header({**meta, "avro.codec": b"null"}), sync]
+    size_bytes = 0
+    while source.tell() < len(data):
+        count, packed = _long(source), _take(source, _long(source))
+        block = unpack(packed)
+        size_bytes += len(block)
+        if size_bytes > FILE_BYTES_MAX:
+            raise ValueError(f"it unpacks to more than {FILE_BYTES_MAX} bytes")
+        if _take(source, _SYNC_BYTES) != sync:
+            raise ValueError("a block does not end where it should")
+        out += (_varint(count), _varint(len(block)), block, sync)
+    return b"".join(out)
+
+
+def check_schema(schema: Any) -> None:
+    """Raises ValueError if values of the schema can be endless: items or records without bytes, or types in themselves.
+
+    A decoder would loop as often as the file says.
+    """
+    if _least_bytes(schema, {}, "") == 0:
+        raise ValueError("its records take no bytes")
+
+
+def _least_bytes(schema: Any, known: dict[str, int | None], namespace: str) -> int:
+    """Bytes that a value takes at least; `known` are the named types so far, None while inside of them."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _least_bytes(branch, known, namespace)
+        return 1
+    if isinstance(schema, str):
+        found = known.get(schema, known.get(f"{namespace}.{schema}", _SIZES.get(schema, 1)))
+        if found is None:
+            raise ValueError(f"type {schema!r} is part of itself")
+        return found
+    kind = schema["type"]
+    if kind in ("record", "error", "enum", "fixed"):
+        space = schema.get("namespace", namespace)
+        name = schema["name"] if "." in schema["name"] else f"{space}.{schema['name']}"
+        known[name] = known[schema["name"]] = None
+        if kind == "fixed":
+            size = int(schema["size"])
+        elif kind == "enum":
+            size = 1
+        else:
+            size = sum(_least_bytes(field["type"], known, space) for field in schema["fields"])
+        known[name] = known[schema["name"]] = size
+        return size
+    if kind in ("array", "map"):
+        if _least_bytes(schema["items" if kind == "array" else "values"], known, namespace) == 0 and kind == "array":
+            raise ValueError("it has lists whose items take no bytes")
+        return 1
+    return _least_bytes(kind, known, namespace)
+
+
+# ── the container ───────────────────────────────────────────────────────────────────────────────
+
+
+def _header(source: io.BytesIO) -> dict[str, bytes]:
+    meta: dict[str, bytes] = {}
+    for _ in _items(source):
+        key = _take(source, _long(source)).decode()
+        meta[key] = _take(source, _long(source))
+    return meta
+
+
+def _items(source: io.BytesIO) -> Iterator[None]:
+    """As often as a map has entries; it comes in blocks, the last of which is empty."""
+    while count := _long(source):
+        if count < 0:
+            # Then the bytes of the block follow, for those who want to skip it.
+            count = -count
+            _long(source)
+        if count > len(source.getbuffer()):
+            raise ValueError(f"its header says that it has {count} entries")
+        for _ in range(count):
+            yield
+
+
+def _container_header(meta: Mapping[str, bytes]) -> bytes:
+    parts = [_varint(len(meta))]
+    for key, value in meta.items():
+        parts += (_varint(len(key.encode())), key.encode(), _varint(len(value)), value)
+    return b"".join([*parts, b"\0"])
+
+
+def _take(source: io.BytesIO, size_bytes: int) -> bytes:
+    left = len(source.getbuffer()) - source.tell()
+    if not 0 <= size_bytes <= left:
+        raise ValueError(f"it ends {left} bytes on, where {size_bytes} should follow")
+    return source.read(size_bytes)
+
+
+def _long(source: io.BytesIO) -> int:
+    value = 0
+    for place in range(_VARINT_BYTES_MAX):
+        byte = _take(source, 1)[0]
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1)
+    raise ValueError("a number has too many bytes")
+
+
+def _varint(value: int) -> bytes:
+    left = value << 1 if value >= 0 else ((-value) << 1) - 1
+    out = bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+# ── codecs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _too_large(packed: bytes) -> ValueError:
+    return ValueError(f"a block of {len(packed)} bytes unpacks to more than {BLOCK_BYTES_MAX}")
+
+
+def _from_zstd(packed: bytes) -> bytes:
+    parts: list[bytes] = []
+    size_bytes = 0
+    while packed:
+        unpacker = zstd.ZstdDecompressor()
+        part = unpacker.decompress(packed, BLOCK_BYTES_MAX - size_bytes + 1)
+        size_bytes += len(part)
+        if size_bytes > BLOCK_BYTES_MAX:
+            raise _too_large(packed)
+        if not unpacker.eof:
+            raise ValueError("a block ends too early")
+        parts.append(part)
+        packed = unpacker.unused_data
+    return b"".join(parts)
+
+
+def _from_deflate(packed: bytes) -> bytes:
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+    data = unpacker.decompress(packed, BLOCK_BYTES_MAX + 1)
+    if len(data) > BLOCK_BYTES_MAX:
+        raise _too_large(packed)
+    if not unpacker.eof:
+        raise ValueError("a block ends too early")
+    return data
+
+
+def _from_snappy(packed: bytes) -> bytes:
+    body = packed[:-_CHECKSUM_BYTES]
+    size_bytes = 0
+    for place, byte in enumerate(body[:5]):
+        size_bytes |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            break
+    if size_bytes > BLOCK_BYTES_MAX:
+        raise _too_large(packed)
+    data = bytes(cramjam.snappy.decompress_raw(body))
+    if zlib.crc32(data) != int.from_bytes(packed[-_CHECKSUM_BYTES:], "big"):
+        raise ValueError("the checksum of a block is wrong")
+    return data
+
+
+def _plain(packed: bytes) -> bytes:
+    if len(packed) > BLOCK_BYTES_MAX:
+        raise _too_large(packed)
+    return packed
+
+
+_UNPACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "null": _plain,
+    "zstandard": _from_zstd,
+    "deflate": _from_deflate,
+    "snappy": _from_snappy,
+}

@@ -1,0 +1,268 @@
+"""Timestamps before 1970 in ORC files: writes their streams anew, as all readers of ORC take them.
+
+ORC stores a timestamp as seconds from 2015 on and nanoseconds after them. Readers take one second off where the time so
+far lies before 1970 and has more than 999,999 nanoseconds, so writers add it. Arrow's conversion gives negative
+nanoseconds instead, of which Java takes whole milliseconds only, and pypaimon-rust nothing.
+
+What would begin in the last second before 1970 cannot be told from the first second after it. Java writes it all the
+same and reads it a second late; here whole milliseconds stay as Arrow has them, and all else is refused (`orc`).
+
+A stripe is `indexes | streams | footer`; the indexes hold places in streams, so they go, for this file only.
+
+Source: `TimestampTreeWriter` and `TreeReaderFactory.TimestampTreeReader` of ORC's Java library; the ORC specification,
+version 1, "Timestamp Columns".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.orc as po
+
+from paimon_engine.format.layout import leaf_arrays
+from paimon_engine.format.orc_message import (
+    FOOTER_INDEX_STRIDE,
+    FOOTER_STATISTICS,
+    FOOTER_STRIPE_BYTES,
+    FOOTER_STRIPES,
+    MAX_UTC,
+    METADATA_STRIPES,
+    MIN_UTC,
+    STREAM_BYTES,
+    STREAM_COLUMN,
+    STREAM_KIND,
+    STREAMS,
+    STRIPE_COLUMNS,
+    STRIPE_DATA_BYTES,
+    STRIPE_FOOTER_BYTES,
+    STRIPE_INDEX_BYTES,
+    STRIPE_OFFSET,
+    TAIL_BLOCK_BYTES,
+    TAIL_FOOTER_BYTES,
+    TAIL_METADATA_BYTES,
+    TIMESTAMPS,
+    chunked,
+    fields,
+    message_of,
+    messages,
+    plain,
+    zigzag,
+)
+from paimon_engine.format.orc_runs import Numbers, encode_runs
+
+NANOS_PER_SECOND: Final = 1_000_000_000
+NANOS_PER_MILLI: Final = 1_000_000
+EPOCH_S: Final = 1_420_070_400
+"""2015-01-01, from where seconds are counted."""
+
+DATA, SECONDARY = 1, 5
+_MAGIC: Final = b"ORC"
+_BLOCK_BYTES: Final = 256 << 10
+"""How much goes into a chunk where the file does not say."""
+_INDEX_STREAMS: Final = frozenset({6, 7, 8})
+"""Row indexes and bloom filters."""
+
+
+def needs_rewriting(nanos: Numbers) -> bool:
+    """Whether Arrow would write some of these timestamps in a way that not all readers know."""
+    return bool(((nanos < 0) & (nanos % NANOS_PER_SECOND != 0)).any())
+
+
+def without_form(nanos: Numbers) -> npt.NDArray[np.bool_]:
+    """Which timestamps ORC cannot hold: parts of a millisecond in the last second before 1970, but for its first."""
+    begin = -NANOS_PER_SECOND + NANOS_PER_MILLI
+    held: npt.NDArray[np.bool_] = (nanos < begin) | (nanos >= 0) | (nanos % NANOS_PER_MILLI == 0)
+    return ~held
+
+
+def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
+    """Copies a file that Arrow wrote, with the timestamps in it as all readers know them."""
+    file = po.ORCFile(source)
+    tail = Tail.read(source, file)
+    columns = list(timestamp_columns(file.schema))
+    sink.write(_MAGIC)
+    place = len(_MAGIC)
+    stripes, statistics = [], []
+    all_ranges: dict[int, _Range] = {}
+    for number, stripe in enumerate(tail.stripes):
+        values = _values(file.read_stripe(number, sorted({name for name, _ in columns})), columns)
+        ranges = {column: found for column, nanos in values.items() if (found := _range(nanos)) is not None}
+        data, footer = rewritten_stripe(source, stripe, values, tail)
+        sink.write(data)
+        sink.write(footer)
+        sizes = {STRIPE_INDEX_BYTES: 0, STRIPE_DATA_BYTES: len(data), STRIPE_FOOTER_BYTES: len(footer)}
+        stripes.append(message_of({**stripe, STRIPE_OFFSET: place, **sizes}.items()))
+        statistics.append(_with_ranges(tail.statistics[number], STRIPE_COLUMNS, ranges))
+        all_ranges |= {column: _joined(found, all_ranges.get(column)) for column, found in ranges.items()}
+        place += len(data) + len(footer)
+    sink.write(_tail(tail, place - len(_MAGIC), stripes, statistics, all_ranges))
+
+
+def timestamp_columns(schema: pa.Schema) -> Iterator[tuple[str, int]]:
+    """The top-level column and the place in the type tree of each timestamp, a row before its fields."""
+    place = 0
+    for field in schema:
+        for part in type_tree(field.type):
+            place += 1
+            if pa.types.is_timestamp(part):
+                yield field.name, place
+
+
+def type_tree(data_type: pa.DataType) -> Iterator[pa.DataType]:
+    """The type and the types in it, a row before its fields: in the order in which ORC numbers columns."""
+    yield data_type
+    if pa.types.is_nested(data_type):
+        for place in range(data_type.num_fields):
+            part = data_type.field(place).type
+            # The entries of a map are no row in ORC.
+            yield from (list(type_tree(part))[1:] if pa.types.is_map(data_type) else type_tree(part))
+
+
+def _values(stripe: pa.RecordBatch, columns: list[tuple[str, int]]) -> dict[int, Numbers]:
+    """Timestamps, in nanoseconds, of each such column: those that are there, in order."""
+    found = []
+    for name in dict.fromkeys(name for name, _ in columns):
+        leaves = leaf_arrays(stripe[name])
+        found += [leaf.drop_null().cast(pa.int64()) for leaf in leaves if pa.types.is_timestamp(leaf.type)]
+    return {column: np.asarray(leaf) for (_, column), leaf in zip(columns, found, strict=True)}
+
+
+# ── a stripe ────────────────────────────────────────────────────────────────────────────────────
+
+
+def one_stripe_file(tail: Tail, stripe: Mapping[int, Any], data: bytes, footer: bytes) -> bytes:
+    """A file of one stripe, without statistics of it."""
+    sizes = {STRIPE_OFFSET: len(_MAGIC), STRIPE_INDEX_BYTES: 0}
+    sizes |= {STRIPE_DATA_BYTES: len(data), STRIPE_FOOTER_BYTES: len(footer)}
+    stripes = [message_of({**stripe, **sizes}.items())]
+    return _MAGIC + data + footer + _tail(tail, len(data) + len(footer), stripes, [], {})
+
+
+def rewritten_stripe(
+    source: BinaryIO, stripe: Mapping[int, Any], values: Mapping[int, Numbers], tail: Tail
+) -> tuple[bytes, bytes]:
+    """Its streams and its footer."""
+    place = stripe[STRIPE_OFFSET]
+    source.seek(place + stripe.get(STRIPE_INDEX_BYTES, 0) + stripe[STRIPE_DATA_BYTES])
+    footer = list(fields(plain(source.read(stripe[STRIPE_FOOTER_BYTES]), tail.codec)))
+    written = {column: _streams(nanos) for column, nanos in values.items()}
+    data, streams = bytearray(), []
+    for stream in (dict(fields(value)) for number, value in footer if number == STREAMS):
+        source.seek(place)
+        stored = source.read(stream[STREAM_BYTES])
+        place += stream[STREAM_BYTES]
+        kind, column = stream.get(STREAM_KIND, 0), stream.get(STREAM_COLUMN, 0)
+        if kind in _INDEX_STREAMS:
+            continue
+        if column in written and kind in written[column]:
+            stored = tail.chunked(written[column][kind])
+        data += stored
+        streams.append((STREAMS, message_of({**stream, STREAM_BYTES: len(stored)}.items())))
+    rest = [part for part in footer if part[0] != STREAMS]
+    return bytes(data), tail.chunked(message_of([*streams, *rest]))
+
+
+def _streams(nanos: Numbers) -> dict[int, bytes]:
+    """The seconds, which have a sign, and the coded nanoseconds, which have none."""
+    seconds, rest = np.divmod(nanos, NANOS_PER_SECOND)
+    seconds = seconds + ((seconds < 0) & (rest >= NANOS_PER_MILLI))
+    rest = np.where((nanos < 0) & (seconds == 0), nanos, rest)
+    return {
+        DATA: encode_runs(seconds - EPOCH_S, has_sign=True),
+        SECONDARY: encode_runs(_coded(rest), has_sign=False),
+    }
+
+
+def _coded(nanos: Numbers) -> Numbers:
+    """Nanoseconds without their zeros at the end, and how many zeros less one in the lowest three bits."""
+    coded = nanos << 3
+    for zeros in range(2, 9):
+        power = 10**zeros
+        coded = np.where((nanos % power == 0) & (nanos != 0), (nanos // power << 3) | (zeros - 1), coded)
+    return coded
+
+
+# ── ranges and the tail of the file ─────────────────────────────────────────────────────────────
+
+_Range = tuple[int, int]
+"""The first and the last millisecond of some timestamps."""
+
+
+def _range(nanos: Numbers) -> _Range | None:
+    return (int(nanos.min()) // NANOS_PER_MILLI, int(nanos.max()) // NANOS_PER_MILLI) if len(nanos) else None
+
+
+def _joined(one: _Range, other: _Range | None) -> _Range:
+    return one if other is None else (min(one[0], other[0]), max(one[1], other[1]))
+
+
+def _with_ranges(message: bytes, number: int, ranges: Mapping[int, _Range]) -> bytes:
+    """A message with statistics of all columns under a number, with these ranges of some."""
+    parts = []
+    for column, statistics in enumerate(messages(message, number)):
+        if column in ranges:
+            low, high = ranges[column]
+            # Without nanoseconds, which would be bounds within the first and last millisecond.
+            known = message_of([(MIN_UTC, zigzag(low)), (MAX_UTC, zigzag(high))])
+            rest = [part for part in fields(statistics) if part[0] != TIMESTAMPS]
+            parts.append((number, message_of([*rest, (TIMESTAMPS, known)])))
+        else:
+            parts.append((number, statistics))
+    return message_of(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What stands behind the stripes."""
+
+    codec: str
+    block_bytes: int
+    footer: list[tuple[int, Any]]
+    postscript: dict[int, Any]
+    stripes: list[dict[int, Any]]
+    statistics: list[bytes]
+
+    @classmethod
+    def read(cls, source: BinaryIO, file: po.ORCFile) -> Tail:
+        end = file.file_length - 1 - file.file_postscript_length
+        source.seek(end)
+        postscript = dict(fields(source.read(file.file_postscript_length)))
+        source.seek(end - file.file_footer_length - postscript.get(TAIL_METADATA_BYTES, 0))
+        metadata = plain(source.read(postscript.get(TAIL_METADATA_BYTES, 0)), file.compression)
+        footer = plain(source.read(file.file_footer_length), file.compression)
+        return cls(
+            codec=file.compression,
+            block_bytes=postscript.get(TAIL_BLOCK_BYTES, _BLOCK_BYTES),
+            footer=list(fields(footer)),
+            postscript=postscript,
+            stripes=[dict(fields(stripe)) for stripe in messages(footer, FOOTER_STRIPES)],
+            statistics=list(messages(metadata, METADATA_STRIPES)),
+        )
+
+    def chunked(self, data: bytes) -> bytes:
+        return chunked(data, self.codec, self.block_bytes)
+
+
+def _tail(
+    tail: Tail, stripe_bytes: int, stripes: list[bytes], statistics: list[bytes], ranges: Mapping[int, _Range]
+) -> bytes:
+    """Statistics of stripes, footer and postscript."""
+    replaced = {FOOTER_STRIPE_BYTES, FOOTER_STRIPES, FOOTER_STATISTICS, FOOTER_INDEX_STRIDE}
+    known = message_of(part for part in tail.footer if part[0] == FOOTER_STATISTICS)
+    parts = [
+        (FOOTER_STRIPE_BYTES, stripe_bytes),
+        *((FOOTER_STRIPES, stripe) for stripe in stripes),
+        *(part for part in tail.footer if part[0] not in replaced),
+        *fields(_with_ranges(known, FOOTER_STATISTICS, ranges)),
+        (FOOTER_INDEX_STRIDE, 0),
+    ]
+    footer = tail.chunked(message_of(parts))
+    metadata = tail.chunked(message_of((METADATA_STRIPES, one) for one in statistics))
+    sizes = {TAIL_FOOTER_BYTES: len(footer), TAIL_METADATA_BYTES: len(metadata)}
+    postscript = message_of({**tail.postscript, **sizes}.items())
+    return metadata + footer + postscript + bytes([len(postscript)])

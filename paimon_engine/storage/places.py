@@ -1,0 +1,66 @@
+"""Which places a path leads to: what belongs to a directory, and what only looks as if it did.
+
+Tables come from others. Paths inside a table are made of names that were checked, so that only two ways lead out: a
+symbolic link on a local disk, and the full path that a manifest gives for a file outside the table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import Final
+
+_LOCAL_SCHEME: Final = "file:"
+
+
+def normal_path(path: str) -> str | None:
+    """The path as it is compared: local ones absolute and without their scheme; None if it names no one place.
+
+    That is so for relative paths, and for paths with `.`, `..`, empty parts or characters that cannot be printed.
+    """
+    if not path.isprintable() or "\\" in path:
+        return None
+    rest, scheme = path, ""
+    if path.startswith(_LOCAL_SCHEME):
+        # `file:/x` and `file:///x`, as Java and everybody else write it.
+        rest = path.removeprefix(_LOCAL_SCHEME)
+        rest = rest.removeprefix("//") if rest.startswith("///") else rest
+    elif "://" in path:
+        scheme, _, rest = path.partition("://")
+        scheme, rest = f"{scheme}:/", f"/{rest}"
+    parts = rest.rstrip("/").split("/")
+    if parts[0] or len(parts) < 2 or any(part in ("", ".", "..") for part in parts[1:]):
+        return None
+    return scheme + "/".join(parts)
+
+
+def is_below(path: str, directories: Collection[str]) -> bool:
+    """Whether the path lies below one of the directories, by its text."""
+    found = normal_path(path)
+    places = (normal_path(directory) for directory in directories)
+    return found is not None and any(place is not None and found.startswith(f"{place}/") for place in places)
+
+
+def leads_out(path: str, root: str) -> bool:
+    """Whether a path below the directory `root` really lies elsewhere, because of a symbolic link on a local disk.
+
+    The last part of the path is not followed: a link itself belongs to the directory that it lies in.
+    """
+    place, home = _local(path), _local(root)
+    if place is None or home is None:
+        return False
+    directory, real_home = os.path.realpath(os.path.dirname(place)), os.path.realpath(home)
+    return directory != real_home and not directory.startswith(f"{real_home}{os.sep}")
+
+
+def is_local(path: str) -> bool:
+    """Whether the path is one of the local disk."""
+    return path.startswith(_LOCAL_SCHEME) or "://" not in path
+
+
+def _local(path: str) -> str | None:
+    """The path on the local disk; None if it is in another store."""
+    if path.startswith(_LOCAL_SCHEME):
+        path = path.removeprefix(_LOCAL_SCHEME)
+        return path.removeprefix("//") if path.startswith("//") else path
+    return path if is_local(path) else None

@@ -1,0 +1,48 @@
+"""Keys of rows that Java 0.9 has stored without: they still stand in the key columns beside the row.
+
+Where a sequence group of `partial-update` merges retracts alone, 0.9 makes a row of their groups only, and leaves the
+columns of the primary key null. Data files hold the key once more, in front of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from paimon_engine.meta.schema import KEY_PREFIX
+from paimon_engine.types import DataField, to_arrow
+
+
+class LostKeys:
+    """Puts the keys back into batches of one file; reads them when the first one is missing."""
+
+    def __init__(
+        self,
+        keys: Sequence[DataField],
+        opened: Callable[[], AbstractContextManager[BinaryIO]],
+        read: Callable[[BinaryIO, pa.Schema], Sequence[pa.RecordBatch]],
+    ) -> None:
+        """`opened` opens the file anew, `read` reads columns of it."""
+        self._keys = keys
+        self._opened = opened
+        self._read = read
+        self._stored: pa.Table | None = None
+
+    def put_back(self, first_row: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows, which begin at that row of the file, with their keys."""
+        for field in self._keys:
+            place = rows.schema.get_field_index(field.name)
+            if place >= 0 and rows.column(place).null_count:
+                stored = self._columns()[KEY_PREFIX + field.name].slice(first_row, rows.num_rows).combine_chunks()
+                rows = rows.set_column(place, rows.schema.field(place), stored.cast(rows.schema.field(place).type))
+        return rows
+
+    def _columns(self) -> pa.Table:
+        if self._stored is None:
+            schema = pa.schema([pa.field(KEY_PREFIX + field.name, to_arrow(field.type)) for field in self._keys])
+            with self._opened() as stream:
+                self._stored = pa.Table.from_batches(self._read(stream, schema))
+        return self._stored

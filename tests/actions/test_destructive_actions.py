@@ -1,0 +1,158 @@
+"""What every action that deletes promises: hide first, one plan for dry run and run, reasons, and no guessing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs, expire_changelogs
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
+from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
+from paimon_engine.actions.rollback import Rollback, rollback
+from paimon_engine.actions.tags import DeleteTag, delete_tag
+from paimon_engine.errors import StorageError
+from paimon_engine.table.changelogs import changelog_ids
+from paimon_engine.table.check import check_table
+from paimon_engine.table.snapshots import read_snapshot
+from tests.actions.history import ROOT, History
+from tests.actions.storage_events import Event, EventStorage
+
+Act = Callable[[History, bool], Any]
+
+
+@dataclass(frozen=True)
+class Deed:
+    """An action, and a file of made-up data that goes with it."""
+
+    act: Act
+    goes: str
+
+
+DEEDS = {
+    "expire_snapshots": Deed(
+        lambda h, dry: expire_snapshots(h.handle, ExpireSnapshots(retain_max=1, dry_run=dry), h.executor), "late"
+    ),
+    "expire_changelogs": Deed(
+        lambda h, dry: expire_changelogs(h.handle, ExpireChangelogs(delete_all=True, dry_run=dry), h.executor), "zero"
+    ),
+    "delete_tag": Deed(lambda h, dry: delete_tag(h.handle, DeleteTag("mid", dry_run=dry), h.executor), "two"),
+    "expire_tags": Deed(
+        lambda h, dry: expire_tags(h.handle, ExpireTags(older_than_ms=1 << 42, dry_run=dry), h.executor), "two"
+    ),
+    "rollback": Deed(lambda h, dry: rollback(h.handle, Rollback(tag="mid", dry_run=dry), h.executor), "last"),
+    "delete_branch": Deed(lambda h, dry: delete_branch(h.handle, DeleteBranch("dev", dry), h.executor), "dev"),
+    "fast_forward": Deed(lambda h, dry: fast_forward(h.handle, FastForward("dev", dry), h.executor), "last"),
+}
+OPTIONS = {"changelog.num-retained.min": "6", "snapshot.num-retained.min": "1", "changelog-producer": "input"}
+
+
+def busy(storage: EventStorage) -> History:
+    """A history in which every action finds something to delete, with changelogs, tags and a branch."""
+    history = History(OPTIONS, storage=storage).write("zero").write("one")
+    history.tag("base")
+    for name in ("dev", "spare"):
+        history.branch(name, "base").write(name, branch=name)
+    history.write("two")
+    history.tag("mid")
+    history.compact("both").write("three")
+    history.expire(retain_max=1)
+    return history.compact("late").write("last").compact("all").write("end")
+
+
+def everything(history: History) -> dict[str, bytes]:
+    return {info.path: history.storage.read(info.path) for info in history.storage.walk(ROOT)}
+
+
+def assert_whole(history: History, *, may_have_a_gap: bool = False) -> None:
+    problems = [problem.what for problem in check_table(history.handle, footers=False)]
+    assert [what for what in problems if not (may_have_a_gap and what.endswith("those between are missing"))] == []
+    assert history.reachable() <= history.stored()
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_a_dry_run_tells_what_the_run_then_does_and_why(name: str) -> None:
+    history, deed = busy(EventStorage()), DEEDS[name]
+    before = everything(history)
+
+    planned = deed.act(history, True)
+    assert everything(history) == before
+    done = deed.act(history, False)
+
+    assert planned.status == "dry_run"
+    assert planned.deleted == done.deleted != ()
+    assert all(file.why for file in done.deleted)
+    assert (done.files_deleted, done.bytes_deleted) == (
+        len(done.deleted),
+        sum(file.size_bytes for file in done.deleted),
+    )
+    assert {file.path for file in done.deleted} <= before.keys() - everything(history).keys()
+    assert any(deed.goes in file.path for file in done.deleted)
+    assert done.to_dict()["deleted"][0].keys() == {"path", "size_bytes", "why"}
+    assert_whole(history)
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_files_go_after_everything_from_which_readers_find_them(name: str) -> None:
+    storage = EventStorage()
+    history = busy(storage)
+    events: list[Event] = []
+    storage.before = events.append
+
+    DEEDS[name].act(history, False)
+
+    # The record of what goes is written before all, and removed after it.
+    events = [(kind, path) for kind, path in events if not path.startswith(f"{ROOT}/deletion")]
+    is_file = [kind == "delete" and ("/bucket-" in path or "/manifest/" in path) for kind, path in events]
+    assert is_file == sorted(is_file)
+    data = ["/manifest/" in path for (_, path), file in zip(events, is_file, strict=True) if file]
+    assert data == sorted(data)
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_killed_anywhere_it_leaves_a_whole_table_and_the_next_run_finishes(name: str) -> None:
+    aim = busy(EventStorage())
+    DEEDS[name].act(aim, False)
+    number, ended = 0, False
+    while not ended:
+        storage = EventStorage()
+        history = busy(storage)
+        storage.crash_at(number)
+        try:
+            ended = DEEDS[name].act(history, False).stopped == ()
+        except StorageError:
+            ended = False
+        finally:
+            storage.before = None
+
+        # An expired snapshot that becomes the latest again is there before the newer ones go.
+        assert_whole(history, may_have_a_gap=name in ("rollback", "fast_forward"))
+        DEEDS[name].act(history, False)
+        assert_whole(history)
+        assert (history.ids(), history.tags(), changelog_ids(history.handle)) == (
+            aim.ids(),
+            aim.tags(),
+            changelog_ids(aim.handle),
+        )
+        number += 5 if number > 4 else 1
+    assert number > 2
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_what_something_unreadable_may_need_stays_and_is_told(name: str) -> None:
+    history = busy(EventStorage())
+    held = history.names()
+    spare = history.on("spare")
+    path = spare.paths.manifest(read_snapshot(spare, history.ids("spare")[-1]).base_manifest_list)
+    history.storage.overwrite(path, b"no Avro")
+
+    planned = DEEDS[name].act(history, True)
+    done = DEEDS[name].act(history, False)
+
+    assert done.status not in ("noop", "dry_run")
+    assert any("branch 'spare' cannot be read" in reason for reason in done.stopped)
+    assert planned.deleted == done.deleted == ()
+    assert history.names() == held

@@ -1,0 +1,49 @@
+"""Calls of the store fail in the middle of every action; see `trial`. All calls in all ways: `python -m tests.faults`."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.faults.trial import Stage, run_trial
+from tests.support.faulty_storage import DOWN
+from tests.support.scenarios import BY_NAME, SCENARIOS
+
+SEED = random.randrange(1 << 30) if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else 5
+TRIALS = 3
+
+# What the longer run has found, as (scenario, verb and part of the path, way).
+FOUND = [
+    ("append rows", "create snapshot", "error"),
+    ("compact fully", "create snapshot", "error"),
+    ("delete rows", "writer index", "no reply, done"),
+    ("rewrite file indexes", "writer .index", "no reply, done"),
+    ("analyze", "writer statistics", "no reply, done"),
+    ("rescale", "list schema", "late"),
+    ("fast-forward", "list branch-b/tag", "late"),
+    ("create a branch of a snapshot", "list schema", "late"),
+    ("roll back to a tag that has expired", "create snapshot", DOWN),
+]
+
+
+@pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
+def test_a_call_that_fails_gives_a_typed_error_and_a_repeat_finishes(name: str):
+    chance = random.Random(f"{name} {SEED}")
+    stage = Stage(BY_NAME[name])
+
+    for number, way in chance.sample(list(stage.trials()), TRIALS):
+        print(f"call {number} {stage.calls[number]}: {way}")
+        run_trial(stage, number, way)
+
+
+@pytest.mark.parametrize(("name", "call", "way"), FOUND)
+def test_calls_that_once_did_harm_do_none(name: str, call: str, way: str):
+    stage, (verb, part) = Stage(BY_NAME[name]), call.split()
+
+    chosen = [number for number, (made, path) in enumerate(stage.calls) if made == verb and part in path]
+
+    assert chosen
+    for number in chosen:
+        run_trial(stage, number, way)
