@@ -150,8 +150,8 @@ class Reach:
             return
         for name in (changelog["baseManifestList"], changelog["deltaManifestList"]):
             yield f"manifest/{name}"
+            yield from (f"manifest/{manifest}" for manifest in self._manifests(name))
         for manifest in self._manifests(changelog["deltaManifestList"]):
-            yield f"manifest/{manifest}"
             for entry in self._read(f"manifest/{manifest}"):
                 # Source 0 is a write; what compactions wrote tells of no change.
                 if entry["_KIND"] == ADD and entry["_FILE"].get("_FILE_SOURCE") in (None, 0):
