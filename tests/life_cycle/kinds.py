@@ -75,6 +75,9 @@ def _keyed(name: str, *, parts: bool = False, **options: str) -> Kind:
     return Kind(name, keys, ("dt",) if parts else (), {"bucket": "2", **named}, engine, hides)
 
 
+KEEPS = {"changelog__time-retained": "3 h", "changelog__num-retained.min": "4"}
+"""Changelogs live longer than their snapshots."""
+
 KINDS: Sequence[Kind] = (
     _keyed("key", bucket="1"),
     _keyed("key-partitioned", parts=True),
@@ -90,6 +93,10 @@ KINDS: Sequence[Kind] = (
     Kind("append", partition_keys=("dt",), options={"bucket": "-1", "file-index.bloom-filter.columns": "k"}),
     Kind("append-bucketed", options={"bucket": "2", "bucket-key": "k", "file.format": "orc"}),
     Kind("append-vectors", (), ("dt",), {"bucket": "-1", "deletion-vectors.enabled": "true", "file.format": "avro"}),
+    _keyed("kept-changelog", changelog_producer="input", parts=True, **KEEPS),
+    _keyed("kept-changelog-of-compactions", changelog_producer="full-compaction", bucket="1", **KEEPS),
+    _keyed("kept-deltas", **KEEPS),
+    Kind("append-kept", options={"bucket": "-1", "changelog.time-retained": "3 h", "changelog.num-retained.min": "4"}),
 )
 
 

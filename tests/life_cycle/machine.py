@@ -397,6 +397,17 @@ class LifeCycle(RuleBasedStateMachine):
     def expire_many(self, table: Table, most: int) -> Any:
         return table.expire_snapshots(retain_max=most)
 
+    @action(
+        when=lambda self: any(version.kind == "changelog" for version in self.world.reach.versions()),
+        most=st.one_of(st.none(), st.integers(1, 5)),
+        hours=st.one_of(st.none(), st.integers(0, 5)),
+        way=st.sampled_from(["some", "some", "all", "dry"]),
+    )
+    def expire_changelogs(self, table: Table, most: int | None, hours: int | None, way: str) -> Any:
+        older_than = None if hours is None else self.world.now_ms - hours * HOUR_MS
+        least = None if most is None else 1
+        return table.expire_changelogs(most, least, older_than, delete_all=way == "all", dry_run=way == "dry")
+
     @action(when=has_snapshot, name=st.sampled_from(CONSUMERS), number=PICK, forget=st.booleans())
     def reset_consumer(self, table: Table, name: str, number: int, forget: bool) -> Any:
         snapshot = self._snapshot(table, number)

@@ -81,8 +81,11 @@ class Reach:
         """
         memo = version.kind == "changelog", json.dumps(version.json, sort_keys=True)
         if memo not in self._needs:
-            find = self._of_changelog if version.kind == "changelog" else self._of_snapshot
-            self._needs[memo] = frozenset(find(version.json))
+            if version.kind == "changelog":
+                found = self._of_changelog(version.json, version.branch)
+            else:
+                found = self._of_snapshot(version.json)
+            self._needs[memo] = frozenset(found)
         return self._needs[memo]
 
     def all_needed(self) -> set[str]:
@@ -137,22 +140,22 @@ class Reach:
                 del live[key]
         return live
 
-    def _of_changelog(self, changelog: dict[str, Any]) -> Iterator[str]:
-        """A changelog needs what tells of its changes: its own list, or where there is none its commit's new files."""
+    def _of_changelog(self, changelog: dict[str, Any], branch: str | None) -> Iterator[str]:
+        """A changelog needs its list; where a table writes none, its commit's lists and what writers added in it."""
         if changelog.get("changelogManifestList"):
             yield from self._changelog(changelog)
+        place = "" if branch is None else f"branch/branch-{branch}/"
+        schema = json.loads(self.storage.read(f"{self.root}/{place}schema/schema-{changelog['schemaId']}"))
+        if schema["options"].get("changelog-producer", "none") != "none":
             return
-        yield f"manifest/{changelog['deltaManifestList']}"
-        added: dict[tuple[Any, ...], list[str]] = {}
+        for name in (changelog["baseManifestList"], changelog["deltaManifestList"]):
+            yield f"manifest/{name}"
+            yield from (f"manifest/{manifest}" for manifest in self._manifests(name))
         for manifest in self._manifests(changelog["deltaManifestList"]):
-            yield f"manifest/{manifest}"
             for entry in self._read(f"manifest/{manifest}"):
                 # Source 0 is a write; what compactions wrote tells of no change.
                 if entry["_KIND"] == ADD and entry["_FILE"].get("_FILE_SOURCE") in (None, 0):
-                    added[self._identity(entry)] = self._files(entry)
-        if changelog["commitKind"] == "APPEND":
-            for paths in added.values():
-                yield from paths
+                    yield from self._files(entry)
 
     def _changelog(self, snapshot: dict[str, Any]) -> Iterator[str]:
         name = snapshot.get("changelogManifestList")

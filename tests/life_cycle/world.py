@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,6 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import Table
-from paimon_engine.actions import remove_orphan_files
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import (
     ConflictError,
@@ -32,7 +32,6 @@ from paimon_engine.errors import (
 )
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table import orphans, quarantine, reachability
 from paimon_engine.table.catalog import create_table
 from paimon_engine.table.handle import load_table
 from paimon_engine.units import DAY_MS
@@ -53,7 +52,9 @@ HISTORY = Counter[str]()
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Lets the engine read small files one after the other, so that an actor's calls come in one order."""
-    modules: list[Any] = [reachability, orphans, quarantine, remove_orphan_files]
+    engine = [module for name, module in sys.modules.items() if name.startswith("paimon_engine.")]
+    modules: list[Any] = [module for module in engine if hasattr(module, "READER_THREADS")]
+    assert modules
     before = [module.READER_THREADS for module in modules]
     for module in modules:
         module.READER_THREADS = 1
