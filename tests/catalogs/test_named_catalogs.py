@@ -55,11 +55,19 @@ def test_a_job_works_on_a_table_of_a_rest_catalog(tmp_path: Path, source: str, m
         assert [commit["table"] for commit in server.commits] == ["db.t"] * 3
 
 
-def test_a_job_works_on_a_table_of_a_jdbc_catalog(tmp_path: Path, source: str, jdbc: dict[str, str]):
+def test_a_job_works_on_a_table_of_a_jdbc_catalog(
+    tmp_path: Path, source: str, jdbc: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
     lake = str(tmp_path / "lake")
     options = {**jdbc, "lock.enabled": "true"}
     Catalog(lake, options=options).create_database("db")
-    job = Job(TableRef(lake, "db.t"), Write(source), "one", create=CreateTable(), catalog=CatalogRef(options))
+    shown = {key: value for key, value in options.items() if key != "jdbc.password"}
+    secrets = {}
+    if "jdbc.password" in options:
+        monkeypatch.setenv("LAKE_PASSWORD", options["jdbc.password"])
+        secrets = {"jdbc.password": "LAKE_PASSWORD"}
+    catalog = CatalogRef(shown, secrets)
+    job = Job(TableRef(lake, "db.t"), Write(source), "one", create=CreateTable(), catalog=catalog)
 
     assert done(job).status == "committed"
     assert Catalog(lake, options=options).list_tables("db") == ["t"]

@@ -366,7 +366,12 @@ def test_missing_or_unknown_proofs_are_named(server: RestServer):
         ({"token": "t"}, InvalidArgumentError, "needs 'token.provider' = 'bear'"),
         ({"token.provider": "bear"}, InvalidArgumentError, "needs the option 'token'"),
         ({"token.provider": "oauth"}, UnsupportedError, "'token.provider' = 'oauth' is not supported"),
-        ({"token.provider": "dlf"}, InvalidArgumentError, "needs the option 'dlf.region'"),
+        ({"token.provider": "dlf"}, InvalidArgumentError, "needs 'dlf.access-key-id'"),
+        (
+            {"token.provider": "dlf", "dlf.access-key-id": "k", "dlf.access-key-secret": "s"},
+            InvalidArgumentError,
+            "needs the option 'dlf.region'",
+        ),
         (
             {"token.provider": "dlf", "dlf.region": "cn-x", "dlf.signing-algorithm": "openapi-v4"},
             UnsupportedError,
