@@ -251,7 +251,9 @@ def _partial_update(draw: Draw) -> None:
         draw.kinds = ("+I", "+I", "+U", "-U", "-D")
     else:
         _groups(draw)
-    _sequence(draw, 0.2)
+    if not draw.removes_on_delete:
+        # By its columns a row can come after its delete, however late the delete was written; see `_rows_that_go_once`.
+        _sequence(draw, 0.2)
 
 
 def _groups(draw: Draw) -> None:
