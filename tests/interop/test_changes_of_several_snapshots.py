@@ -8,7 +8,6 @@ lost their key, which Java gives where partial-update merges nothing but retract
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +43,17 @@ WRITES: Sequence[Sequence[list[Any]]] = (
 )
 
 
-@pytest.mark.parametrize("producer", ["none", "input", "full-compaction", "lookup"])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_changes_of_any_range_are_those_of_java(
-    oracle: JavaPaimon, tmp_path: Path, engine: str, producer: str
-) -> None:
-    if engine.startswith("first-row") and producer in ("input", "full-compaction"):
-        pytest.skip("first-row has no such changelog")
+RANGES = ((0, 2), (0, 4), (1, 6), (2, 7), (3, 8), (0, 8))
+PRODUCERS = ("none", "input", "full-compaction", "lookup")
+CASES = [
+    (engine, producer)
+    for engine in ENGINES
+    for producer in (("none", "lookup") if engine.startswith("first-row") else PRODUCERS)
+]
+
+
+@pytest.mark.parametrize(("engine", "producer"), CASES)
+def test_changes_of_any_range_are_those_of_java(oracle: JavaPaimon, tmp_path: Path, engine: str, producer: str) -> None:
     path = tmp_path / "db.db" / "t"
     options = {"bucket": "1", "num-levels": "4", "changelog-producer": producer, **ENGINES[engine]}
     oracle.call("create_table", table=str(path), fields=FIELDS, primary_keys=["k"], options=options)
@@ -59,7 +62,7 @@ def test_changes_of_any_range_are_those_of_java(
         oracle.call("compact", table=str(path), full=number != 1)
     latest = max(int(file.name[9:]) for file in (path / "snapshot").glob("snapshot-*"))
 
-    for start, end in combinations(range(latest + 1), 2):
+    for start, end in [(start, min(end, latest)) for start, end in RANGES]:
         for system in ("", "audit_log"):
             more = {"system": system} if system else {}
             expected = _with_keys(oracle.read(path, incremental=f"{start},{end}", **more))

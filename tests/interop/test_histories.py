@@ -91,6 +91,20 @@ WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
         ),
         "refused by Java in its own table",
     ),
+    "the delete of a key that moves to another partition takes its kind from the row": (
+        Program(
+            "a move with kinds in a column",
+            [("k", "INT NOT NULL"), ("p", "INT NOT NULL"), ("rk", "STRING NOT NULL")],
+            ["k"],
+            ["p"],
+            {"bucket": "-1", "rowkind.field": "rk"},
+            [
+                {"op": "write", "rows": [["+I", 1, 0, "+I"]], "by": "java"},
+                {"op": "write", "rows": [["+I", 1, 1, "+I"]], "by": "java"},
+            ],
+        ),
+        "we read table 'here': 0 of our 1 rows and 1 of their 2",
+    ),
     "a row that comes after its delete in one merge fails": (
         Program(
             "add after delete",
