@@ -6,7 +6,7 @@ key's last row:
 
 | merge engine | what happens |
 | --- | --- |
-| deduplicate | a −D goes into the old partition, then the row into its own |
+| deduplicate | a −D goes into the old partition, then the row into its own; with `ignore-delete` no −D, as in Java |
 | partial-update, aggregation | the row goes into the old partition, and takes on its partition columns |
 | first-row | the row is dropped |
 
@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 from paimon_engine.format.binary_row import decode_row, to_arrow_array
 from paimon_engine.merge.keys import Keys, join_keys, normalise_keys
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.options import TableOptions
 from paimon_engine.predicate import And, Compare, Predicate
 from paimon_engine.table.assign import BucketRule, fill_buckets
 from paimon_engine.table.bucketing import BucketRows, partition_codes, split_placed
@@ -151,8 +152,7 @@ class _Placer:
             _find_keys(self._table, self._read, incoming, at)
         if self._moved is not None:
             at.note(self._moved.keys, self._moved.partition, self._moved.bucket)
-        engine = self._table.options.merge_engine
-        moves = _moves(engine, key_of_row.reshape(-1), np.concatenate(incoming.numbers), at)
+        moves = _moves(self._table.options, key_of_row.reshape(-1), np.concatenate(incoming.numbers), at)
         buckets = _buckets(moves, at, len(self._partitions.rows), self._row_counts, self._rule)
         self._remember(_Places(keys, moves.end, buckets.of(np.arange(len(keys)), moves.end).astype(np.int64)))
         yield from _written(self._table, incoming, moves, buckets)
@@ -221,19 +221,20 @@ class _Moves:
     end: Numbers
 
 
-def _moves(merge_engine: str, key: Numbers, partition: Numbers, at: _Places) -> _Moves:
+def _moves(options: TableOptions, key: Numbers, partition: Numbers, at: _Places) -> _Moves:
     order = np.argsort(key, kind="stable")
     sorted_keys, sorted_partitions = key[order], partition[order]
     first = np.append(True, sorted_keys[1:] != sorted_keys[:-1])
     before = np.where(first, at.partition[sorted_keys], np.append(_NOWHERE, sorted_partitions[:-1]))
     leaves = np.full(len(key), _NOWHERE)
-    if merge_engine == "deduplicate":
-        leaves[order] = np.where(before != sorted_partitions, before, _NOWHERE)
+    if options.merge_engine == "deduplicate":
+        if not options.ignore_delete:
+            leaves[order] = np.where(before != sorted_partitions, before, _NOWHERE)
         return _Moves(key, partition, leaves, sorted_partitions[np.append(first[1:], True)])
     # The others keep a key where its first row went.
     end = np.where(at.partition == _NOWHERE, sorted_partitions[first], at.partition)
     home = end[key]
-    if merge_engine == "first-row":
+    if options.merge_engine == "first-row":
         return _Moves(key, np.where(partition == home, home, _NOWHERE), leaves, end)
     return _Moves(key, home, leaves, end)
 

@@ -12,13 +12,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import merge_columns, merge_function, sequence_order
 from paimon_engine.merge.repeated import merge_repeated_runs
+from paimon_engine.merge.rounds import merge_rounds, with_level
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
@@ -192,7 +192,9 @@ class _Files:
             batch_rows=self.batch_rows,
         )
 
-    def run_rows(self, run: Sequence[DataFile], *, alone: bool = False) -> Iterator[pa.RecordBatch]:
+    def run_rows(
+        self, run: Sequence[DataFile], *, alone: bool = False, with_levels: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         for file in run:
             if self.keys is not None and not self.keys.reaches(file):
                 continue
@@ -202,7 +204,7 @@ class _Files:
                 kept = drop_retracts(rows) if self.table.options.ignore_delete and not alone else rows
                 kept = kept if self.keep is None else self.keep(kept)
                 if kept.num_rows:
-                    yield kept
+                    yield with_level(kept, file.level) if with_levels else kept
 
 
 def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
@@ -243,25 +245,37 @@ def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterat
     table = files.table
     oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
     alone = len(oldest_first) == 1
+    if equal_sequences and not alone:
+        yield from _merged_rounds(files, section)
+        return
     runs = [files.run_rows(run, alone=alone) for run in oldest_first]
     if alone:
         yield from runs[0]
         return
     order = sequence_order(table.options)
-    if table.options.levels_hold_older_versions and equal_sequences and table.options.merge_engine != "deduplicate":
-        raise UnsupportedError(
-            f"the changelog of several snapshots cannot be merged with 'merge-engine' = '{table.options.merge_engine}' "
-            "and 'changelog-producer' = 'lookup'; read the changes of one snapshot after another"
-        )
-    if table.options.levels_hold_older_versions and not equal_sequences:
+    if table.options.levels_hold_older_versions:
         runs = _newest_of_levels(files, oldest_first)
     else:
         ranges = [_sequence_range(run) for run in oldest_first]
         order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
     merge = merge_function(table.schema)
-    windows = merge_repeated_runs if equal_sequences else merge_runs
-    for window in windows(runs, table.schema.key_type, order):
+    for window in merge_runs(runs, table.schema.key_type, order):
         yield merge(window)
+
+
+def _merged_rounds(files: _Files, section: Section) -> Iterator[pa.RecordBatch]:
+    """Rows of runs that hold a key several times; the order of the runs decides between equal sequence numbers."""
+    schema, options = files.table.schema, files.table.options
+    runs = [files.run_rows(run, alone=True, with_levels=True) for run in section]
+    merge = merge_function(schema, lone=True)
+    for window in merge_repeated_runs(runs, schema.key_type, sequence_order(options)):
+        yield merge_rounds(
+            window,
+            merge,
+            upper_is_whole=options.levels_hold_older_versions,
+            # An aggregation takes them back all the same: the option keeps deletes out when they are written.
+            ignores_retracts=options.ignore_delete and options.merge_engine != "aggregation",
+        )
 
 
 def _newest_of_levels(files: _Files, section: Sequence[Sequence[DataFile]]) -> list[Iterator[pa.RecordBatch]]:

@@ -189,6 +189,25 @@ def test_javas_tables_with_keys_over_all_partitions_are_written_on(case: Case, t
 # ── postponed buckets ───────────────────────────────────────────────────────────────────────────
 
 
+def test_keys_that_move_leave_their_row_behind_where_deletes_are_ignored(tmp_path: Path, oracle: JavaPaimon):
+    options = {"bucket": "-1", "ignore-delete": "true"}
+    fields = [["p", "INT NOT NULL"], ["k", "STRING NOT NULL"], ["v", "INT"]]
+    first, second = [(0, "a", 1), (1, "a", 2), (0, "b", 3)], [(1, "b", 4)]
+    paths = [tmp_path / name / "db.db" / "t" for name in ("java", "here")]
+    for path in paths:
+        oracle.call(
+            "create_table", table=str(path), fields=fields, primary_keys=["k"], partition_keys=["p"], options=options
+        )
+    for rows in (first, second):
+        oracle.call("write", table=str(paths[0]), rows=[list(row) for row in rows])
+        open_table(str(paths[1])).write(table_of(rows))
+
+    expected = [list(row) for row in (*first, *second)]
+    for path in paths:
+        assert_same_rows(expected, oracle.read(path))
+        assert_same_rows(expected, rows_of(open_table(str(path)).to_arrow()))
+
+
 def test_pypaimon_reads_postponed_rows_when_they_have_their_buckets(tmp_path: Path, pypaimon: PyPaimon):
     table, expected = _postponed(tmp_path)
     assert pypaimon.read(table.path).num_rows == 0

@@ -27,7 +27,7 @@ from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 from tests.support.seeds import seeds
 
-PROGRAMS = 300
+PROGRAMS = 240
 PER_TEST = 10
 KEPT = sorted((Path(__file__).parent / "histories" / "kept").glob("*.json"))
 SEEDS = seeds(PROGRAMS)
@@ -65,7 +65,21 @@ def test_what_differed_once_does_so_no_more(oracle: JavaPaimon, path: Path) -> N
 
 
 TWO_RETRACTS = {"op": "write", "rows": [["-D", 1, 1, 1], ["-D", 1, 2, 2]], "by": "java"}
+ONE_MORE = {"op": "write", "rows": [["+I", 1, 2]], "by": "java"}
+FULL = {"op": "compact", "full": True, "by": "java"}
+FEWER_LEVELS = {"change": "set_option", "name": "num-sorted-run.compaction-trigger", "value": "2"}
 WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
+    "a full compaction makes no changelog once files lie higher than the levels that the options give": (
+        Program(
+            "fewer levels than before",
+            [("k", "INT NOT NULL"), ("a", "INT")],
+            ["k"],
+            [],
+            {"bucket": "1", "changelog-producer": "full-compaction", "num-sorted-run.compaction-trigger": "4"},
+            [ONE_MORE, FULL, {"op": "alter", "changes": [FEWER_LEVELS], "by": "java"}, ONE_MORE, FULL],
+        ),
+        "changelog of step 4 .* of our 2 rows and 0 of their 0",
+    ),
     "a sequence group that merges retracts alone loses its key, and the file cannot be read": (
         Program(
             "retracts alone",
@@ -76,6 +90,20 @@ WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
             [TWO_RETRACTS],
         ),
         "refused by Java in its own table",
+    ),
+    "the delete of a key that moves to another partition takes its kind from the row": (
+        Program(
+            "a move with kinds in a column",
+            [("k", "INT NOT NULL"), ("p", "INT NOT NULL"), ("rk", "STRING NOT NULL")],
+            ["k"],
+            ["p"],
+            {"bucket": "-1", "rowkind.field": "rk"},
+            [
+                {"op": "write", "rows": [["+I", 1, 0, "+I"]], "by": "java"},
+                {"op": "write", "rows": [["+I", 1, 1, "+I"]], "by": "java"},
+            ],
+        ),
+        "we read table 'here': 0 of our 1 rows and 1 of their 2",
     ),
     "a row that comes after its delete in one merge fails": (
         Program(

@@ -92,12 +92,14 @@ def start_oracle(log: Path) -> Iterator[JavaPaimon]:
 
 def _without_defaults(module: ModuleType) -> None:
     """Puts a configuration of nothing in front of Hadoop's own, which its classes read anew for every data file."""
-    nothing = CACHE / "hadoop" / "core-default.xml"
-    if not nothing.exists():
-        nothing.parent.mkdir(parents=True, exist_ok=True)
-        whole = nothing.with_suffix(f".{os.getpid()}")
-        whole.write_text("<configuration/>\n", encoding="utf-8")
-        whole.replace(nothing)
+    # Those of MapReduce and YARN come along as soon as a Parquet class has asked for them.
+    for name in ("core", "mapred", "yarn", "hdfs"):
+        nothing = CACHE / "hadoop" / f"{name}-default.xml"
+        if not nothing.exists():
+            nothing.parent.mkdir(parents=True, exist_ok=True)
+            whole = nothing.with_suffix(f".{os.getpid()}")
+            whole.write_text("<configuration/>\n", encoding="utf-8")
+            whole.replace(nothing)
     jars = [jar for jar in module.hadoop_jars() if jar != str(CACHE / "hadoop")]
     os.environ["PAIMON_HADOOP_CLASSPATH"] = os.pathsep.join([str(CACHE / "hadoop"), *jars])
 

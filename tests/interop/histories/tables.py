@@ -178,9 +178,11 @@ def _sequence(draw: Draw, share: float) -> None:
 def _deduplicate(draw: Draw) -> None:
     _values(draw)
     _sequence(draw, 0.4)
-    if draw.maybe(0.25):
+    if draw.maybe(0.25) and not crosses_partitions(draw):
+        # A key that moves leaves its row behind, and is in two places then.
         draw.options["ignore-delete"] = "true"
-    if draw.maybe(0.15):
+    if draw.maybe(0.15) and not crosses_partitions(draw):
+        # Java 0.9 takes the kind of the delete of a key that moves from the column, and adds the old row again.
         draw.columns["rk"] = Column("STRING NOT NULL")
         draw.options["rowkind.field"] = draw.kind_column = "rk"
     _record_expiry(draw)
@@ -251,7 +253,9 @@ def _partial_update(draw: Draw) -> None:
         draw.kinds = ("+I", "+I", "+U", "-U", "-D")
     else:
         _groups(draw)
-    _sequence(draw, 0.2)
+    if not draw.removes_on_delete:
+        # By its columns a row can come after its delete, however late the delete was written; see `_rows_that_go_once`.
+        _sequence(draw, 0.2)
 
 
 def _groups(draw: Draw) -> None:

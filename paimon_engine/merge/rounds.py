@@ -1,0 +1,69 @@
+"""Merging the rounds of changelog runs, each as the Java library merges it when it reads changes of several snapshots.
+
+1. A record that is alone in its round comes out as it is, whatever its kind.
+2. Where levels hold older versions, the newest record from above level 0 stands for all others from there.
+3. Retracts that the table ignores go; a round of nothing else gives no row. (Java 0.9 gives a row without its key
+   there, where the merge engine is partial-update.)
+4. What is left is merged, even if it is one record.
+
+Source: `ReducerMergeFunctionWrapper`, `LookupMergeFunction` of the Java library.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_engine.merge.functions import MergeFunction
+from paimon_engine.merge.window import Window, is_retract
+from paimon_engine.meta.schema import VALUE_KIND
+
+LEVEL: Final = "_LEVEL"
+"""Column of the records of a round: the level of their file."""
+
+_Marks = npt.NDArray[np.bool_]
+
+
+def with_level(rows: pa.RecordBatch, level: int) -> pa.RecordBatch:
+    """The rows, with the level of their file as a last column."""
+    return rows.append_column(pa.field(LEVEL, pa.int32()), pa.repeat(pa.scalar(level, pa.int32()), rows.num_rows))
+
+
+def merge_rounds(
+    window: Window, merge: MergeFunction, *, upper_is_whole: bool = False, ignores_retracts: bool = False
+) -> pa.RecordBatch:
+    """One row per round, in the order of the rounds; rows of the window are in order and have `LEVEL`.
+
+    `merge` must also merge keys with a single version. With `upper_is_whole` a record above level 0 holds all older
+    ones.
+    """
+    starts, count = window.starts, window.rows.num_rows
+    rounds = np.zeros(count, dtype=np.intp)
+    rounds[starts[1:]] = 1
+    rounds = np.cumsum(rounds)
+    lone = np.bincount(rounds, minlength=len(starts))[rounds] == 1
+    kept = np.ones(count, dtype=bool)
+    if upper_is_whole:
+        kept &= ~_older_of_upper(np.asarray(window.rows[LEVEL]) > 0, rounds)
+    if ignores_retracts:
+        kept &= ~is_retract(np.asarray(window.rows[VALUE_KIND]))
+    rows = window.rows.drop_columns([LEVEL])
+    several = np.flatnonzero(kept & ~lone)
+    apart = rows.take(pa.array(np.flatnonzero(lone)))
+    if not len(several):
+        return apart
+    merged_rounds, begins = np.unique(rounds[several], return_index=True)
+    merged = merge(Window(rows.take(pa.array(several)), None, begins))
+    order = np.argsort(np.concatenate([rounds[lone], merged_rounds]), kind="stable")
+    return pa.concat_batches([apart, merged.select(apart.schema.names).cast(apart.schema)]).take(pa.array(order))
+
+
+def _older_of_upper(upper: _Marks, rounds: npt.NDArray[np.intp]) -> _Marks:
+    """Which records are from above level 0 and followed by another one of these in their round."""
+    places = np.flatnonzero(upper)
+    followed = np.zeros(len(upper), dtype=bool)
+    followed[places[:-1]] = rounds[places[:-1]] == rounds[places[1:]]
+    return followed
