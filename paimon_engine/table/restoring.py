@@ -18,7 +18,8 @@ from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.branching import branch_exists
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.quarantine import Quarantine
-from paimon_engine.table.reachability import on_line
+from paimon_engine.table.reachability import Root, on_line
+from paimon_engine.table.restorable import Restorable
 from paimon_engine.table.snapshots import snapshot_ids, write_hint
 
 _ROOT: Final = re.compile(r"(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>[a-z]+)/(?P<name>[^/]+)")
@@ -39,7 +40,8 @@ class _File:
 class RootsBack:
     """Files to be written: `files` in order, then the `rows` of snapshots by branch.
 
-    `snapshots`, `tags` and `branches` tell what that brings back, `conflicts` what is in the way.
+    `snapshots`, `tags` and `branches` tell what that brings back, `conflicts` what is in the way, `left` the
+    versions that stay away.
     """
 
     files: tuple[_File, ...] = ()
@@ -48,6 +50,7 @@ class RootsBack:
     tags: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> RootsBack:
@@ -61,6 +64,11 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
     conflicts = [] if as_tags else _changed_neighbours(table, quarantine)
     rows: dict[str, dict[int, _File]] = {}
     files: list[_File] = []
+    whole, torn = _whole(table, quarantine, found)
+    if torn and (not as_tags or not whole):
+        conflicts += torn
+    elif torn:
+        found = whole
     for item in found:
         there = _stored(table, item.path)
         match = _SNAPSHOT.fullmatch(item.name) if item.kind == "snapshot" else None
@@ -80,7 +88,31 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         tags=tuple(sorted(item.name.removeprefix("tag-") for item in files if _is_tag_of(item, MAIN_BRANCH))),
         branches=tuple(sorted(gone - {MAIN_BRANCH})),
         conflicts=tuple(conflicts),
+        left=tuple(torn),
     )
+
+
+def _whole(table: TableHandle, quarantine: Quarantine, found: Sequence[_File]) -> tuple[list[_File], list[str]]:
+    """The files whose versions have all that they need, if they are versions; and why others must not come back."""
+    roots = {
+        item.path: root for item in found if (root := _root(item)) is not None and _stored(table, item.path) is None
+    }
+    reasons = dict(zip(roots, Restorable(table, quarantine).lacking(list(roots.values())), strict=True))
+    whole = [item for item in found if reasons.get(item.path) is None]
+    return whole, [reason for reason in reasons.values() if reason is not None]
+
+
+def _root(item: _File) -> Root | None:
+    """The version that a file is, if it is one that can be understood."""
+    name = item.name.removeprefix("tag-") if item.kind == "tag" and item.name.startswith("tag-") else None
+    if name is None and (item.kind not in ("snapshot", "changelog") or not item.name.startswith(f"{item.kind}-")):
+        return None
+    try:
+        snapshot = parse_snapshot(item.data, item.path)
+    except CorruptTableError:
+        # What nobody understands comes back byte by byte.
+        return None
+    return Root(item.branch, snapshot, name, is_changelog=item.kind == "changelog")
 
 
 def _is_there(table: TableHandle, branch: str) -> bool:
