@@ -92,7 +92,7 @@ class Acting(RuleBasedStateMachine):
 
     def line_of(self, number: int) -> str:
         lines = self.world.lines()
-        return lines[number - 1] if 0 < number <= len(lines) else MAIN
+        return MAIN if number < 2 else lines[min(number - 1, len(lines) - 1)]
 
     def teardown(self) -> None:
         try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,8 +10,9 @@ from hypothesis.stateful import precondition, rule
 from paimon_engine import Table
 from tests.life_cycle.acting import HOW, PICK, Acting, action, has_branch, has_snapshot, line_name
 from tests.life_cycle.damage import lose_data, lose_manifest, lose_snapshot
-from tests.life_cycle.kinds import DATES, Row, Rows
-from tests.life_cycle.world import MAIN, Change, Commit
+from tests.life_cycle.kinds import DATES, Rows
+from tests.life_cycle.merging import merge
+from tests.life_cycle.world import MAIN, Change
 
 ORDERS = ("order", "zorder", "hilbert")
 
@@ -56,27 +55,7 @@ class Upkeep(Acting):
         name = self._branch(number)
         if name is None or name == line_name(table):
             return None
-        states = self.world.states
-        change = Change(lambda _: None, lambda row: True, keeps_order=False)
-        user = self._user(table, change)
-        plan = table.merge_branch(name, dry_run=True)
-        base = None
-        if plan.base_snapshot is not None:
-            found = [version.commit for version in self._versions(name) if version.commit[0] == plan.base_snapshot]
-            if not found:
-                return None  # others have forgotten it meanwhile
-            base = found[-1]
-
-        def merged(ours: Rows) -> Rows | None:
-            told = self.world.learning["properties"]["merged-branch"]
-            old, new = Rows(self.kind) if base is None else states[base], states[_commit(told)]
-            return None if old is None or new is None else three_way(old, ours, new)
-
-        change.apply = merged
-        return plan if dry_run else table.merge_branch(name, commit_user=user)
-
-    def _versions(self, name: str) -> list[Any]:
-        return [*self.world.versions(name, "tag"), *self.world.versions(name, "snapshot")]
+        return merge(self.world, table, name, dry_run=dry_run)
 
     # ── gone for good, and brought back ─────────────────────────────────────────────────────────
 
@@ -147,19 +126,3 @@ class Upkeep(Acting):
     def repair_damage(self, number: int, what: Any) -> None:
         if self.world.latest(MAIN) is not None and not self.world.late(MAIN):
             what(self.world.copy(), number)
-
-
-def _commit(told: str) -> Commit:
-    value = json.loads(told)
-    return value["snapshot"], value["deltaManifestList"]
-
-
-def three_way(old: Rows, ours: Rows, theirs: Rows) -> Rows:
-    """Our rows, with what became of the old ones in theirs."""
-    names = sorted({name for rows in (old, ours, theirs) for row in rows.rows for name in row})
-    before, mine, yours = (rows.counted(names) for rows in (old, ours, theirs))
-    gone, come = before - yours, yours - before
-    assert not gone - mine, f"rows are to go that are not there: {gone - mine}"
-    left: Counter[tuple[Any, ...]] = mine - gone + come
-    rows: list[Row] = [dict(zip(names, values, strict=True)) for values in left.elements()]
-    return Rows(ours.kind, rows)
