@@ -73,7 +73,7 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
 
 
 def schema_bytes(table: TableHandle, path: str) -> bytes:
-    """A schema file as it is, to be copied. Raises: CorruptTableError if it is damaged, or half of it is missing."""
+    """A schema file as it is, to be copied. Raises: CorruptTableError if it is not whole."""
     data = table.env.storage.read(path)
     parse_schema(data, path)
     return data
