@@ -11,11 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paimon_engine.errors import NotFoundError
+from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.storage.base import Storage
 from paimon_engine.table.changelogs import is_change
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
+from paimon_engine.table.manifests import (
+    changelog_entries,
+    delta_entries,
+    live_entries,
+    read_manifest,
+    read_manifest_list,
+)
 from paimon_engine.table.quarantine import Quarantine, quarantine_names, read_quarantine
 from paimon_engine.table.reachability import DataPaths, Root, changelog_root, in_threads, on_line, root_files
 
@@ -57,6 +65,16 @@ class Restorable:
         found = in_threads(self._table, _needs, roots)
         return [self._why(root, needs) for root, needs in zip(roots, found, strict=True)]
 
+    def torn(self, older: Root, newer: Root) -> str | None:
+        """Why the newer snapshot cannot follow the older one: it must begin with the files that the older one has."""
+        line = on_line(self._table, older.branch)
+        try:
+            before = {entry.identity for entry in live_entries(line, older.snapshot)}
+            same = before == _begin(line, newer.snapshot)
+        except NotFoundError as error:
+            return f"whether {newer.label} was made of {older.label} cannot be told: {error}"
+        return None if same else f"{newer.label} was not made of {older.label}"
+
     def _why(self, root: Root, needs: Sequence[str] | str) -> str | None:
         if isinstance(needs, str):
             return f"{root.label} cannot be read any more: {needs}{self._elsewhere([needs])}"
@@ -89,6 +107,13 @@ class Restorable:
             if any(home + path in text for path in held for text in lost):
                 return f" (quarantine {name} holds files of it: bring that back first)"
         return " (it was deleted since)"
+
+
+def _begin(line: TableHandle, snapshot: Snapshot) -> set[Any]:
+    """What tells the files apart that were live before the commit of a snapshot."""
+    manifests = read_manifest_list(line, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+    entries = (entry for manifest in manifests for entry in read_manifest(line, manifest.name, manifest))
+    return {entry.identity for entry in live_files(entries)}
 
 
 def _needs(table: TableHandle, root: Root) -> list[str] | str:

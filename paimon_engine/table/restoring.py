@@ -20,7 +20,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.quarantine import Quarantine
 from paimon_engine.table.reachability import Root, on_line
 from paimon_engine.table.restorable import Restorable
-from paimon_engine.table.snapshots import snapshot_ids, write_hint
+from paimon_engine.table.snapshots import read_snapshot, snapshot_ids, write_hint
 
 _ROOT: Final = re.compile(r"(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>[a-z]+)/(?P<name>[^/]+)")
 _SNAPSHOT: Final = re.compile(r"snapshot-(\d+)")
@@ -80,7 +80,7 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         else:
             files.append(item)
     for branch, row in rows.items():
-        conflicts += _torn(table, branch, row)
+        conflicts += _torn(table, branch, row) or _strangers(table, quarantine, branch, row)
     return RootsBack(
         files=tuple(sorted(files, key=_place)),
         rows=rows,
@@ -188,6 +188,24 @@ def _torn(table: TableHandle, branch: str, row: Mapping[int, _File]) -> list[str
         return []
     what = f"snapshots {min(row)} to {max(row)} do not reach up to those that are there, {ids[0]} to {ids[-1]}"
     return [f"{what}: bring back first what was moved aside later, or bring them back as tags (as_tags=True)"]
+
+
+def _strangers(table: TableHandle, quarantine: Quarantine, branch: str, row: Mapping[int, _File]) -> list[str]:
+    """Why these snapshots are of another history than those that would stand next to them."""
+    line, look = on_line(table, branch), Restorable(table, quarantine)
+    there = set(snapshot_ids(line)) - set(row)
+    found = []
+    for number in sorted(there | set(row)):
+        if (number in row) == (number + 1 in row) or not {number, number + 1} <= there | set(row):
+            continue
+        pair = [
+            _root(row[item]) if item in row else Root(branch, read_snapshot(line, item))
+            for item in (number, number + 1)
+        ]
+        older, newer = pair
+        why = None if older is None or newer is None else look.torn(older, newer)
+        found += [] if why is None else [f"{why} (as_tags=True brings the versions back as tags)"]
+    return found
 
 
 def _gaps(ids: Iterable[int]) -> int:

@@ -140,3 +140,25 @@ def test_purging_takes_the_data_files_that_are_the_changelog_of_expired_snapshot
         table.purge_files()
 
         world.assert_exact("purge_files")
+
+
+def test_snapshots_of_a_history_that_was_rolled_back_do_not_come_back_below_another() -> None:
+    with one_thread():
+        world = World(of_name("key"))
+        table = world.table(MAIN)
+        for key in range(1, 6):
+            write(world, table, key)
+        world.observe()
+        aside = table.rollback(snapshot=3, quarantine=True).quarantine
+        for key in range(6, 9):
+            write(world, table, key)
+        world.observe()
+        table.expire_snapshots(retain_max=1)
+        assert aside is not None
+
+        with pytest.raises(ConflictError, match="snapshot 6 was not made of snapshot 5"):
+            table.restore(aside)
+
+        assert table.restore(aside, as_tags=True).tags == ("restored-4", "restored-5")
+        world.observe()
+        world.finish()
