@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from paimon_engine import ConflictError, InvalidArgumentError, SetOption
@@ -162,3 +163,18 @@ def test_snapshots_of_a_history_that_was_rolled_back_do_not_come_back_below_anot
         assert table.restore(aside, as_tags=True).tags == ("restored-4", "restored-5")
         world.observe()
         world.finish()
+
+
+def test_clustering_by_an_early_handle_keeps_columns_that_were_added_later() -> None:
+    with one_thread():
+        world = World(of_name("append"))
+        early = world.table(MAIN, 1)
+        world.table(MAIN).alter([AddColumn("x0", "BIGINT")])
+        table = world.table(MAIN)
+        for number in range(3):
+            row = {"dt": "2024-01-01", "k": number, "v": 1, "w": "a", "x0": number}
+            table.write(pa.Table.from_pylist([row], table.arrow_schema))
+
+        assert early.cluster("k").status == "committed"
+
+        assert sorted(world.table(MAIN).to_arrow()["x0"].to_pylist()) == [0, 1, 2]
