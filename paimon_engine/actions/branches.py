@@ -432,6 +432,8 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
     # would pass for an empty one.
     is_apart = all(number > newest for number in snapshot_ids(main))
     _remove_from(main, newest + 1, leave=int(is_apart))
+    theirs = _schema_bytes(branch)
+    lost = {number for number, data in _schema_bytes(main).items() if theirs.get(number) != data}
     _take_schemas(main, branch, forward.schema_id)
     files = {snapshot.id: snapshot_to_json(snapshot).encode() for snapshot in forward.snapshots}
     present = [number for number in snapshot_ids(main) if number in files]
@@ -445,6 +447,7 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
                 f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
             )
     _remove_from(main, newest + 1)
+    _remove_late_tags(main, forward, lost)
     _remove_schemas(main, branch)
     for changelog in forward.changelogs:
         keep_changelog(main, changelog)
@@ -467,6 +470,15 @@ def _remove_from(main: TableHandle, first: int, *, leave: int = 0) -> None:
         for number in reversed(newer):
             main.env.storage.delete([main.paths.snapshot(number)])
     raise ConflictError(f"others keep committing to {main.paths.root} during the fast-forward; stop them")
+
+
+def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int]) -> None:
+    """Removes tags that others have made meanwhile of what goes, where nobody could read them without its schema."""
+    kept = {tag.name for tag in forward.tags}
+    for tag in list_tags(main):
+        if tag.name not in kept and tag.snapshot.id >= forward.first and tag.snapshot.schema_id in lost:
+            logger.warning("tag %s of %s goes with what main had since the branch", tag.name, main.paths.root)
+            main.env.storage.delete([main.paths.tag(tag.name)])
 
 
 def _take_schemas(main: TableHandle, branch: TableHandle, since: int) -> None:

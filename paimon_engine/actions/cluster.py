@@ -57,7 +57,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import delta_entries
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.rewrite import join_parts
-from paimon_engine.table.snapshots import latest_snapshot, snapshots_of_user
+from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, snapshots_of_user
 from paimon_engine.types import AtomicType, to_arrow_schema
 from paimon_engine.units import MIB, parse_duration_ms
 
@@ -318,7 +318,8 @@ def _done_before(table: TableHandle, commit_user: str) -> frozenset[Bucket]:
 
 def _plan(run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
     """Tasks of all chosen buckets, or of `only` these."""
-    snapshot = latest_snapshot(run.table)
+    # A handle that was opened before somebody added a column would drop its values.
+    run.table, snapshot = latest_with_schema(run.table)
     run.vectors = vector_files(run.table, snapshot)
     tasks = []
     for bucket, members in by_bucket(chosen_entries(run.table, snapshot, Choice(run.spec.where))).items():

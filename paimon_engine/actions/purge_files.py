@@ -180,7 +180,8 @@ def _plan(
         candidates.add_changelog(root)
     for root in gone:
         if root.is_changelog:
-            # Expiry has taken the files that were live there.
+            # Expiry has taken the files that were live there, but for those that are the changelog themselves.
+            candidates.add_named(root)
             candidates.add_changelog(root)
         elif root.snapshot.delta_manifest_list not in commits:
             candidates.add_live(root, f"only in {root.label}")

@@ -3,7 +3,7 @@
 Restoring goes in this order, so that no reader meets half a version:
 
 1. What is in the way is looked for: a tag, branch or snapshot that has become another one, a row of snapshots that
-   would have a gap. With any of it nothing is moved.
+   would have a gap, a version of which files were deleted later. With any of it nothing is moved.
 2. Data, index and metadata files come back.
 3. Then what readers start from: schemas, tags, changelogs and consumers, and snapshots from where the table's are on.
 
@@ -56,7 +56,8 @@ class RestoreResult:
     """What came back; `status` is `restored`, `dry_run` or `stopped`: run it again then, `stopped` says why.
 
     `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in
-    the quarantine nor in their place. `snapshots`, `tags` and `branches` are what readers can start from again.
+    the quarantine nor in their place. `snapshots`, `tags` and `branches` are what readers can start from again; `left`
+    says which versions `as_tags` has not brought back, since files of theirs were deleted later.
     """
 
     status: str
@@ -70,6 +71,7 @@ class RestoreResult:
     missing: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
+    left: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -133,6 +135,7 @@ def _result(
         missing=missing,
         stopped=stopped,
         seconds=time.monotonic() - begun,
+        left=roots.left,
     )
 
 

@@ -10,6 +10,7 @@ Source: `FileSystemBranchManager` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from paimon_engine.errors import ConflictError, NotFoundError, StorageError, UnsupportedError
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
@@ -27,6 +28,10 @@ def refuse_server(table: TableHandle) -> None:
         raise UnsupportedError(
             f"a REST catalog keeps the branches of {table.paths.root}; changing them from here is not supported yet"
         )
+
+
+_ROUNDS_MAX: Final = 5
+"""Times that a new branch is written again since others have deleted parts of it."""
 
 
 def branch_exists(table: TableHandle, name: str) -> bool:
@@ -87,13 +92,26 @@ def write_branch(table: TableHandle, name: str, files: Mapping[str, bytes], made
 
     Raises: ConflictError if somebody else makes another branch so called.
     """
-    table.env.storage.overwrite(_marker(table, name), made_from.encode())
-    for path, data in files.items():
-        if not table.env.storage.create(path, data) and table.env.storage.read(path) != data:
-            raise ConflictError(
-                f"{path} is there already: somebody else makes branch {name!r}, or left parts of it; delete it first"
-            )
-    finish_branch(table, name)
+    for _ in range(_ROUNDS_MAX):
+        table.env.storage.overwrite(_marker(table, name), made_from.encode())
+        for path, data in files.items():
+            if not table.env.storage.create(path, data) and _read_or_none(table, path) not in (data, None):
+                raise ConflictError(
+                    f"{path} is there already: somebody else makes branch {name!r}, or left parts of it; "
+                    "delete it first"
+                )
+        # Who deletes a branch of that name meanwhile takes what there is of this one.
+        if all(table.env.storage.exists(path) for path in files):
+            finish_branch(table, name)
+            return
+    raise ConflictError(f"others keep deleting branch {name!r} of {table.paths.root} while it is made; run it again")
+
+
+def _read_or_none(table: TableHandle, path: str) -> bytes | None:
+    try:
+        return table.env.storage.read(path)
+    except NotFoundError:
+        return None
 
 
 def finish_branch(table: TableHandle, name: str) -> None:

@@ -18,8 +18,9 @@ from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.branching import branch_exists
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.quarantine import Quarantine
-from paimon_engine.table.reachability import on_line
-from paimon_engine.table.snapshots import snapshot_ids, write_hint
+from paimon_engine.table.reachability import Root, on_line
+from paimon_engine.table.restorable import Restorable
+from paimon_engine.table.snapshots import read_snapshot, snapshot_ids, write_hint
 
 _ROOT: Final = re.compile(r"(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>[a-z]+)/(?P<name>[^/]+)")
 _SNAPSHOT: Final = re.compile(r"snapshot-(\d+)")
@@ -39,7 +40,8 @@ class _File:
 class RootsBack:
     """Files to be written: `files` in order, then the `rows` of snapshots by branch.
 
-    `snapshots`, `tags` and `branches` tell what that brings back, `conflicts` what is in the way.
+    `snapshots`, `tags` and `branches` tell what that brings back, `conflicts` what is in the way, `left` the
+    versions that stay away.
     """
 
     files: tuple[_File, ...] = ()
@@ -48,6 +50,7 @@ class RootsBack:
     tags: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> RootsBack:
@@ -61,6 +64,11 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
     conflicts = [] if as_tags else _changed_neighbours(table, quarantine)
     rows: dict[str, dict[int, _File]] = {}
     files: list[_File] = []
+    whole, torn = _whole(table, quarantine, found)
+    if torn and (not as_tags or not whole):
+        conflicts += torn
+    elif torn:
+        found = whole
     for item in found:
         there = _stored(table, item.path)
         match = _SNAPSHOT.fullmatch(item.name) if item.kind == "snapshot" else None
@@ -72,7 +80,7 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         else:
             files.append(item)
     for branch, row in rows.items():
-        conflicts += _torn(table, branch, row)
+        conflicts += _torn(table, branch, row) or _strangers(table, quarantine, branch, row)
     return RootsBack(
         files=tuple(sorted(files, key=_place)),
         rows=rows,
@@ -80,7 +88,31 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         tags=tuple(sorted(item.name.removeprefix("tag-") for item in files if _is_tag_of(item, MAIN_BRANCH))),
         branches=tuple(sorted(gone - {MAIN_BRANCH})),
         conflicts=tuple(conflicts),
+        left=tuple(torn),
     )
+
+
+def _whole(table: TableHandle, quarantine: Quarantine, found: Sequence[_File]) -> tuple[list[_File], list[str]]:
+    """The files whose versions have all that they need, if they are versions; and why others must not come back."""
+    roots = {
+        item.path: root for item in found if (root := _root(item)) is not None and _stored(table, item.path) is None
+    }
+    reasons = dict(zip(roots, Restorable(table, quarantine).lacking(list(roots.values())), strict=True))
+    whole = [item for item in found if reasons.get(item.path) is None]
+    return whole, [reason for reason in reasons.values() if reason is not None]
+
+
+def _root(item: _File) -> Root | None:
+    """The version that a file is, if it is one that can be understood."""
+    name = item.name.removeprefix("tag-") if item.kind == "tag" and item.name.startswith("tag-") else None
+    if name is None and (item.kind not in ("snapshot", "changelog") or not item.name.startswith(f"{item.kind}-")):
+        return None
+    try:
+        snapshot = parse_snapshot(item.data, item.path)
+    except CorruptTableError:
+        # What nobody understands comes back byte by byte.
+        return None
+    return Root(item.branch, snapshot, name, is_changelog=item.kind == "changelog")
 
 
 def _is_there(table: TableHandle, branch: str) -> bool:
@@ -156,6 +188,24 @@ def _torn(table: TableHandle, branch: str, row: Mapping[int, _File]) -> list[str
         return []
     what = f"snapshots {min(row)} to {max(row)} do not reach up to those that are there, {ids[0]} to {ids[-1]}"
     return [f"{what}: bring back first what was moved aside later, or bring them back as tags (as_tags=True)"]
+
+
+def _strangers(table: TableHandle, quarantine: Quarantine, branch: str, row: Mapping[int, _File]) -> list[str]:
+    """Why these snapshots are of another history than those that would stand next to them."""
+    line, look = on_line(table, branch), Restorable(table, quarantine)
+    there = set(snapshot_ids(line)) - set(row)
+    found = []
+    for number in sorted(there | set(row)):
+        if (number in row) == (number + 1 in row) or not {number, number + 1} <= there | set(row):
+            continue
+        pair = [
+            _root(row[item]) if item in row else Root(branch, read_snapshot(line, item))
+            for item in (number, number + 1)
+        ]
+        older, newer = pair
+        why = None if older is None or newer is None else look.torn(older, newer)
+        found += [] if why is None else [f"{why} (as_tags=True brings the versions back as tags)"]
+    return found
 
 
 def _gaps(ids: Iterable[int]) -> int:

@@ -1,28 +1,22 @@
-"""Histories of a table: Hypothesis chooses what happens, who does it, and where they are stopped.
-
-A rule is one function of a table, below; it runs as an actor (`stage`). `line` chooses main or a branch, `who` a handle
-that was opened anew or earlier, `stop` the call of the store before which it is stopped (None: it runs to its end).
-`writes` says that it commits; `exclusive` that nobody may commit meanwhile, as its docstring asks.
-"""
+"""Histories of a table: what may happen to it. `acting` tells how, `upkeep` has the rules of maintenance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from paimon_engine import Table
+from paimon_engine import Table, UnsupportedError
 from paimon_engine.meta.schema_change import AddColumn, RemoveOption, SetOption
-from tests.life_cycle.kinds import DATES, KINDS, Kind
+from tests.life_cycle.acting import HOW, PICK, action, has_branch, has_snapshot, has_tag, line_name
+from tests.life_cycle.kinds import DATES
 from tests.life_cycle.kinds import Change as RowChange
-from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World, one_thread
+from tests.life_cycle.upkeep import Upkeep
+from tests.life_cycle.world import HOUR_MS, MAIN, Change
 
-STOPS = st.one_of(st.none(), st.none(), st.none(), st.integers(0, 80))
-PICK = st.integers(0, 50)
 CHANGES = st.lists(
     st.tuples(
         st.sampled_from(["+I", "+I", "+I", "-D"]),
@@ -37,105 +31,19 @@ CHANGES = st.lists(
 TAGS = ("a", "b", "c", "d")
 BRANCHES = ("dev", "test")
 CONSUMERS = ("one", "two")
+LIMITS = (
+    ("snapshot.expire.limit", "1"),
+    ("snapshot.expire.limit", "50"),
+    ("snapshot.num-retained.max", "3"),
+    ("snapshot.time-retained", "2 h"),
+    ("consumer.expiration-time", "2 h"),
+    ("changelog.num-retained.max", "5"),
+)
+"""Options of expiry."""
 
 
-def action(
-    *,
-    writes: bool = False,
-    exclusive: bool = False,
-    may: tuple[type[Exception], ...] = (),
-    when: Callable[[LifeCycle], bool] = lambda _: True,
-    **strategies: Any,
-) -> Callable[[Callable[..., Any]], Any]:
-    """Makes a rule of a function of a table, which gives what the action said, or None if there was nothing to do."""
-
-    def make(body: Callable[..., Any]) -> Any:
-        def run(self: LifeCycle, line: int, who: int, stop: int | None, **drawn: Any) -> None:
-            self.act(body, self.line_of(line), who, stop, drawn, writes=writes, exclusive=exclusive, may=may)
-
-        run.__name__ = body.__name__
-        made = rule(line=st.integers(0, 3), who=st.integers(0, 2), stop=STOPS, **strategies)(run)
-        return precondition(when)(made)
-
-    return make
-
-
-def has_branch(machine: LifeCycle) -> bool:
-    """Whether there is one."""
-    return len(machine.world.lines()) > 1
-
-
-def has_snapshot(machine: LifeCycle) -> bool:
-    """Whether anything was committed."""
-    return bool(machine.world.seen)
-
-
-def has_tag(machine: LifeCycle) -> bool:
-    """Whether there is one on any line."""
-    return any(version.kind == "tag" for version in machine.world.reach.versions())
-
-
-class LifeCycle(RuleBasedStateMachine):
+class LifeCycle(Upkeep):
     """One history of one table; subclasses choose its kind and may look at the end of it."""
-
-    kind: Kind = KINDS[0]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._one_thread = one_thread()
-        self._one_thread.__enter__()
-        self.world = World(self.kind)
-
-    def act(
-        self,
-        body: Callable[..., Any],
-        line: str,
-        who: int,
-        stop: int | None,
-        drawn: dict[str, Any],
-        *,
-        writes: bool,
-        exclusive: bool,
-        may: tuple[type[Exception], ...],
-    ) -> None:
-        self.world.now_ms += 1_000
-        table = self.world.table(line, who)
-        call = Call(body.__name__, line, lambda: body(self, table, **drawn), writes, exclusive, may)
-        if self.world.may_begin(call):
-            self.world.begin(call, stop)
-
-    def line_of(self, number: int) -> str:
-        lines = self.world.lines()
-        return lines[number - 1] if 0 < number <= len(lines) else MAIN
-
-    def teardown(self) -> None:
-        try:
-            # After a failed step there is nothing more to be learnt.
-            if not self.world.has_failed:
-                self.world.finish()
-                self.at_end()
-        finally:
-            self.world.dismiss()
-            self._one_thread.__exit__(None, None, None)
-
-    def at_end(self) -> None:
-        """What else to look at."""
-
-    # ── the stage ───────────────────────────────────────────────────────────────────────────────
-
-    @precondition(lambda self: self.world.paused)
-    @rule(number=PICK, stop=STOPS)
-    def resume(self, number: int, stop: int | None) -> None:
-        self.world.resume(number, stop)
-
-    @precondition(lambda self: self.world.paused)
-    @rule(number=PICK)
-    def kill(self, number: int) -> None:
-        self.world.kill(number)
-
-    @rule(hours=st.sampled_from([1, 1, 3, 30]))
-    def time_passes(self, hours: int) -> None:
-        self.world.now_ms += hours * HOUR_MS
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,12 +55,6 @@ class LifeCycle(RuleBasedStateMachine):
             changes.append((row_kind if kind.takes_deletes else "+I", row))
         rows = pa.Table.from_pylist([row for _, row in changes], table.arrow_schema)
         return rows, [row_kind for row_kind, _ in changes] if kind.takes_deletes else None, changes
-
-    def _user(self, table: Table, change: Change) -> str:
-        user = f"user-{self.world.new_id()}"
-        change.base = self.world.latest(_line(table))
-        self.world.changes[user] = change
-        return user
 
     @action(writes=True, drawn=CHANGES, marks=st.booleans())
     def write(self, table: Table, drawn: Sequence[Any], marks: bool) -> Any:
@@ -252,26 +154,20 @@ class LifeCycle(RuleBasedStateMachine):
     def analyze(self, table: Table) -> Any:
         return table.analyze(commit_user=f"analyze-{self.world.new_id()}")
 
-    @action(writes=True, what=st.integers(0, 3))
+    @action(writes=True, what=st.integers(0, 3 + len(LIMITS)))
     def alter(self, table: Table, what: int) -> Any:
         names = [field.name for field in table.arrow_schema if field.name.startswith("x")]
         if what == 0 and len(names) < 2:
             return table.alter([AddColumn(f"x{len(names)}", "BIGINT")])
         if what == 1:
             return table.alter([SetOption("file-index.bitmap.columns", "w")])
+        if what > 3:
+            return table.alter([SetOption(*LIMITS[what - 4])])
         if what == 2:
             return table.alter([SetOption("file-index.in-manifest-threshold", "1 b")])
         return table.alter([RemoveOption("file-index.bitmap.columns")])
 
     # ── tags ────────────────────────────────────────────────────────────────────────────────────
-
-    def _snapshot(self, table: Table, number: int) -> int | None:
-        found = [int(version.name) for version in self.world.versions(_line(table), "snapshot")]
-        return found[-1 - number % len(found)] if found else None
-
-    def _tag(self, table: Table, number: int) -> str | None:
-        found = [version.name for version in self.world.versions(_line(table), "tag")]
-        return found[number % len(found)] if found else None
 
     @action(
         when=has_snapshot,
@@ -299,24 +195,20 @@ class LifeCycle(RuleBasedStateMachine):
         tag = self._tag(table, number)
         return None if tag is None else table.rename_tag(tag, to)
 
-    @action(when=has_tag, number=PICK)
-    def delete_tag(self, table: Table, number: int) -> Any:
+    @action(when=has_tag, number=PICK, how=HOW)
+    def delete_tag(self, table: Table, number: int, how: Any) -> Any:
         tag = self._tag(table, number)
-        return None if tag is None else table.delete_tag(tag)
+        return None if tag is None else table.delete_tag(tag, **how)
 
-    @action(when=has_snapshot, hours=st.one_of(st.none(), st.integers(0, 30)))
-    def expire_tags(self, table: Table, hours: int | None) -> Any:
-        return table.expire_tags(None if hours is None else self.world.now_ms - hours * HOUR_MS)
+    @action(when=has_snapshot, hours=st.one_of(st.none(), st.integers(0, 30)), how=HOW)
+    def expire_tags(self, table: Table, hours: int | None, how: Any) -> Any:
+        return table.expire_tags(None if hours is None else self.world.now_ms - hours * HOUR_MS, **how)
 
     @action(when=has_snapshot)
     def create_due_tags(self, table: Table) -> Any:
         return table.create_due_tags()
 
     # ── branches ────────────────────────────────────────────────────────────────────────────────
-
-    def _branch(self, number: int) -> str | None:
-        found = self.world.lines()[1:]
-        return found[number % len(found)] if found else None
 
     @action(name=st.sampled_from(BRANCHES), number=PICK, way=st.integers(0, 6), ignore=st.booleans())
     def create_branch(self, table: Table, name: str, number: int, way: int, ignore: bool) -> Any:
@@ -337,35 +229,36 @@ class LifeCycle(RuleBasedStateMachine):
         self.world.forget(name)
         return table.rename_branch(name, to)
 
-    @action(exclusive=True, when=has_branch, number=PICK)
-    def delete_branch(self, table: Table, number: int) -> Any:
+    @action(exclusive=True, when=has_branch, number=PICK, how=HOW)
+    def delete_branch(self, table: Table, number: int, how: Any) -> Any:
         name = self._branch(number)
         if name is None:
             return None
         self.world.forget(name)
-        return table.delete_branch(name)
+        return table.delete_branch(name, **how)
 
-    @action(exclusive=True, when=has_branch, number=PICK)
-    def fast_forward(self, table: Table, number: int) -> Any:
+    # Where schemas would be lost too, nothing could be brought back.
+    @action(exclusive=True, when=has_branch, number=PICK, how=HOW, may=(UnsupportedError,))
+    def fast_forward(self, table: Table, number: int, how: Any) -> Any:
         name = self._branch(number)
         if name is None:
             return None
         self.world.forget(MAIN)
-        return self.world.table(MAIN).fast_forward(name)
+        return self.world.table(MAIN).fast_forward(name, **how)
 
     # ── going back, expiry, clean-up ────────────────────────────────────────────────────────────
 
-    @action(when=has_snapshot, exclusive=True, number=PICK, way=st.integers(0, 3))
-    def rollback(self, table: Table, number: int, way: int) -> Any:
+    @action(when=has_snapshot, exclusive=True, number=PICK, way=st.integers(0, 3), how=HOW)
+    def rollback(self, table: Table, number: int, way: int, how: Any) -> Any:
         given = self._target(table, number, way)
-        return None if given is None else table.rollback(**given)
+        return None if given is None else table.rollback(**given, **how)
 
     @action(when=has_snapshot, writes=True, number=PICK, way=st.integers(0, 1))
     def rollback_to_as_latest(self, table: Table, number: int, way: int) -> Any:
         given = self._target(table, number, way)
         if given is None:
             return None
-        versions = self.world.versions(_line(table), "tag" if "tag" in given else "snapshot")
+        versions = self.world.versions(line_name(table), "tag" if "tag" in given else "snapshot")
         target = next(one.commit for one in versions if one.name == str(given.get("tag", given.get("snapshot"))))
         change = Change(lambda _: self.world.states[target], lambda row: True, keeps_order=False)
         return table.rollback_to_as_latest(**given, commit_user=self._user(table, change))
@@ -386,27 +279,29 @@ class LifeCycle(RuleBasedStateMachine):
         least=st.one_of(st.none(), st.integers(1, 2)),
         hours=st.one_of(st.none(), st.integers(0, 3)),
         dry_run=st.sampled_from([False, False, True]),
+        how=HOW,
     )
     def expire_snapshots(
-        self, table: Table, most: int | None, least: int | None, hours: int | None, dry_run: bool
+        self, table: Table, most: int | None, least: int | None, hours: int | None, dry_run: bool, how: Any
     ) -> Any:
         older_than = None if hours is None else self.world.now_ms - hours * HOUR_MS
-        return table.expire_snapshots(most, least, older_than, dry_run)
+        return table.expire_snapshots(most, least, older_than, dry_run, **how)
 
-    @action(when=has_snapshot, most=st.integers(1, 2))
-    def expire_many(self, table: Table, most: int) -> Any:
-        return table.expire_snapshots(retain_max=most)
+    @action(when=has_snapshot, most=st.integers(1, 2), how=HOW)
+    def expire_many(self, table: Table, most: int, how: Any) -> Any:
+        return table.expire_snapshots(retain_max=most, **how)
 
     @action(
         when=lambda self: any(version.kind == "changelog" for version in self.world.reach.versions()),
         most=st.one_of(st.none(), st.integers(1, 5)),
         hours=st.one_of(st.none(), st.integers(0, 5)),
         way=st.sampled_from(["some", "some", "all", "dry"]),
+        how=HOW,
     )
-    def expire_changelogs(self, table: Table, most: int | None, hours: int | None, way: str) -> Any:
+    def expire_changelogs(self, table: Table, most: int | None, hours: int | None, way: str, how: Any) -> Any:
         older_than = None if hours is None else self.world.now_ms - hours * HOUR_MS
         least = None if most is None else 1
-        return table.expire_changelogs(most, least, older_than, delete_all=way == "all", dry_run=way == "dry")
+        return table.expire_changelogs(most, least, older_than, delete_all=way == "all", dry_run=way == "dry", **how)
 
     @action(when=has_snapshot, name=st.sampled_from(CONSUMERS), number=PICK, forget=st.booleans())
     def reset_consumer(self, table: Table, name: str, number: int, forget: bool) -> Any:
@@ -417,19 +312,7 @@ class LifeCycle(RuleBasedStateMachine):
     def forget_consumers(self, table: Table, way: int, hours: int) -> Any:
         return table.clear_consumers("o.*") if way else table.expire_consumers(self.world.now_ms - hours * HOUR_MS)
 
-    @action(when=has_snapshot, quarantine=st.booleans(), dry_run=st.sampled_from([False, False, True]))
-    def remove_orphan_files(self, table: Table, quarantine: bool, dry_run: bool) -> Any:
+    @action(when=has_snapshot, dry_run=st.sampled_from([False, False, True]), how=HOW)
+    def remove_orphan_files(self, table: Table, dry_run: bool, how: Any) -> Any:
         older_than = self.world.oldest_work_ms
-        return table.remove_orphan_files(older_than=older_than, dry_run=dry_run, quarantine=quarantine)
-
-    @action(when=lambda self: any("quarantine/" in path for path in self.world.reach.stored()), number=PICK)
-    def restore_orphan_files(self, table: Table, number: int) -> Any:
-        found = sorted({path.split("/")[1] for path in self.world.reach.stored() if path.startswith("quarantine/")})
-        if not found:
-            return None
-        self.world.is_littered = True
-        return table.restore_orphan_files(found[number % len(found)])
-
-
-def _line(table: Table) -> str:
-    return table._handle.paths.branch
+        return table.remove_orphan_files(older_than=older_than, dry_run=dry_run, **how)

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import Table
-from tests.life_cycle.kinds import Kind, Row
+from tests.life_cycle.kinds import Kind, Row, Rows
+from tests.life_cycle.merging import merge
 from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World
 
 Act = Callable[[World, Table], Any]
@@ -53,6 +54,22 @@ def as_latest(world: World, table: Table) -> Any:
     return table.rollback_to_as_latest(tag="a", commit_user=user)
 
 
+def purge(world: World, table: Table) -> Any:
+    """No rows, and nothing of what was."""
+    user = f"user-{world.new_id()}"
+    world.changes[user] = Change(lambda _: Rows(world.kind), lambda row: True, keeps_order=False, shows_all=True)
+    world.changes[user].base = world.latest(MAIN)
+    return table.purge_files(older_than=world.oldest_work_ms, commit_user=user)
+
+
+def same(world: World, table: Table) -> str:
+    """A user whose commits change no rows."""
+    user = f"user-{world.new_id()}"
+    base = world.latest(table._handle.paths.branch)
+    world.changes[user] = Change(lambda before: before, lambda row: False, keeps_order=False, base=base)
+    return user
+
+
 def go_on(world: World, table: Table) -> Any:
     """Others commit twice, and forget all but the latest snapshot."""
     write(world, table, 5, 6)
@@ -89,6 +106,12 @@ FIRST: Mapping[str, Act] = {
     "rollback to a tag": lambda world, table: table.rollback(tag="b"),
     "rollback_to_as_latest": as_latest,
     "fast_forward": lambda world, table: table.fast_forward("dev"),
+    "merge_branch": lambda world, table: merge(world, table, "dev"),
+    "expire_snapshots aside": lambda world, table: table.expire_snapshots(retain_max=1, quarantine=True),
+    "purge_files": purge,
+    "restore": lambda world, table: table.restore(table.quarantines()[0]["quarantine"]),
+    "repair_earliest_snapshot": lambda world, table: table.repair_earliest_snapshot(),
+    "remove_unexisting_files": lambda world, table: table.remove_unexisting_files(commit_user=same(world, table)),
 }
 SECOND: Mapping[str, Act] = {
     "go_on": go_on,
@@ -111,13 +134,27 @@ WRITES = {
     "analyze",
     "rollback_to_as_latest",
     "go_on",
+    "merge_branch",
+    "remove_unexisting_files",
 }
-EXCLUSIVE = {"rollback", "rollback to a tag", "fast_forward", "delete_branch"}
+EXCLUSIVE = {
+    "rollback",
+    "rollback to a tag",
+    "fast_forward",
+    "delete_branch",
+    "purge_files",
+    "restore",
+    "repair_earliest_snapshot",
+}
+
+
+def _before_latest(world: World) -> int:
+    return int(world.versions(MAIN, "snapshot")[-2].name)
 
 
 @cache
 def prepared(kind: Kind) -> World:
-    """A table with four snapshots, a tag on the first and one on the second, and a branch that has gone on."""
+    """A table with some snapshots, tags on two of them, a branch that has gone on, and a rollback to be undone."""
     world = World(kind)
     table = world.table(MAIN)
     steps: list[Act] = [
@@ -130,6 +167,8 @@ def prepared(kind: Kind) -> World:
         lambda world, table: write(world, world.table("dev"), 8),
         lambda world, table: write(world, table, 1, 9),
         lambda world, table: table.compact(full=True),
+        lambda world, table: write(world, table, 3),
+        lambda world, table: table.rollback(snapshot=_before_latest(world), quarantine=True),
     ]
     for step in steps:
         world.now_ms += HOUR_MS

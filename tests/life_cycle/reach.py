@@ -92,6 +92,16 @@ class Reach:
         """What all versions need."""
         return {path for version in self.versions() for path in self.needed(version)}
 
+    def live(self, snapshot: Version) -> list[str]:
+        """Its data files, without their extra files."""
+        lists = [snapshot.json["baseManifestList"], snapshot.json["deltaManifestList"]]
+        return [paths[0] for paths in self._live(lists).values()]
+
+    def listed(self, snapshot: Version) -> list[str]:
+        """Its manifests."""
+        lists = [snapshot.json["baseManifestList"], snapshot.json["deltaManifestList"]]
+        return [f"manifest/{manifest}" for name in lists for manifest in self._manifests(name)]
+
     def is_late(self, snapshot: Version, successor: Version) -> bool:
         """Whether the successor was not made of that snapshot: it came when its number had expired already."""
         if int(successor.name) != int(snapshot.name) + 1:

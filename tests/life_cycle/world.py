@@ -105,6 +105,8 @@ class World:
     paused: list[Call] = field(default_factory=list)
     is_littered: bool = False
     has_failed: bool = False
+    learning: dict[str, Any] = field(default_factory=dict)
+    """The snapshot whose rows are being worked out."""
     steps: int = 0
 
     def __post_init__(self) -> None:
@@ -315,6 +317,7 @@ class World:
             before = None  # what was between has come and gone within one step
         change = self.changes.get(version.json["commitUser"])
         found = self.seen[version.commit] = self.read(version)
+        self.learning = version.json
         after = before if change is None else None if before is None else change.apply(before)
         what = f"snapshot {version.name} of {version.branch or MAIN} by {version.json['commitUser']}"
         is_raced = change is not None and change.base != previous

@@ -1,0 +1,149 @@
+"""How a history goes: Hypothesis chooses what happens, who does it, and where they are stopped.
+
+A rule is one function of a table; it runs as an actor (`stage`). `line` chooses main or a branch, `who` a handle that
+was opened anew or earlier, `stop` the call of the store before which it is stopped (None: it runs to its end).
+`writes` says that it commits; `exclusive` that nobody may commit meanwhile, as its docstring asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from paimon_engine import Table
+from tests.life_cycle.kinds import KINDS, Kind
+from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World, one_thread
+
+STOPS = st.one_of(st.none(), st.none(), st.none(), st.integers(0, 80))
+PICK = st.integers(0, 50)
+HOW = st.fixed_dictionaries(
+    {}, optional={"quarantine": st.booleans(), "files_per_second": st.just(1e6), "parallelism": st.just(1)}
+)
+"""How what is deleted goes."""
+
+
+def action(
+    *,
+    writes: bool = False,
+    exclusive: bool = False,
+    may: tuple[type[Exception], ...] = (),
+    when: Callable[[Acting], bool] = lambda _: True,
+    **strategies: Any,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Makes a rule of a function of a table, which gives what the action said, or None if there was nothing to do."""
+
+    def make(body: Callable[..., Any]) -> Any:
+        def run(self: Acting, line: int, who: int, stop: int | None, **drawn: Any) -> None:
+            self.act(body, self.line_of(line), who, stop, drawn, writes=writes, exclusive=exclusive, may=may)
+
+        run.__name__ = body.__name__
+        made = rule(line=st.integers(0, 3), who=st.integers(0, 2), stop=STOPS, **strategies)(run)
+        return precondition(when)(made)
+
+    return make
+
+
+def has_branch(machine: Acting) -> bool:
+    """Whether there is one."""
+    return len(machine.world.lines()) > 1
+
+
+def has_snapshot(machine: Acting) -> bool:
+    """Whether anything was committed."""
+    return bool(machine.world.seen)
+
+
+def has_tag(machine: Acting) -> bool:
+    """Whether there is one on any line."""
+    return any(version.kind == "tag" for version in machine.world.reach.versions())
+
+
+class Acting(RuleBasedStateMachine):
+    """One history of one table; subclasses choose its kind and may look at the end of it."""
+
+    kind: Kind = KINDS[0]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._one_thread = one_thread()
+        self._one_thread.__enter__()
+        self.world = World(self.kind)
+
+    def act(
+        self,
+        body: Callable[..., Any],
+        line: str,
+        who: int,
+        stop: int | None,
+        drawn: dict[str, Any],
+        *,
+        writes: bool,
+        exclusive: bool,
+        may: tuple[type[Exception], ...],
+    ) -> None:
+        self.world.now_ms += 1_000
+        table = self.world.table(line, who)
+        call = Call(body.__name__, line, lambda: body(self, table, **drawn), writes, exclusive, may)
+        if self.world.may_begin(call):
+            self.world.begin(call, stop)
+
+    def line_of(self, number: int) -> str:
+        lines = self.world.lines()
+        return MAIN if number < 2 else lines[min(number - 1, len(lines) - 1)]
+
+    def teardown(self) -> None:
+        try:
+            # After a failed step there is nothing more to be learnt.
+            if not self.world.has_failed:
+                self.world.finish()
+                self.at_end()
+        finally:
+            self.world.dismiss()
+            self._one_thread.__exit__(None, None, None)
+
+    def at_end(self) -> None:
+        """What else to look at."""
+
+    # ── the stage ───────────────────────────────────────────────────────────────────────────────
+
+    @precondition(lambda self: self.world.paused)
+    @rule(number=PICK, stop=STOPS)
+    def resume(self, number: int, stop: int | None) -> None:
+        self.world.resume(number, stop)
+
+    @precondition(lambda self: self.world.paused)
+    @rule(number=PICK)
+    def kill(self, number: int) -> None:
+        self.world.kill(number)
+
+    @rule(hours=st.sampled_from([1, 1, 3, 30]))
+    def time_passes(self, hours: int) -> None:
+        self.world.now_ms += hours * HOUR_MS
+
+    # ── what there is ───────────────────────────────────────────────────────────────────────────────
+
+    def _user(self, table: Table, change: Change) -> str:
+        user = f"user-{self.world.new_id()}"
+        change.base = self.world.latest(line_name(table))
+        self.world.changes[user] = change
+        return user
+
+    def _snapshot(self, table: Table, number: int) -> int | None:
+        found = [int(version.name) for version in self.world.versions(line_name(table), "snapshot")]
+        return found[-1 - number % len(found)] if found else None
+
+    def _tag(self, table: Table, number: int) -> str | None:
+        found = [version.name for version in self.world.versions(line_name(table), "tag")]
+        return found[number % len(found)] if found else None
+
+    def _branch(self, number: int) -> str | None:
+        found = self.world.lines()[1:]
+        return found[number % len(found)] if found else None
+
+
+def line_name(table: Table) -> str:
+    """The branch on which it was opened."""
+    return table._handle.paths.branch

@@ -1,0 +1,128 @@
+"""What histories do to keep a table well: clustering, merging branches, purging, bringing back, repairing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from paimon_engine import Table
+from tests.life_cycle.acting import HOW, PICK, Acting, action, has_branch, has_snapshot, line_name
+from tests.life_cycle.damage import lose_data, lose_manifest, lose_snapshot
+from tests.life_cycle.kinds import DATES, Rows
+from tests.life_cycle.merging import merge
+from tests.life_cycle.world import MAIN, Change
+
+ORDERS = ("order", "zorder", "hilbert")
+
+
+def has_quarantine(machine: Acting) -> bool:
+    """Whether anything was moved aside."""
+    return bool(_quarantines(machine))
+
+
+def _quarantines(machine: Acting) -> list[str]:
+    paths = [path.split("/") for path in machine.world.reach.stored()]
+    return sorted({parts[1] for parts in paths if parts[0] == "quarantine" and parts[2] == "moved.json"})
+
+
+class Upkeep(Acting):
+    """The rules of maintenance."""
+
+    @action(
+        writes=True,
+        when=lambda self: has_snapshot(self) and not self.kind.primary_keys and not self.kind.is_fixed,
+        order=st.sampled_from(ORDERS),
+    )
+    def cluster(self, table: Table, order: str) -> Any:
+        return table.cluster("k" if order == "order" else ["k", "v"], order=order, commit_user=self._same(table))
+
+    def _same(self, table: Table) -> str:
+        """A user whose commits change no rows."""
+        return self._user(table, Change(lambda before: before, lambda row: False, keeps_order=False))
+
+    @action(when=lambda self: has_snapshot(self) and bool(self.kind.partition_keys), date=st.sampled_from(DATES))
+    def mark_partition_done(self, table: Table, date: str) -> Any:
+        result = table.mark_partition_done({"dt": date})
+        assert f"dt={date}/_SUCCESS" in self.world.reach.stored()
+        return result
+
+    # ── branches ────────────────────────────────────────────────────────────────────────────────
+
+    @action(writes=True, when=has_branch, number=PICK, dry_run=st.sampled_from([False, False, True]))
+    def merge_branch(self, table: Table, number: int, dry_run: bool) -> Any:
+        name = self._branch(number)
+        if name is None or name == line_name(table):
+            return None
+        return merge(self.world, table, name, dry_run=dry_run)
+
+    # ── gone for good, and brought back ─────────────────────────────────────────────────────────
+
+    @action(
+        exclusive=True,
+        when=has_snapshot,
+        keep_tags=st.booleans(),
+        keep_branches=st.booleans(),
+        really=st.sampled_from([False, False, False, True]),
+        how=HOW,
+    )
+    def purge_files(self, table: Table, keep_tags: bool, keep_branches: bool, really: bool, how: Any) -> Any:
+        main = self.world.table(MAIN)
+        change = Change(lambda _: Rows(self.kind), lambda row: True, keeps_order=False, shows_all=True)
+        user = self._user(main, change)
+        if really and not keep_branches:
+            for line in self.world.lines()[1:]:
+                self.world.forget(line)
+        return main.purge_files(
+            keep_tags=keep_tags,
+            keep_branches=keep_branches,
+            older_than=self.world.oldest_work_ms,
+            dry_run=not really,
+            commit_user=user,
+            **how,
+        )
+
+    @action(exclusive=True, when=has_quarantine, number=PICK, way=st.sampled_from(["back", "back", "tags", "dry"]))
+    def restore(self, table: Table, number: int, way: str) -> Any:
+        found = _quarantines(self)
+        if not found:
+            return None
+        self.world.is_littered = True
+        return table.restore(found[number % len(found)], as_tags=way == "tags", dry_run=way == "dry")
+
+    @action(when=has_quarantine, number=PICK)
+    def empty_quarantine(self, table: Table, number: int) -> Any:
+        found = _quarantines(self)
+        return table.empty_quarantine(found[number % len(found)]) if found else None
+
+    # ── repairs ─────────────────────────────────────────────────────────────────────────────────
+
+    @action(writes=True, when=has_snapshot, dry_run=st.booleans())
+    def remove_unexisting_files(self, table: Table, dry_run: bool) -> Any:
+        result = table.remove_unexisting_files(dry_run=dry_run, commit_user=self._same(table))
+        assert result.status == "noop"
+        return result
+
+    @action(writes=True, when=has_snapshot, dry_run=st.booleans())
+    def remove_unexisting_manifests(self, table: Table, dry_run: bool) -> Any:
+        result = table.remove_unexisting_manifests(dry_run=dry_run, commit_user=self._same(table))
+        assert result.status == "noop"
+        return result
+
+    @precondition(lambda self: has_snapshot(self) and not self.world.paused)
+    @rule(dry_run=st.booleans(), how=HOW)
+    def repair_earliest_snapshot(self, dry_run: bool, how: Any) -> None:
+        world = self.world
+        if not world.versions(MAIN, "snapshot"):
+            return
+        late = [int(version.name) for version in world.late(MAIN)]
+        result = world.table(MAIN).repair_earliest_snapshot(dry_run=dry_run, **how)
+        assert set(result.removed_snapshots) <= set(late)
+        world.observe()
+
+    @precondition(lambda self: has_snapshot(self) and not self.world.paused)
+    @rule(number=PICK, what=st.sampled_from([lose_data, lose_manifest, lose_snapshot]))
+    def repair_damage(self, number: int, what: Any) -> None:
+        if self.world.latest(MAIN) is not None and not self.world.late(MAIN):
+            what(self.world.copy(), number)
