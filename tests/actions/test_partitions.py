@@ -92,7 +92,7 @@ def test_a_repeated_job_drops_once(table: Table) -> None:
     [
         ([], "name the partitions"),
         ([{}], "not by nothing"),
-        ([{"k": 1}], "not by k"),
+        ([{"k": 1}], "not by 'k'"),
         ([{"hour": "soon"}], "no value of partition column 'hour'"),
     ],
 )
