@@ -136,8 +136,9 @@ def expire_partitions(
         done = _drop(table, expired, stopped, begun, name, dry_run=spec.dry_run, only_seen=only_seen)
         if isinstance(done, DropPartitionResult):
             return done
-        logger.info("%s: %s; planning again", table.paths.root, done.conflicts[0].reason)
-    raise _beaten(table, done)
+        beaten = _beaten(table, done)
+        logger.info("%s; planning again", beaten)
+    raise beaten
 
 
 # ── which partitions are too old ────────────────────────────────────────────────────────────────

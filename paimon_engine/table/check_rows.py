@@ -3,8 +3,9 @@
 Each live file is read whole, as a task, in the columns it was written with:
 
 1. number of rows, range of sequence numbers, row kinds, first and last key (`table.row_check`, as in every read);
-2. keys ascend within the file, and a key comes once; postponed files have no order;
-3. no value lies outside the bounds of its column's statistics, and nulls and delete records are as many as counted.
+2. all rows belong to the partition of the file, and to its bucket where keys choose a fixed number of buckets;
+3. keys ascend within the file, and a key comes once; postponed files have no order;
+4. no value lies outside the bounds of its column's statistics, and nulls and delete records are as many as counted.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError, naming
 from paimon_engine.executor import Executor, Failed
 from paimon_engine.merge.keys import normalise_keys
-from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.stats import (
     FORMAT_STATS,
     ColumnStats,
@@ -33,6 +34,7 @@ from paimon_engine.meta.stats import (
     parse_stats_mode,
 )
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.table.bucketing import bucket_numbers, partition_codes
 from paimon_engine.table.file_filter import counts_nan, is_float
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
@@ -83,7 +85,7 @@ def _check_file(table: TableHandle, task: _Task) -> list[str]:
     file, schema = task.entry.file, table.schema
     has_keys = bool(schema.primary_keys)
     columns = schema.row_type
-    check = _FileCheck(file, schema, is_sorted=has_keys and task.entry.bucket >= 0)
+    check = _FileCheck(task.entry, schema, is_sorted=has_keys and task.entry.bucket >= 0)
     directory = task.path.rpartition("/")[0]
     for batch in read_data_file(table, directory, file, columns.names, with_system_columns=has_keys):
         check.add(batch)
@@ -94,14 +96,16 @@ def _check_file(table: TableHandle, task: _Task) -> list[str]:
 class _FileCheck:
     """Sees the batches of one file, in order."""
 
-    def __init__(self, file: DataFile, schema: TableSchema, *, is_sorted: bool) -> None:
-        self._file = file
+    def __init__(self, entry: ManifestEntry, schema: TableSchema, *, is_sorted: bool) -> None:
+        self._entry = entry
+        self._file = entry.file
         self._schema = schema
         self._is_sorted = is_sorted
         self._last: pa.RecordBatch | None = None
         self._problems: list[str] = []
         self._rows = 0
         self._retracting = 0
+        self._is_misplaced = False
         columns = schema.row_type
         modes = [parse_stats_mode("full")] * len(columns.fields)
         # Of the three, ORC's way gathers most and widens nothing.
@@ -117,7 +121,23 @@ class _FileCheck:
             self._retracting += pc.sum(kinds).as_py() or 0
         if self._is_sorted and not self._problems:
             self._order(batch.select(self._schema.key_type.names))
+        self._place(batch)
         self._rows += batch.num_rows
+
+    def _place(self, batch: pa.RecordBatch) -> None:
+        schema, entry = self._schema, self._entry
+        _, partitions = partition_codes(schema, batch)
+        if partitions != [entry.partition]:
+            self._problems.append("has rows of another partition than its own")
+        is_fixed = schema.bucket_mode is BucketMode.FIXED and entry.bucket >= 0 and entry.total_buckets > 0
+        if not is_fixed or self._is_misplaced:
+            return
+        found = bucket_numbers(schema.with_options({"bucket": str(entry.total_buckets)}), batch)
+        elsewhere = np.flatnonzero(found != entry.bucket)
+        if len(elsewhere):
+            self._is_misplaced = True
+            row = int(elsewhere[0])
+            self._problems.append(f"row {self._rows + row} belongs to bucket {found[row]}, not to {entry.bucket}")
 
     def _order(self, keys: pa.RecordBatch) -> None:
         key_type = self._schema.key_type
