@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
@@ -193,13 +193,19 @@ def _expired(table: TableHandle, settings: _Settings) -> tuple[list[tuple[Partit
     expired: list[tuple[Partition, str]] = []
     stopped: list[str] = []
     columns = table.schema.partition_type
+    ways = {"pattern": settings.pattern, "formatter": settings.formatter}
+    how = "".join(f", {name} {text!r}" for name, text in ways.items() if text is not None)
     for item in partitions:
         moment = partition_time(columns, item.values, pattern=settings.pattern, formatter=settings.formatter)
         if moment is None:
-            stopped.append(f"partition {partition_texts(table, item)} is kept: its values stand for no time")
+            stopped.append(f"partition {partition_texts(table, item)} is kept: its values stand for no time{how}")
         elif moment < limit:
-            expired.append((item, f"{moment.isoformat(' ')} is before {limit.isoformat(' ', 'seconds')}"))
+            expired.append((item, f"{_clock(moment)} is before {_clock(limit)}, local time"))
     return expired, stopped
+
+
+def _clock(moment: datetime) -> str:
+    return moment.replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 # ── dropping them ───────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@
    without having been added; partitions are within the statistics of manifests.
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
+   Consumers say where they go on.
 5. Record counts of a snapshot are the sums over its files. Changelogs that outlive their snapshots have their files.
 6. The indexes of data files, in manifests and beside the files, are there to their end.
 7. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
@@ -27,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import NotFoundError, PaimonError, naming
+from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.format.deletion_vector import Positions, decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
@@ -58,6 +59,7 @@ from paimon_engine.table.reachability import (
     on_line,
     root_files,
 )
+from paimon_engine.table.snapshots import consumers
 from paimon_engine.table.statistics import read_statistics
 
 _LOOKS_MAX: Final = 3
@@ -128,7 +130,7 @@ def _examine(
     roots, unreadable = every_root(table)
     check = _Check(table, depth, footers=footers)
     problems = [Problem(where, what) for where, what in unreadable]
-    problems += [*_schemas(table, roots), *_gaps(roots), *_ahead(roots)]
+    problems += [*_schemas(table, roots), *_consumers(table, roots), *_gaps(roots), *_ahead(roots)]
     for root in roots:
         try:
             problems += check.problems_of_changelog(root) if root.is_changelog else check.problems_of(root)
@@ -153,6 +155,15 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
                 read_schema_file(table.env, paths, schema_id, {})
             except PaimonError as error:
                 yield Problem(paths.schema(schema_id), str(error))
+
+
+def _consumers(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
+    for branch in dict.fromkeys([MAIN_BRANCH, *(root.branch for root in roots)]):
+        line = on_line(table, branch)
+        try:
+            consumers(line)
+        except CorruptTableError as error:
+            yield Problem(line.paths.consumer_dir, str(error))
 
 
 def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
