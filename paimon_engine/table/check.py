@@ -42,7 +42,7 @@ from paimon_engine.progress import OnProgress
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.changelogs import is_change
 from paimon_engine.table.check_chain import Chain, outside_statistics
-from paimon_engine.table.check_rows import read_rows
+from paimon_engine.table.check_rows import FileToRead, read_rows
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.file_index import check_indexes
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
@@ -140,7 +140,7 @@ def _examine(
     if depth is Depth.ROWS:
         outcomes = read_rows(table, check.to_read, executor, on_progress=on_progress)
         problems += [Problem(path, what) for path, found in outcomes for what in found]
-        rows = sum(entry.file.row_count for _, entry in check.to_read)
+        rows = sum(file.entry.file.row_count for file in check.to_read)
     found = tuple(dict.fromkeys(problems))
     return Examination(found, len(roots), check.manifest_count, check.data_file_count, rows), roots
 
@@ -183,7 +183,7 @@ class _Check:
     """Looks at each manifest, directory and data file once, whatever the number of roots."""
 
     def __init__(self, table: TableHandle, depth: Depth, *, footers: bool) -> None:
-        self.to_read: list[tuple[str, ManifestEntry]] = []
+        self.to_read: list[FileToRead] = []
         self.data_file_count = 0
         self._table = table
         self._depth = depth
@@ -254,13 +254,16 @@ class _Check:
             yield Problem(root.label, what)
 
     def _note(self, root: Root, live: Sequence[ManifestEntry]) -> None:
+        is_dynamic = self._depth is Depth.ROWS and self._table.schema.bucket_mode is BucketMode.DYNAMIC
+        indexes = hash_files(live_index_files(self._table, root.snapshot)) if is_dynamic else {}
         for entry in live:
             if entry.file.name in self._noted or entry.file.external_path is not None or "$" in entry.file.name:
                 continue
             self._noted.add(entry.file.name)
             self.data_file_count += 1
             if self._depth is Depth.ROWS:
-                self.to_read.append((root.branch, entry))
+                index = indexes.get((entry.partition, entry.bucket))
+                self.to_read.append(FileToRead(root.branch, entry, index))
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         if manifest.name not in self._manifests:

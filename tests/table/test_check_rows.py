@@ -151,6 +151,22 @@ def test_rows_of_another_place_are_found(tmp_path: Path, partition: str, bucket:
     assert [problem.what for problem in found.problems] == [what]
 
 
+def test_a_key_that_the_hash_index_of_its_bucket_does_not_know_is_found(tmp_path: Path) -> None:
+    schema = pa.schema([("k", pa.int64())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "-1"})
+    table.write(pa.table({"k": [1, 2, 3]}, schema))
+    (index,) = Path(table.path, "index").iterdir()
+    stored = bytearray(index.read_bytes())
+    # Another hash, which is as good as any: the keys that have it would get a bucket anew.
+    stored[-1] ^= 1
+    index.write_bytes(stored)
+
+    assert table.verify("files").status == "sound"
+    (problem,) = table.verify("rows").problems
+
+    assert "is not in the bucket's hash index" in problem.what
+
+
 def test_another_depth_is_refused(table: Table) -> None:
     with pytest.raises(InvalidArgumentError, match="one of metadata, files, rows"):
         table.verify("deep")
