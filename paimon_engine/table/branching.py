@@ -68,7 +68,7 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
 
 
 def schema_bytes(table: TableHandle, path: str) -> bytes:
-    """A schema file as it is, to be copied. Raises: CorruptTableError if it cannot be understood, or half is missing."""
+    """A schema file as it is, to be copied. Raises: CorruptTableError if it is not whole."""
     data = table.env.storage.read(path)
     parse_schema(data, path)
     return data
