@@ -128,7 +128,7 @@ def _examine(
     table: TableHandle, executor: Executor, depth: Depth, on_progress: OnProgress | None, *, footers: bool
 ) -> tuple[Examination, list[Root]]:
     roots, unreadable = every_root(table)
-    check = _Check(table, depth, footers=footers)
+    check = _Check(table, depth, roots, footers=footers)
     problems = [Problem(where, what) for where, what in unreadable]
     problems += [*_schemas(table, roots), *_consumers(table, roots), *_gaps(roots), *_ahead(roots)]
     for root in roots:
@@ -182,7 +182,7 @@ def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
 class _Check:
     """Looks at each manifest, directory and data file once, whatever the number of roots."""
 
-    def __init__(self, table: TableHandle, depth: Depth, *, footers: bool) -> None:
+    def __init__(self, table: TableHandle, depth: Depth, roots: Sequence[Root], *, footers: bool) -> None:
         self.to_read: list[FileToRead] = []
         self.data_file_count = 0
         self._table = table
@@ -197,7 +197,7 @@ class _Check:
         self._indexed: set[FileIdentity] = set()
         self._hash_indexes_checked: set[tuple[str, ...]] = set()
         self._vectors: dict[str, dict[str, Positions]] = {}
-        self._chain = Chain()
+        self._chain = Chain(roots)
 
     @property
     def manifest_count(self) -> int:

@@ -16,9 +16,17 @@ from paimon_engine.table.reachability import Root
 
 
 class Chain:
-    """Sees the snapshots of all branches, those of a branch from old to new."""
+    """Sees the snapshots of all branches, those of a branch from old to new.
 
-    def __init__(self) -> None:
+    A fast-forward replaces main's snapshots one after another. Where one of two is a branch's too and the other is not,
+    it is under way, or was cut short, and is to be repeated: that is no damage.
+    """
+
+    def __init__(self, roots: Iterable[Root]) -> None:
+        self._owners: dict[tuple[int, str], set[str]] = {}
+        for root in roots:
+            if root.is_snapshot:
+                self._owners.setdefault(_commit_of(root), set()).add(root.branch)
         self._last: Root | None = None
         self._live: frozenset[FileIdentity] = frozenset()
 
@@ -32,12 +40,16 @@ class Chain:
         if last is None or (last.branch, last.snapshot.id + 1) != (root.branch, root.snapshot.id):
             return None
         taken = frozenset(entry.identity for entry in live_files(base))
-        if taken == before:
+        if taken == before or self._owners.get(_commit_of(last)) != self._owners.get(_commit_of(root)):
             return None
         lost, foreign = sorted(item.name for item in before - taken), sorted(item.name for item in taken - before)
         parts = [f"lacks {len(lost)} of its files, such as {lost[0]}"] if lost else []
         parts += [f"has {len(foreign)} others, such as {foreign[0]}"] if foreign else []
         return f"does not go on from snapshot {last.snapshot.id}: its base {' and '.join(parts)}"
+
+
+def _commit_of(root: Root) -> tuple[int, str]:
+    return root.snapshot.id, root.snapshot.delta_manifest_list
 
 
 def outside_statistics(table: TableHandle, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> str | None:
