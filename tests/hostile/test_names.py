@@ -36,7 +36,7 @@ ACTIONS_WITH_NAMES: dict[str, tuple[str, Arguments]] = {
     "a consumer": ("reset_consumer", lambda name: {"consumer": name, "next_snapshot": 2}),
     "a consumer to forget": ("reset_consumer", lambda name: {"consumer": name}),
     "consumers to forget": ("clear_consumers", lambda name: {"including": name}),
-    "a quarantine": ("restore_orphan_files", lambda name: {"quarantine": name}),
+    "a quarantine": ("restore", lambda name: {"quarantine": name}),
     "a partition to drop": ("drop_partition", lambda name: {"partitions": [{"p": name}]}),
     "a partition column": ("drop_partition", lambda name: {"partitions": [{name: "a"}]}),
     "a partition to mark": ("mark_partition_done", lambda name: {"partitions": [{"p": name}]}),

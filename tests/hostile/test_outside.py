@@ -387,7 +387,7 @@ def use_few(box: Sandbox) -> None:
         lambda item: item.delete_branch("b"),
         lambda item: item.rollback(1),
         lambda item: item.remove_orphan_files(older_than=now_ms()),
-        lambda item: item.restore_orphan_files("q"),
+        lambda item: item.restore("q"),
     ):
         try:
             act(box.table)

@@ -428,7 +428,7 @@ class LifeCycle(RuleBasedStateMachine):
         if not found:
             return None
         self.world.is_littered = True
-        return table.restore_orphan_files(found[number % len(found)])
+        return table.restore(found[number % len(found)])
 
 
 def _line(table: Table) -> str:
