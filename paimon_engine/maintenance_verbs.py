@@ -267,6 +267,8 @@ class MaintenanceVerbs(ABC):
     ) -> DropPartitionResult:
         """Drops the partitions that equal one of those: values by column, all of the columns or some of them.
 
+        They go with all that is in them at the commit, rows that others wrote meanwhile too.
+
         Raises: InvalidArgumentError, ConflictError, StorageError.
         """
         return drop_partition(self._handle, DropPartition(partitions, dry_run), commit_user=commit_user)
@@ -284,7 +286,8 @@ class MaintenanceVerbs(ABC):
     ) -> DropPartitionResult:
         """Drops the partitions older than `expiration_time`; what is not given comes from the options `partition.*`.
 
-        Partitions whose values stand for no time are kept; `stopped` of the result names them.
+        Partitions whose values stand for no time are kept; `stopped` of the result names them. With the strategy
+        `update-time` a partition that gets rows meanwhile stays; by the time of its values it goes with them.
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
         """

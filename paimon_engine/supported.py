@@ -75,7 +75,6 @@ FILE_INDEXES: Final = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 
 _WRITE_BLOCKERS: Final = (
     "data-file.external-paths",
-    "data-file.path-directory",
     "postpone.target-row-num-per-bucket",
     "postpone.target-size-per-bucket",
     "commit.callbacks",

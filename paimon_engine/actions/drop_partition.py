@@ -3,6 +3,10 @@
 1. The latest snapshot says which partitions there are; by name or by age some of them go. A dry run ends here.
 2. One commit of the kind OVERWRITE removes all of their files. Older snapshots still have them, until these expire.
 
+By name, and by the time that values stand for, a partition goes with all that is in it at the commit, rows that others
+wrote meanwhile too, as in Java. By the time of its newest file it goes only as it was looked at: a file that others
+have added since makes the partition young, so the commit does not take it, and the plan is made anew.
+
 Source: `FileStoreCommitImpl.dropPartitions`, `PartitionExpire` and its strategies in the Java library. Differences:
 what stands for no time is in the result; the limit per run, `partition.expiration-max-num`, holds only where it is set,
 as in 0.9, and then takes the oldest partitions by the text of their values.
@@ -15,7 +19,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
@@ -40,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 _MAX_NUM: Final = "partition.expiration-max-num"
 _STRATEGIES: Final = ("values-time", "update-time")
+_PLANS: Final = 10
+"""So often others may write into an old partition between plan and commit before expiry gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,10 @@ def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str 
     found = matching(table, live_partitions(table, latest_snapshot(table)), specs)
     named = [(item, "named") for item in found]
     name = _Name(commit_user, identifier_of(Maker.DROP_PARTITION))
-    return _drop(table, named, (), begun, name, dry_run=spec.dry_run)
+    done = _drop(table, named, (), begun, name, dry_run=spec.dry_run)
+    if isinstance(done, Conflict):
+        raise _beaten(table, done)
+    return done
 
 
 def expire_partitions(
@@ -116,13 +125,20 @@ def expire_partitions(
     """
     begun = time.monotonic()
     settings = _settings(table, spec)
-    expired, stopped = _expired(table, settings)
-    expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item[0]).values()])
-    if settings.max_num is not None and len(expired) > settings.max_num:
-        stopped.append(f"the limit of {settings.max_num} partitions is reached; run again for the rest")
-        expired = expired[: settings.max_num]
     name = _Name(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
-    return _drop(table, expired, stopped, begun, name, dry_run=spec.dry_run)
+    only_seen = settings.strategy == "update-time"
+    for _ in range(_PLANS):
+        expired, stopped = _expired(table, settings)
+        expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item[0]).values()])
+        if settings.max_num is not None and len(expired) > settings.max_num:
+            stopped.append(f"the limit of {settings.max_num} partitions is reached; run again for the rest")
+            expired = expired[: settings.max_num]
+        done = _drop(table, expired, stopped, begun, name, dry_run=spec.dry_run, only_seen=only_seen)
+        if isinstance(done, DropPartitionResult):
+            return done
+        beaten = _beaten(table, done)
+        logger.info("%s; planning again", beaten)
+    raise beaten
 
 
 # ── which partitions are too old ────────────────────────────────────────────────────────────────
@@ -177,13 +193,19 @@ def _expired(table: TableHandle, settings: _Settings) -> tuple[list[tuple[Partit
     expired: list[tuple[Partition, str]] = []
     stopped: list[str] = []
     columns = table.schema.partition_type
+    ways = {"pattern": settings.pattern, "formatter": settings.formatter}
+    how = "".join(f", {name} {text!r}" for name, text in ways.items() if text is not None)
     for item in partitions:
         moment = partition_time(columns, item.values, pattern=settings.pattern, formatter=settings.formatter)
         if moment is None:
-            stopped.append(f"partition {partition_texts(table, item)} is kept: its values stand for no time")
+            stopped.append(f"partition {partition_texts(table, item)} is kept: its values stand for no time{how}")
         elif moment < limit:
-            expired.append((item, f"{moment.isoformat(' ')} is before {limit.isoformat(' ', 'seconds')}"))
+            expired.append((item, f"{_clock(moment)} is before {_clock(limit)}, local time"))
     return expired, stopped
+
+
+def _clock(moment: datetime) -> str:
+    return moment.replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 # ── dropping them ───────────────────────────────────────────────────────────────────────────────
@@ -205,7 +227,8 @@ def _drop(
     name: _Name,
     *,
     dry_run: bool,
-) -> DropPartitionResult:
+    only_seen: bool = False,
+) -> DropPartitionResult | Conflict:
     partitions = [item for item, _ in found]
 
     def result(status: str, snapshot_id: int | None) -> DropPartitionResult:
@@ -231,13 +254,19 @@ def _drop(
         checked_up_to = own.checked_up_to
     if not partitions or dry_run:
         return result("dry_run" if partitions else "noop", None)
-    scope = OverwriteScope(partitions=frozenset(item.key for item in partitions))
+    seen = frozenset(file for item in partitions for file in item.file_names) if only_seen else None
+    scope = OverwriteScope(partitions=frozenset(item.key for item in partitions), seen=seen)
     user = name.user or str(uuid.uuid4())
     request = CommitRequest(
         (), CommitKind.OVERWRITE, user, name.identifier, overwrite=scope, checked_up_to=checked_up_to
     )
     outcome = commit(table, request)
     if isinstance(outcome, Conflict):
-        raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; others wrote meanwhile, run it again")
+        return outcome
     logger.info("dropped %d partitions of %s", len(partitions), table.paths.root)
     return result("already_done" if outcome.by_other_attempt else "committed", outcome.snapshot.id)
+
+
+def _beaten(table: TableHandle, conflict: Conflict) -> ConflictError:
+    reason = conflict.conflicts[0].reason
+    return ConflictError(f"{table.paths.root}: {reason}; others wrote meanwhile, run it again")

@@ -123,7 +123,7 @@ class TablePaths:
         return f"{self.root}/statistics/{name}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
-        """Directory of a bucket's files; `partition_path` is empty on unpartitioned tables."""
+        """Directory of a bucket's files; `partition_path`, below the table's, is empty on unpartitioned tables."""
         directory = "bucket-postpone" if bucket < 0 else f"bucket-{bucket}"
         return "/".join(part for part in (self.root, partition_path, directory) if part)
 

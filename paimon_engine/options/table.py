@@ -75,6 +75,24 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
         return self._int("postpone.default-bucket-num", 1)
 
     @property
+    def data_file_directory(self) -> str:
+        """Directory below the table's own that holds the partitions and buckets; empty: the table's own.
+
+        Raises: InvalidArgumentError for one that leads elsewhere.
+        """
+        key = "data-file.path-directory"
+        given = self.raw.get(key, "")
+        parts = [part for part in given.split("/") if part]
+        if (
+            given.startswith("/")
+            or "\\" in given
+            or not given.isprintable()
+            or any(part in (".", "..") or ":" in part for part in parts)
+        ):
+            raise InvalidArgumentError(f"option {key!r} = {given[:100]!r}; use a directory below that of the table")
+        return "/".join(parts)
+
+    @property
     def file_format(self) -> str:
         """Format of new data files: `parquet`, `orc` or `avro`."""
         return self.raw.get("file.format", "parquet").lower()

@@ -1,15 +1,18 @@
 """Is a stored table whole? Every invariant of its files, checked for every snapshot and tag of every branch.
 
-1. Snapshots of a branch follow each other without a gap; schemas are there and can be read.
+1. Snapshots of a branch follow each other without a gap, each from the files of the one before (`table.check_chain`);
+   schemas are there and can be read.
 2. Lists, manifests, index files and statistics files are there and can be read; no file is added twice, or removed
-   without having been added.
+   without having been added; partitions are within the statistics of manifests.
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
+   Consumers say where they go on.
 5. Record counts of a snapshot are the sums over its files. Changelogs that outlive their snapshots have their files.
-6. The indexes of data files, in manifests and beside the files, begin as such do.
+6. The indexes of data files, in manifests and beside the files, are there to their end.
 7. Index files hold the deletion vectors that their index manifest says, of rows that the data files have.
 8. Each dynamic bucket has a hash index, and a hash is in one bucket of its partition.
-9. Rows of data files (`table.check_rows`): number, order and range of keys, sequence numbers, statistics.
+9. Rows of data files (`table.check_rows`): number, order and range of keys, sequence numbers, statistics, and that
+   they belong to the file's partition and bucket.
 
 How much of it is a matter of `Depth`. Nothing is written.
 """
@@ -25,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import NotFoundError, PaimonError, naming
+from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.format.deletion_vector import Positions, decode_index_file
 from paimon_engine.meta.conflict import find_conflicts
@@ -38,9 +41,10 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.changelogs import is_change
-from paimon_engine.table.check_rows import read_rows
+from paimon_engine.table.check_chain import Chain, outside_statistics
+from paimon_engine.table.check_rows import FileToRead, read_rows
 from paimon_engine.table.file_format import bucket_path
-from paimon_engine.table.file_index import present_indexes
+from paimon_engine.table.file_index import check_indexes
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
@@ -55,6 +59,8 @@ from paimon_engine.table.reachability import (
     on_line,
     root_files,
 )
+from paimon_engine.table.snapshots import consumers
+from paimon_engine.table.statistics import read_statistics
 
 _LOOKS_MAX: Final = 3
 """Times that a table is looked at before what an expiry takes away meanwhile is told as missing."""
@@ -122,9 +128,9 @@ def _examine(
     table: TableHandle, executor: Executor, depth: Depth, on_progress: OnProgress | None, *, footers: bool
 ) -> tuple[Examination, list[Root]]:
     roots, unreadable = every_root(table)
-    check = _Check(table, depth, footers=footers)
+    check = _Check(table, depth, roots, footers=footers)
     problems = [Problem(where, what) for where, what in unreadable]
-    problems += [*_schemas(table, roots), *_gaps(roots), *_ahead(roots)]
+    problems += [*_schemas(table, roots), *_consumers(table, roots), *_gaps(roots), *_ahead(roots)]
     for root in roots:
         try:
             problems += check.problems_of_changelog(root) if root.is_changelog else check.problems_of(root)
@@ -134,7 +140,7 @@ def _examine(
     if depth is Depth.ROWS:
         outcomes = read_rows(table, check.to_read, executor, on_progress=on_progress)
         problems += [Problem(path, what) for path, found in outcomes for what in found]
-        rows = sum(entry.file.row_count for _, entry in check.to_read)
+        rows = sum(file.entry.file.row_count for file in check.to_read)
     found = tuple(dict.fromkeys(problems))
     return Examination(found, len(roots), check.manifest_count, check.data_file_count, rows), roots
 
@@ -149,6 +155,15 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
                 read_schema_file(table.env, paths, schema_id, {})
             except PaimonError as error:
                 yield Problem(paths.schema(schema_id), str(error))
+
+
+def _consumers(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
+    for branch in dict.fromkeys([MAIN_BRANCH, *(root.branch for root in roots)]):
+        line = on_line(table, branch)
+        try:
+            consumers(line)
+        except CorruptTableError as error:
+            yield Problem(line.paths.consumer_dir, str(error))
 
 
 def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
@@ -167,8 +182,8 @@ def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
 class _Check:
     """Looks at each manifest, directory and data file once, whatever the number of roots."""
 
-    def __init__(self, table: TableHandle, depth: Depth, *, footers: bool) -> None:
-        self.to_read: list[tuple[str, ManifestEntry]] = []
+    def __init__(self, table: TableHandle, depth: Depth, roots: Sequence[Root], *, footers: bool) -> None:
+        self.to_read: list[FileToRead] = []
         self.data_file_count = 0
         self._table = table
         self._depth = depth
@@ -178,9 +193,11 @@ class _Check:
         self._directories: dict[str, dict[str, FileInfo]] = {}
         self._checked: set[str] = set()
         self._noted: set[str] = set()
+        self._seen: set[str] = set()
         self._indexed: set[FileIdentity] = set()
         self._hash_indexes_checked: set[tuple[str, ...]] = set()
         self._vectors: dict[str, dict[str, Positions]] = {}
+        self._chain = Chain(roots)
 
     @property
     def manifest_count(self) -> int:
@@ -198,6 +215,8 @@ class _Check:
         ]
         with naming(lists_of(self._table, root.snapshot)):
             live = live_files(entry for manifest in files.manifests for entry in self._entries(manifest))
+        problems += self._chain_of(root, live) if root.is_snapshot else ()
+        problems += self._partitions(files.manifests)
         problems += self._counts(root, live)
         problems += self._buckets(root, live)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
@@ -207,6 +226,7 @@ class _Check:
             return problems
         problems += self._data(root, [*live, *changelog])
         problems += self._file_indexes(root, live)
+        problems += self._statistics(root)
         return [*problems, *self._deletion_vectors(root, live), *self._hash_indexes(root, live)]
 
     def problems_of_changelog(self, root: Root) -> list[Problem]:
@@ -234,13 +254,16 @@ class _Check:
             yield Problem(root.label, what)
 
     def _note(self, root: Root, live: Sequence[ManifestEntry]) -> None:
+        is_dynamic = self._depth is Depth.ROWS and self._table.schema.bucket_mode is BucketMode.DYNAMIC
+        indexes = hash_files(live_index_files(self._table, root.snapshot)) if is_dynamic else {}
         for entry in live:
             if entry.file.name in self._noted or entry.file.external_path is not None or "$" in entry.file.name:
                 continue
             self._noted.add(entry.file.name)
             self.data_file_count += 1
             if self._depth is Depth.ROWS:
-                self.to_read.append((root.branch, entry))
+                index = indexes.get((entry.partition, entry.bucket))
+                self.to_read.append(FileToRead(root.branch, entry, index))
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         if manifest.name not in self._manifests:
@@ -254,6 +277,20 @@ class _Check:
             self._directories[directory] = {info.path: info for info in listed if not info.is_dir}
         info = self._directories[directory].get(path)
         return None if info is None else info.size_bytes
+
+    def _chain_of(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        base = read_manifest_list(self._table, root.snapshot.base_manifest_list)
+        reason = self._chain.broken(root, (entry for item in base for entry in self._entries(item)), live)
+        if reason is not None:
+            yield Problem(root.label, reason)
+
+    def _partitions(self, manifests: Sequence[ManifestFile]) -> Iterator[Problem]:
+        for manifest in manifests:
+            if manifest.name not in self._seen:
+                self._seen.add(manifest.name)
+                reason = outside_statistics(self._table, manifest, self._entries(manifest))
+                if reason is not None:
+                    yield Problem(self._table.paths.manifest(manifest.name), reason)
 
     def _counts(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         snapshot = root.snapshot
@@ -360,6 +397,16 @@ class _Check:
                     to_open.append((path, entry.file.row_count))
         return problems + [item for item in in_threads(self._table, _footer, to_open) if item is not None]
 
+    def _statistics(self, root: Root) -> Iterator[Problem]:
+        name = root.snapshot.statistics
+        if name is None or name in self._seen or self._size_bytes(self._table.paths.statistics(name)) is None:
+            return
+        self._seen.add(name)
+        try:
+            read_statistics(self._table, name)
+        except PaimonError as error:
+            yield Problem(root.label, str(error))
+
     def _file_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         fresh = [entry for entry in live if entry.file.external_path is None and entry.identity not in self._indexed]
         self._indexed.update(entry.identity for entry in fresh)
@@ -371,7 +418,7 @@ class _Check:
 
 def _index_problem(table: TableHandle, entry: ManifestEntry) -> str | None:
     try:
-        present_indexes(table, bucket_path(table, entry.partition, entry.bucket), entry.file)
+        check_indexes(table, bucket_path(table, entry.partition, entry.bucket), entry.file)
     except NotFoundError:
         return None  # told already, as a file that is missing
     except PaimonError as error:
@@ -386,6 +433,6 @@ def _footer(table: TableHandle, task: tuple[str, int]) -> Problem | None:
             found = pq.read_metadata(stream).num_rows
     except NotFoundError:
         return Problem(path, "vanished while the table was checked")
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         return Problem(path, f"cannot be read as a Parquet file: {error}")
     return None if found == expected else Problem(path, f"has {found} rows, its manifest says {expected}")

@@ -3,8 +3,10 @@
 Each live file is read whole, as a task, in the columns it was written with:
 
 1. number of rows, range of sequence numbers, row kinds, first and last key (`table.row_check`, as in every read);
-2. keys ascend within the file, and a key comes once; postponed files have no order;
-3. no value lies outside the bounds of its column's statistics, and nulls and delete records are as many as counted.
+2. all rows belong to the partition of the file, and to its bucket: by their keys where the number of buckets is fixed,
+   by the hash index where it is dynamic;
+3. keys ascend within the file, and a key comes once; postponed files have no order;
+4. no value lies outside the bounds of its column's statistics, and nulls and delete records are as many as counted.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ import pyarrow.compute as pc
 from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError, naming
 from paimon_engine.executor import Executor, Failed
+from paimon_engine.format.hash_index import Hashes
 from paimon_engine.merge.keys import normalise_keys
-from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.schema import VALUE_KIND, TableSchema
+from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.stats import (
     FORMAT_STATS,
     ColumnStats,
@@ -33,9 +37,12 @@ from paimon_engine.meta.stats import (
     parse_stats_mode,
 )
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.table.bucketing import bucket_numbers, partition_codes
+from paimon_engine.table.dynamic_buckets import key_hashes
 from paimon_engine.table.file_filter import counts_nan, is_float
 from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.hash_index import read_hashes
 from paimon_engine.table.reachability import on_line
 from paimon_engine.types import AtomicType, RowType
 
@@ -44,26 +51,37 @@ _RETRACTING = pa.array([1, 3], pa.int8())
 
 
 @dataclass(frozen=True)
+class FileToRead:
+    """A live file, the branch that reaches it, and the hash index of its bucket where buckets are dynamic."""
+
+    branch: str
+    entry: ManifestEntry
+    hash_index: IndexFile | None = None
+
+
+@dataclass(frozen=True)
 class _Task:
     table: PlainTable
     entry: ManifestEntry
     path: str
+    hash_index: IndexFile | None
 
 
 def read_rows(
     table: TableHandle,
-    entries: Sequence[tuple[str, ManifestEntry]],
+    files: Sequence[FileToRead],
     executor: Executor,
     *,
     on_progress: OnProgress | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
-    """Path of each file and what is wrong with its rows. `entries` come with the branch that reaches them."""
+    """Path of each file and what is wrong with its rows."""
     tasks = []
-    for branch, entry in entries:
+    for file in files:
+        entry = file.entry
         # A file is read with the very schema that it was written with.
-        plain = replace(on_line(table, branch).plain(), schema_id=entry.file.schema_id)
+        plain = replace(on_line(table, file.branch).plain(), schema_id=entry.file.schema_id)
         path = f"{bucket_path(table, entry.partition, entry.bucket)}/{entry.file.name}"
-        tasks.append(_Task(plain, entry, path))
+        tasks.append(_Task(plain, entry, path, file.hash_index))
     listener = counting(on_progress, "verify", len(tasks))
     outcomes = executor.map(_problems, tasks, config=table.config, on_done=listener)
     for task, outcome in zip(tasks, outcomes, strict=True):
@@ -83,7 +101,11 @@ def _check_file(table: TableHandle, task: _Task) -> list[str]:
     file, schema = task.entry.file, table.schema
     has_keys = bool(schema.primary_keys)
     columns = schema.row_type
-    check = _FileCheck(file, schema, is_sorted=has_keys and task.entry.bucket >= 0)
+    try:
+        hashes = None if task.hash_index is None else read_hashes(table, task.hash_index)
+    except PaimonError:
+        hashes = None  # told already
+    check = _FileCheck(task.entry, schema, is_sorted=has_keys and task.entry.bucket >= 0, hashes=hashes)
     directory = task.path.rpartition("/")[0]
     for batch in read_data_file(table, directory, file, columns.names, with_system_columns=has_keys):
         check.add(batch)
@@ -94,14 +116,17 @@ def _check_file(table: TableHandle, task: _Task) -> list[str]:
 class _FileCheck:
     """Sees the batches of one file, in order."""
 
-    def __init__(self, file: DataFile, schema: TableSchema, *, is_sorted: bool) -> None:
-        self._file = file
+    def __init__(self, entry: ManifestEntry, schema: TableSchema, *, is_sorted: bool, hashes: Hashes | None) -> None:
+        self._entry = entry
+        self._hashes = hashes
+        self._file = entry.file
         self._schema = schema
         self._is_sorted = is_sorted
         self._last: pa.RecordBatch | None = None
         self._problems: list[str] = []
         self._rows = 0
         self._retracting = 0
+        self._is_misplaced = False
         columns = schema.row_type
         modes = [parse_stats_mode("full")] * len(columns.fields)
         # Of the three, ORC's way gathers most and widens nothing.
@@ -117,7 +142,30 @@ class _FileCheck:
             self._retracting += pc.sum(kinds).as_py() or 0
         if self._is_sorted and not self._problems:
             self._order(batch.select(self._schema.key_type.names))
+        self._place(batch)
         self._rows += batch.num_rows
+
+    def _place(self, batch: pa.RecordBatch) -> None:
+        schema, entry = self._schema, self._entry
+        _, partitions = partition_codes(schema, batch)
+        if partitions != [entry.partition]:
+            self._problems.append("has rows of another partition than its own")
+        if self._hashes is not None and not self._is_misplaced:
+            unknown = np.flatnonzero(~np.isin(key_hashes(schema, batch), self._hashes))
+            if len(unknown):
+                self._is_misplaced = True
+                self._problems.append(
+                    f"the key of row {self._rows + int(unknown[0])} is not in the bucket's hash index"
+                )
+        is_fixed = schema.bucket_mode is BucketMode.FIXED and entry.bucket >= 0 and entry.total_buckets > 0
+        if not is_fixed or self._is_misplaced:
+            return
+        found = bucket_numbers(schema.with_options({"bucket": str(entry.total_buckets)}), batch)
+        elsewhere = np.flatnonzero(found != entry.bucket)
+        if len(elsewhere):
+            self._is_misplaced = True
+            row = int(elsewhere[0])
+            self._problems.append(f"row {self._rows + row} belongs to bucket {found[row]}, not to {entry.bucket}")
 
     def _order(self, keys: pa.RecordBatch) -> None:
         key_type = self._schema.key_type

@@ -89,11 +89,13 @@ class Conflict:
 class OverwriteScope:
     """Which partitions an overwrite empties: exactly `partitions` if given, else those whose values equal `spec`.
 
-    `spec` maps partition columns to internal values; an empty one means the whole table.
+    `spec` maps partition columns to internal values; an empty one means the whole table. What is live at the commit
+    goes, unless `seen` names the files that may go: any other in there is a conflict.
     """
 
     partitions: frozenset[bytes] | None = None
     spec: Mapping[str, Any] = field(default_factory=dict)
+    seen: frozenset[str] | None = None
 
     def covers(self, table: TableHandle, partition: bytes) -> bool:
         """Whether the overwrite empties that partition."""
@@ -462,6 +464,11 @@ class _Commit:
         live = live_entries(self._table, latest, partitions)
         if self._request.replaces_all and (others := find_unknown(live, changes)):
             return others
+        scope = self._request.overwrite
+        if scope is not None and scope.seen is not None:
+            known = [entry for entry in changes if entry.file.name in scope.seen]
+            if others := find_unknown([entry for entry in live if scope.covers(self._table, entry.partition)], known):
+                return others
         return find_conflicts(
             live,
             changes,

@@ -54,7 +54,7 @@ from paimon_engine.table.unfinished import Record, forget_record, is_over, recor
 
 logger = logging.getLogger(__name__)
 
-_UNKNOWN_PLACES: Final = ("data-file.path-directory", "index-file-in-data-file-dir")
+_UNKNOWN_PLACES: Final = ("index-file-in-data-file-dir",)
 
 
 @dataclass(frozen=True, slots=True)

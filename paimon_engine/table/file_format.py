@@ -81,7 +81,7 @@ def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
     relative = partition_path(
         columns, values, default_name=options.partition_default_name, legacy_name=options.partition_legacy_name
     )
-    return table.paths.bucket_dir(relative, bucket)
+    return table.paths.bucket_dir("/".join(part for part in (options.data_file_directory, relative) if part), bucket)
 
 
 def data_file_path(table: TableHandle, partition: bytes, bucket: int, file: DataFile) -> str:

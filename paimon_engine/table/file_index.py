@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.deletion_vector import Positions
-from paimon_engine.format.file_index.container import encode_container, read_head
+from paimon_engine.format.file_index.container import encode_container, read_head, read_index
 from paimon_engine.format.file_index.kinds import IndexBuilder, IndexSpec, index_builder, index_specs, indexed_type
 from paimon_engine.format.file_index.lookup import FileIndexes
 from paimon_engine.format.file_index.values import stored_values
@@ -123,6 +123,27 @@ def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[t
     else:
         return set()
     return {(column, kind) for column, places in head.items() for kind in places}
+
+
+def check_indexes(table: TableHandle, directory: str, file: DataFile) -> None:
+    """Reads all indexes of a data file, to see whether they are there to their end.
+
+    Raises: NotFoundError; CorruptTableError for one that is not.
+    """
+    name = index_name(file)
+    if file.embedded_file_index is not None:
+        _read_all(io.BytesIO(file.embedded_file_index), f"manifest entry of {file.name}")
+    elif name is not None:
+        source, directory = data_file_at(table, directory, file)
+        with source.open(f"{directory}/{name}") as stream:
+            _read_all(stream, f"{directory}/{name}")
+
+
+def _read_all(stream: BinaryIO, path: str) -> None:
+    for places in read_head(stream, path).values():
+        for place in places.values():
+            if place is not None:
+                read_index(stream, place, path)
 
 
 def index_filter(table: TableHandle, conjuncts: Sequence[Predicate]) -> Predicate | None:

@@ -89,7 +89,7 @@ def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
 
 def _bucket_directories(table: TableHandle) -> tuple[list[str], list[str]]:
     """Directories of buckets, as deep as the table has partition columns; and those of partitions."""
-    directories = [table.paths.root]
+    directories = ["/".join(part for part in (table.paths.root, table.options.data_file_directory) if part)]
     for _ in table.schema.partition_type:
         lists = in_threads(table, _directories_in, directories)
         directories = [path for found in lists for path in found if "=" in _name(path)]

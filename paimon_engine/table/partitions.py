@@ -28,6 +28,7 @@ class Partition:
     rows: int
     size_bytes: int
     newest_ms: int | None
+    file_names: frozenset[str] = frozenset()
 
 
 def partition_value(schema: TableSchema, column: str, value: Any) -> Any:
@@ -76,6 +77,7 @@ def live_partitions(table: TableHandle, snapshot: Snapshot | None) -> list[Parti
             sum(file.row_count for file in files),
             sum(file.size_bytes for file in files),
             max((file.creation_time_ms for file in files if file.creation_time_ms is not None), default=None),
+            frozenset(file.name for file in files),
         )
         for key, files in groups.items()
     ]

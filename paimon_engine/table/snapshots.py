@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
+from paimon_engine.errors import (
+    WAY_OUT,
+    CorruptTableError,
+    InvalidArgumentError,
+    NotFoundError,
+    StorageError,
+    damaged,
+)
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
 from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
@@ -239,8 +246,10 @@ def consumers(table: TableHandle) -> dict[str, int]:
             found[name] = whole(stored, "nextSnapshot", 0)
         except NotFoundError:
             continue
-        except WRONG as error:
-            raise damaged(info.path, f"no valid consumer: {reason(error)}") from error
+        except (*WRONG, CorruptTableError) as error:
+            what = reason(error).removeprefix(f"{info.path}: ").removesuffix(f"; {WAY_OUT}")
+            ways = f"reset_consumer({name!r}, …) says where it goes on, clear_consumers forgets it"
+            raise damaged(info.path, f"no valid consumer, {what}; {ways}") from error
     return found
 
 

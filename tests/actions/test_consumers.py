@@ -12,7 +12,8 @@ from paimon_engine.actions.consumers import (
     expire_consumers,
     reset_consumer,
 )
-from paimon_engine.errors import InvalidArgumentError, NotFoundError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError
+from paimon_engine.table.check import Depth, check_table
 from paimon_engine.table.snapshots import consumers
 from tests.actions.history import History
 
@@ -103,3 +104,18 @@ def test_the_table_says_how_old_a_consumer_may_be():
     assert expire_consumers(history.handle, ExpireConsumers()).status == "noop"
     history.now_ms += 1
     assert expire_consumers(history.handle, ExpireConsumers()).removed == ("old",)
+
+
+@pytest.mark.parametrize("stored", [b"", b"{", b"[]", b"{}", b'{"nextSnapshot": "soon"}', b'{"nextSnapshot": -1}'])
+def test_a_broken_consumer_stops_expiry_and_the_message_says_how_to_go_on(stored: bytes):
+    history = several().write().write()
+    path = history.handle.paths.consumer("broken")
+    history.storage.overwrite(path, stored)
+
+    with pytest.raises(CorruptTableError, match=r"no valid consumer.*reset_consumer\('broken', …\).*clear_consumers"):
+        history.expire(retain_max=1, retain_min=1)
+    (problem,) = check_table(history.handle, depth=Depth.METADATA)
+    assert path in problem.what
+
+    clear_consumers(history.handle, ClearConsumers("broken"))
+    assert check_table(history.handle, depth=Depth.METADATA) == []

@@ -290,8 +290,8 @@ def test_a_time_to_come_is_refused(history: History) -> None:
 
 
 def test_files_in_places_that_are_not_looked_at_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"data-file\.path-directory"):
-        remove(History({"data-file.path-directory": "data"}))
+    with pytest.raises(UnsupportedError, match="index-file-in-data-file-dir"):
+        remove(History({"index-file-in-data-file-dir": "true"}))
 
 
 # ── moving aside ────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,11 +15,15 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError
-from paimon_engine.actions.drop_partition import DropPartition
+from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions, expire_partitions
+from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.jobs import Job, TableRef, run
+from paimon_engine.storage import Storage
+from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.partition_time import partition_time
 from paimon_engine.types import DataField, RowType, from_arrow
+from paimon_engine.units import DAY_MS
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("hour", pa.int32())])
@@ -127,6 +132,8 @@ def test_partitions_expire_by_their_values_and_what_stands_for_no_time_is_told(t
     assert [item["day"] for item in rest.partitions] == ["2024-01-01"]
     assert len(rest.stopped) == 2
     assert "yesterday" in "".join(rest.stopped)
+    assert rest.stopped[0].endswith("stand for no time, pattern '$day $hour:00:00'")
+    assert planned.why[1].startswith("2024-01-01 01:00:00 is before ")
     assert left(table) == [2, 3, 4]
     assert table.expire_partitions().status == "noop"
 
@@ -149,6 +156,49 @@ def test_partitions_expire_by_their_newest_file(table: Table) -> None:
 
     assert (done.status, done.rows) == ("committed", 4)
     assert left(table) == []
+
+
+class Overtaken:
+    """A store in which somebody acts just before snapshot 2 is made."""
+
+    def __init__(self, inner: Storage, act: Callable[[], Any]) -> None:
+        self._inner, self._act = inner, act
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def create(self, path: str, data: bytes) -> bool:
+        if path.endswith("/snapshot-2") and not self._inner.exists(path):
+            self._act()
+        return self._inner.create(path, data)
+
+
+def a_day_later(table: Table, act: Callable[[Table], Any]) -> TableHandle:
+    """The table by a clock that is a day ahead; somebody acts just before the next snapshot is made."""
+    handle = table._handle
+    tomorrow = replace(handle.env, clock=lambda: handle.env.clock() + DAY_MS)
+    other = Table(replace(handle, env=tomorrow), LocalExecutor(1, env=tomorrow))
+    store = Overtaken(tomorrow.storage, lambda: act(other))
+    return replace(handle, env=replace(tomorrow, storage=store))
+
+
+def test_a_partition_that_gets_rows_while_it_expires_by_its_newest_file_stays(table: Table) -> None:
+    late = a_day_later(table, lambda other: other.write(rows((9, "2024-01-01", 1))))
+
+    done = expire_partitions(late, ExpirePartitions("12 h", "update-time"))
+
+    assert (done.status, done.snapshot_id, done.rows) == ("committed", 3, 3)
+    assert left(table) == [1, 9]
+    assert table.verify("rows").status == "sound"
+
+
+def test_a_partition_that_expires_by_its_values_takes_along_what_comes_in_meanwhile(table: Table) -> None:
+    late = a_day_later(table, lambda other: other.write(rows((9, "2024-01-01", 1))))
+
+    done = expire_partitions(late, ExpirePartitions("12 h"))
+
+    assert (done.status, done.snapshot_id) == ("committed", 3)
+    assert left(table) == [4]
 
 
 def test_the_limit_of_a_run_may_be_an_option(tmp_path: Path) -> None:

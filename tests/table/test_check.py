@@ -6,19 +6,24 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_engine import Catalog, Table
 from paimon_engine.env import EnvConfig
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.check import Problem, check_table
+from paimon_engine.meta.stats import ColumnStats, to_simple_stats
+from paimon_engine.table.check import Depth, Problem, check_table
 from paimon_engine.table.commit import CommitRequest, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import load_table
+from paimon_engine.table.manifests import MetadataWriter, live_entries, read_manifest_list
+from paimon_engine.table.snapshots import latest_snapshot, read_snapshot
 from tests.actions.history import History
 from tests.support.corpus import Case, corpus_cases
 
@@ -110,3 +115,78 @@ def test_a_snapshot_that_cannot_be_read_is_a_finding_and_the_others_are_looked_a
 
     assert any(problem.where == history.handle.paths.snapshot(2) for problem in problems)
     assert any("c.orc is missing" in problem.what for problem in problems)
+
+
+def test_a_snapshot_that_does_not_go_on_from_the_one_before_is_found() -> None:
+    history = History().write("a").write("b").write("x")
+    first, second = (entry for entry in live_entries(history.handle, read_snapshot(history.handle, 2)))
+    writer = MetadataWriter(history.handle)
+    foreign = replace(second, file=history.file("z"))
+    base, _ = writer.manifest_list(writer.manifests([first, foreign]))
+
+    _rewrite_snapshot(history, baseManifestList=base, baseManifestListSize=None)
+
+    what = (
+        "does not go on from snapshot 2: its base lacks 1 of its files, such as b.orc and has 1 others, such as z.orc"
+    )
+    assert check_table(history.handle, depth=Depth.METADATA) == [Problem("snapshot 3", what)]
+
+
+def test_a_manifest_list_that_hides_a_partition_is_found(tmp_path: Path) -> None:
+    schema = pa.schema([("k", pa.int64()), ("p", pa.int32())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, partition_keys=["p"], options={"bucket": "-1"})
+    table.write(pa.table({"k": [1, 2], "p": [1, 5]}, schema))
+    handle = table._handle
+    snapshot = latest_snapshot(handle)
+    assert snapshot is not None
+    (manifest,) = read_manifest_list(handle, snapshot.delta_manifest_list)
+    hidden = to_simple_stats([field.type for field in handle.schema.partition_type], [ColumnStats(1, 2, 0)])
+    name, _ = MetadataWriter(handle).manifest_list([replace(manifest, partition_stats=hidden)])
+    stored = Path(handle.paths.snapshot(1))
+    stored.write_text(
+        json.dumps({**json.loads(stored.read_text()), "deltaManifestList": name, "deltaManifestListSize": None})
+    )
+
+    found = table.verify("metadata")
+
+    what = "its files lie in 1 partitions outside the statistics in its manifest list"
+    assert Problem(handle.paths.manifest(manifest.name), what) in found.problems
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Table:
+    schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    options = {"bucket": "1", "file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 b"}
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options=options)
+    table.write(pa.table({"k": [1, 2], "v": ["a", "b"]}, schema))
+    table.analyze()
+    return table
+
+
+@pytest.mark.parametrize(
+    ("kind", "keep", "what"),
+    [
+        ("statistics/*", 0.5, "JSON"),
+        ("statistics/*", 0, "JSON"),
+        ("bucket-0/*.index", 0.9, "bytes expected"),
+    ],
+)
+def test_half_a_file_whose_size_nothing_tells_is_found(stored: Table, kind: str, keep: float, what: str) -> None:
+    (path,) = Path(stored.path).glob(kind)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * keep)])
+
+    found = stored.verify("files")
+
+    assert [path.name in problem.what and what in problem.what for problem in found.problems] == [True]
+
+
+def test_a_footer_that_cannot_be_decoded_is_told_in_a_line(stored: Table) -> None:
+    (path,) = Path(stored.path).glob("bucket-0/*.parquet")
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"_SEQUENCE_NUMBER", b"\xb1SEQUENCE_NUMBER"))
+
+    found = stored.verify("files")
+
+    assert found.status == "damaged"
+    assert not any("\n" in problem.what for problem in found.problems), found.problems

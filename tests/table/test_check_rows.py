@@ -124,6 +124,49 @@ def test_rows_that_are_out_of_order_are_found(table: Table) -> None:
     assert any("do not ascend at row 1" in problem.what for problem in found.problems), found.problems
 
 
+@pytest.mark.parametrize(
+    ("partition", "bucket", "what"),
+    [("b", 0, "has rows of another partition than its own"), ("a", 1, "row 0 belongs to bucket 0, not to 1")],
+)
+def test_rows_of_another_place_are_found(tmp_path: Path, partition: str, bucket: int, what: str) -> None:
+    schema = pa.schema([("k", pa.int64()), ("p", pa.string())])
+    table = Catalog(str(tmp_path)).create_table(
+        "db.t", schema=schema, primary_keys=["k", "p"], partition_keys=["p"], options={"bucket": "2"}
+    )
+    table.write(pa.table({"k": [1], "p": ["a"]}, schema))
+    handle = table._handle
+    (entry,) = live_entries(handle, latest_snapshot(handle))
+    assert entry.bucket == 0
+    key = encode_row([field.type for field in handle.schema.partition_type], [partition], reserve_null=True)
+    target = Path(table.path, f"p={partition}", f"bucket-{bucket}")
+    target.mkdir(parents=True)
+    Path(table.path, "p=a", "bucket-0", entry.file.name).rename(target / entry.file.name)
+    moved = [CommitMessage(entry.partition, 0, 2, compact_before=(entry.file,))]
+    moved.append(CommitMessage(key, bucket, 2, compact_after=(entry.file,)))
+    commit(handle, CommitRequest(moved, CommitKind.COMPACT, "somebody"))
+    table.expire_snapshots(retain_max=1, retain_min=1)
+
+    found = table.verify("rows")
+
+    assert [problem.what for problem in found.problems] == [what]
+
+
+def test_a_key_that_the_hash_index_of_its_bucket_does_not_know_is_found(tmp_path: Path) -> None:
+    schema = pa.schema([("k", pa.int64())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "-1"})
+    table.write(pa.table({"k": [1, 2, 3]}, schema))
+    (index,) = Path(table.path, "index").iterdir()
+    stored = bytearray(index.read_bytes())
+    # Another hash, which is as good as any: the keys that have it would get a bucket anew.
+    stored[-1] ^= 1
+    index.write_bytes(stored)
+
+    assert table.verify("files").status == "sound"
+    (problem,) = table.verify("rows").problems
+
+    assert "is not in the bucket's hash index" in problem.what
+
+
 def test_another_depth_is_refused(table: Table) -> None:
     with pytest.raises(InvalidArgumentError, match="one of metadata, files, rows"):
         table.verify("deep")
