@@ -35,7 +35,7 @@ from paimon_engine.table.deletion import (
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, changelog_root, lost_snapshots
-from paimon_engine.table.snapshots import hint_of, write_hint
+from paimon_engine.table.snapshots import hint_of, mend_latest_hint, write_hint
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,9 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
         storage.delete([paths.snapshot(root.snapshot.id)])
     if gone.snapshots or (line.snapshots and not storage.exists(paths.earliest_hint)):
         write_hint(table, paths.earliest_hint, line.snapshots[len(gone.snapshots)].snapshot.id)
+    if gone.snapshots and table.door is None:
+        # That of a process which was stopped for long may name one that went.
+        mend_latest_hint(table)
     if kept:
         hint_kept(table, left[-1])
     if left and hint_of(table, paths.earliest_changelog_hint) is None:

@@ -6,13 +6,14 @@ Source: `RenamingSnapshotCommit`, `CatalogSnapshotCommit` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from paimon_engine.errors import OutcomeUnknownError, PaimonError, StorageError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.lineage import follows
-from paimon_engine.table.snapshots import write_hint
+from paimon_engine.table.snapshots import mend_latest_hint, write_hint
 
 
 def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, changes: Sequence[ManifestEntry]) -> bool:
@@ -30,6 +31,10 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
         _take_back(table, path)
         return False
     write_hint(table, table.paths.latest_hint, snapshot.id)
+    with suppress(StorageError):
+        # A process that was stopped since then writes the hint late. Java follows one whose successor is gone too.
+        if not table.env.storage.exists(path):
+            mend_latest_hint(table)
     if snapshot.id == 1:
         write_hint(table, table.paths.earliest_hint, 1)
     return True

@@ -50,6 +50,16 @@ def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
         return
 
 
+def mend_latest_hint(table: TableHandle) -> None:
+    """Lets the hint name the newest snapshot if it names one that is gone. Raises: StorageError."""
+    hint = hint_of(table, table.paths.latest_hint)
+    if hint is None or table.env.storage.exists(table.paths.snapshot(hint)):
+        return
+    ids = snapshot_ids(table)
+    if ids:
+        write_hint(table, table.paths.latest_hint, ids[-1])
+
+
 def snapshot_ids(table: TableHandle) -> list[int]:
     """Ids of the existing snapshots, ascending; there may be gaps while an expiry runs."""
     ids = numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)

@@ -171,6 +171,26 @@ def test_the_earliest_hint_follows() -> None:
     assert history.storage.read(history.handle.paths.earliest_hint) == b"3"
 
 
+def test_the_latest_hint_of_a_process_that_was_stopped_for_long_is_mended() -> None:
+    """Java takes a hint for the latest snapshot if the one after it is not there, whether its own is or not."""
+    storage = EventStorage()
+    history = History(storage=storage).write("a")
+    hint = history.handle.paths.latest_hint
+    storage.once("overwrite", "snapshot/LATEST", lambda: history.write("c").write("d").expire(retain_max=1))
+
+    history.write("b")
+
+    assert history.ids() == [4]
+    assert storage.read(hint) == b"4"
+
+    history.write("e").write("f")
+    storage.overwrite(hint, b"4")
+    history.expire(retain_max=1)
+
+    assert storage.read(hint) == b"6"
+    history.assert_exact()
+
+
 def _break_tag(history: History) -> None:
     tagged = [path for path in history.reachable() if "manifest-list" in path and "id1-" in path]
     for path in tagged:
