@@ -23,6 +23,7 @@ from paimon_engine.table.disposal import Disposal, delete_files, move_files
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.orphans import Look, list_old_files, live_nowhere
 from paimon_engine.table.quarantine import write_quarantine
+from paimon_engine.table.unfinished import forget_old_records
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -96,6 +97,8 @@ def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: E
         done, quarantine, problems = _dispose(table, orphans, spec, executor)
         if table.options.clean_empty_directories:
             clean_directories(table, {path for file in done if "/bucket-" in (path := _directory(file.path))})
+    if not spec.dry_run and not problems:
+        forget_old_records(table, older_than_ms)
     result = RemoveOrphanFilesResult(
         status="noop" if not orphans else "stopped" if problems else status,
         files_checked=len(found),

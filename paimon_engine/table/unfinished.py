@@ -60,6 +60,16 @@ def forget_record(table: TableHandle, record_id: str) -> None:
     table.env.storage.delete([_path(table, record_id)])
 
 
+def forget_old_records(table: TableHandle, older_than_ms: int) -> None:
+    """Removes records of runs that have ended, for whoever has seen to all old files of the table.
+
+    Those of quarantines stay: who finishes them moves files aside.
+    """
+    for record in records(table)[0]:
+        if not record.quarantine and 0 < record.modified_ms < older_than_ms:
+            forget_record(table, record.id)
+
+
 def records(table: TableHandle) -> tuple[list[Record], list[str]]:
     """The records that there are, and texts about those that nobody understands."""
     found: list[Record] = []

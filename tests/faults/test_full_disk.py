@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def test_a_full_disk_loses_nothing_and_leaves_nothing(tmp_path: Path):
     if tried.returncode != 0:
         pytest.skip(f"a small file system cannot be mounted here: {tried.stderr.strip()}")
 
-    script = f'{" ".join(mount)} && exec "$0" -m tests.faults.full_disk "$1"'
+    script = f'{shlex.join(mount)} && exec "$0" -m tests.faults.full_disk "$1"'
     command = [*begin, "sh", "-c", script, sys.executable, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
