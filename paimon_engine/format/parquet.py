@@ -37,6 +37,7 @@ from paimon_engine.format.parquet_footer import FooterSink
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
+WRITE_BUFFER_BYTES = 1 << 20
 ROW_GROUP_ROWS_MAX = 1 << 20
 ROW_GROUP_BYTES_MAX = 64 << 20
 """Arrow bytes per row group: bounds what a writer holds, and lets readers skip."""
@@ -203,19 +204,26 @@ class ParquetWriter:
         self._leaves = [leaf for field in self._meant for leaf in leaves_of(field.type)]
         units = {leaf.unit for leaf in self._leaves if pa.types.is_timestamp(leaf)}
         self._has_int96 = "ns" in units
-        self._footer = FooterSink(sink) if len(units) > 1 and self._has_int96 else None
-        self._schema = self._meant if self._footer is None else _with_plain_timestamps(self._meant)
-        self._sink = sink if self._footer is None else self._footer
+        self._marks_timestamps = len(units) > 1 and self._has_int96
+        self._schema = _with_plain_timestamps(self._meant) if self._marks_timestamps else self._meant
+        self._sink = FooterSink(sink)
+        # Arrow writes each page by itself, and each call of Python costs.
+        self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, mode="w"), WRITE_BUFFER_BYTES)
         self._options = options
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
 
+    def __del__(self) -> None:
+        # What the stream still holds of a file that was given up goes nowhere: its sink may be closed by now.
+        if hasattr(self, "_sink"):
+            self._sink.give_up()
+
     @property
     def bytes_written(self) -> int:
         """Bytes of the closed row groups."""
-        return self._sink.tell()
+        return int(self._stream.tell())
 
     @property
     def bytes_pending(self) -> int:
@@ -248,17 +256,18 @@ class ParquetWriter:
         self.close_row_group()
         if self._writer is None:
             return
-        if self._footer is None:
-            self._writer.close()
-            return
-        self._footer.hold()
+        self._stream.flush()
+        if self._marks_timestamps:
+            self._sink.hold()
         self._writer.close()
-        self._footer.release(self._leaves)
+        self._stream.flush()
+        if self._marks_timestamps:
+            self._sink.release(self._leaves)
 
     def _begin(self, first: pa.RecordBatch) -> pq.ParquetWriter:
         codec, level = _codec(self._options)
         return pq.ParquetWriter(
-            self._sink,
+            self._stream,
             self._schema,
             compression=codec,
             compression_level=level,

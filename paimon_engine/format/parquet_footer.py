@@ -36,10 +36,17 @@ class FooterSink:
         """Passes everything on, as long as it is not told otherwise."""
         self._sink = sink
         self._held: bytearray | None = None
+        self._is_given_up = False
         self.closed = False
+
+    def give_up(self) -> None:
+        """From now on what is written goes nowhere."""
+        self._is_given_up = True
 
     def write(self, data: bytes) -> int:
         """Takes in bytes."""
+        if self._is_given_up:
+            return len(data)
         if self._held is None:
             return self._sink.write(data)
         self._held += data

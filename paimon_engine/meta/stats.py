@@ -276,7 +276,12 @@ def _is_ordered(data_type: DataType, ways: FormatStats) -> bool:
 
 def _float_bounds(array: pa.Array) -> dict[str, pa.Scalar]:
     """Smallest and largest number, where −0.0 lies below 0.0; Arrow takes them as equal."""
-    bounds = pc.min_max(array).as_py()
+    if array.null_count:
+        bounds = pc.min_max(array).as_py()
+    else:
+        # Many times as fast as Arrow's kernel.
+        numbers = array.to_numpy()
+        bounds = {"min": numbers.min().item(), "max": numbers.max().item()}
     zeros = array.filter(pc.equal(array, 0.0)) if 0.0 in bounds.values() else array.slice(0, 0)
     negative = np.signbit(zeros.to_numpy(zero_copy_only=False))
     if len(zeros) and bounds["min"] == 0.0:
