@@ -178,8 +178,7 @@ class Subprocess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # Arrow's allocator keeps freed memory until the process, which lives for one job, ends.
-            env={"MIMALLOC_PURGE_DELAY": "-1", **os.environ, **own, **environment},
+            env={**os.environ, **own, **environment},
             start_new_session=True,
         )
         return self._process

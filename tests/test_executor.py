@@ -35,6 +35,13 @@ def write_file(env: Env, task: str) -> str:
     return env.new_id()
 
 
+def pool_of_arrow(env: Env, task: int) -> str:
+    if task:
+        # A run within a run ends first, and leaves the pool to the other.
+        LocalExecutor().map(pool_of_arrow, [0], config=CONFIG)
+    return str(pa.default_memory_pool().backend_name)
+
+
 def group_of(batch: pa.RecordBatch) -> pa.Array:
     return batch.column("g")
 
@@ -174,3 +181,16 @@ def test_an_error_in_the_source_is_raised():
 
     with pytest.raises(NotFoundError, match="source file"):
         LocalExecutor().shuffle(source(), group=group_of, run=rows_of, config=CONFIG)
+
+
+def test_tasks_take_memory_from_the_c_library_unless_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch):
+    before = pa.default_memory_pool().backend_name
+    assert before != "system"
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+
+    assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1, 2], config=CONFIG)) == ["system"] * 3
+    assert pa.default_memory_pool().backend_name == before
+
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", before)
+
+    assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1], config=CONFIG)) == [before] * 2

@@ -23,6 +23,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.executor import POOL, POOL_VARIABLE
 from paimon_engine.spark.class_archive import make_archive, options_to_use_it
 
 _JAVA_MIN = 17
@@ -245,8 +246,7 @@ def _settings(directory: Path, memory: str, java_options: Sequence[str]) -> dict
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        # Arrow's allocator keeps freed memory: to touch new pages costs a task a tenth of its processor time and more.
-        "spark.executorEnv.MIMALLOC_PURGE_DELAY": os.environ.get("MIMALLOC_PURGE_DELAY", "-1"),
+        f"spark.executorEnv.{POOL_VARIABLE}": os.environ.get(POOL_VARIABLE, POOL),
         # A worker that crashes in compiled code says where.
         "spark.python.worker.faulthandler.enabled": "true",
     }
