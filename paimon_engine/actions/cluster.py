@@ -17,6 +17,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
@@ -57,7 +58,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import delta_entries
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.rewrite import join_parts
-from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, snapshots_of_user
+from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, seen_at_latest, snapshots_of_user
 from paimon_engine.types import AtomicType, to_arrow_schema
 from paimon_engine.units import MIB, parse_duration_ms
 
@@ -221,7 +222,7 @@ def cluster(
         chosen = chosen_entries(table, latest_snapshot(table), Choice(spec.where, idle_ms))
         run.idle = frozenset(entry.partition for entry in chosen)
     request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
-    tasks = _plan(run, None)
+    tasks = seen_at_latest(table, partial(_plan, run, None))
     while tasks:
         taken = _next_round(run, tasks)
         if not taken.chosen or spec.dry_run:
@@ -233,7 +234,7 @@ def cluster(
         identifier = part if taken.later or run.first_failure is not None else whole
         again = _commit(run, replace(request, messages=messages, commit_identifier=identifier), part)
         waiting = {(task.partition, task.bucket) for task in taken.later} | again
-        tasks = _plan(run, frozenset(waiting)) if waiting else []
+        tasks = seen_at_latest(table, partial(_plan, run, frozenset(waiting))) if waiting else []
     if run.snapshot_id is None:
         if run.first_failure is not None:
             raise run.first_failure

@@ -14,10 +14,11 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, naming
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.amplification import expected_files, read_amplification
@@ -46,7 +47,7 @@ from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
-from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema
+from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, seen_at_latest
 from paimon_engine.units import parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -175,6 +176,8 @@ class _Run:
     rounds: int = 0
     conflicts: int = 0
     rows_distributed: int = 0
+    seen: Snapshot | None = None
+    vanished: frozenset[Bucket] = frozenset()
 
     def skip(self, bucket: Bucket, reason: str) -> None:
         """Notes why nothing happened to a bucket."""
@@ -210,14 +213,14 @@ def compact(
             return CompactResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
         checked_up_to, parts_before = own.checked_up_to, own.parts
     if spec.partition_idle_time is not None:
-        run.idle = frozenset(entry.partition for entry in _chosen(table, spec, latest_snapshot(table)))
+        run.idle = seen_at_latest(table, partial(_partitions, table, spec))
     if table.schema.bucket_mode is BucketMode.POSTPONED and not spec.dry_run:
         table, snapshot = latest_with_schema(table)
         distributed = distribute_postponed(table, _chosen(table, spec, snapshot), executor)
         run.snapshot_id, run.rows_distributed = distributed.snapshot_id, distributed.rows
         run.conflicts += distributed.conflicts
     request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
-    table, tasks = _plan(table, run, None)
+    table, tasks = seen_at_latest(table, partial(_plan, table, run, None))
     if spec.dry_run:
         _expect(table, run, tasks)
         return _result(table, run)
@@ -229,10 +232,14 @@ def compact(
         messages = _rewrite(table, taken.chosen, executor, run, on_progress)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
         part = identifier_of(Maker.JOB, parts_before + run.rounds)
-        identifier = part if taken.later or run.failed else BATCH_COMMIT_IDENTIFIER
+        identifier = part if taken.later or run.failed or run.vanished else BATCH_COMMIT_IDENTIFIER
         again = _commit(table, replace(request, messages=messages, commit_identifier=identifier), run, part)
+        again |= run.vanished
+        run.vanished = frozenset()
         waiting = {(task.partition, task.bucket) for task in taken.later} | _may_try_again(run, again)
-        table, tasks = _plan(table, run, frozenset(waiting)) if waiting else (table, [])
+        tasks = []
+        if waiting:
+            table, tasks = seen_at_latest(table, partial(_plan, table, run, frozenset(waiting)))
     _check_outcome(table, run)
     return _result(table, run)
 
@@ -292,9 +299,15 @@ def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> lis
     return chosen_entries(table, snapshot, Choice(spec.where, idle_ms, buckets))
 
 
+def _partitions(table: TableHandle, spec: Compact) -> frozenset[bytes]:
+    """Partitions that the spec chooses."""
+    return frozenset(entry.partition for entry in _chosen(table, spec, latest_snapshot(table)))
+
+
 def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> tuple[TableHandle, list[CompactTask]]:
     """The table with the schema to rewrite in; tasks of all chosen buckets, or of `only` these, in order of need."""
     table, snapshot = latest_with_schema(table)
+    run.seen = snapshot
     run.vectors = vector_files(table, snapshot)
     tasks = []
     # A partition to which this run has written is no longer idle.
@@ -389,6 +402,10 @@ def _joined(
     except PaimonError as raised:
         error, said = raised, str(raised)
     delete_uncommitted(table, done)
+    if isinstance(error, NotFoundError) and run.tries[bucket] < ROUNDS_MAX - 1 and run.seen != latest_snapshot(table):
+        # Others have replaced the files, and an expiry has deleted them.
+        run.vanished |= {bucket}
+        return None
     logger.warning("bucket %d was not compacted: %s", task.bucket, said)
     run.failed.append(f"bucket {task.bucket}: {said}")
     run.first_failure = run.first_failure or error

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
 
 ROUNDS_MAX = 4
 """Times that a delete is begun, while others change the same files."""
@@ -117,7 +118,7 @@ def delete_rows(
     user = commit_user or str(uuid.uuid4())
     conflicts = 0
     for _ in range(ROUNDS_MAX):
-        marked = _mark_all(table, _plan(table, where), executor, on_progress)
+        marked = _mark_all(table, seen_at_latest(table, partial(_plan, table, where)), executor, on_progress)
         if not marked:
             return DeleteRowsResult("noop", None, conflicts=conflicts, seconds=time.monotonic() - begun)
         messages = [item.message for item in marked]

@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
@@ -37,7 +38,7 @@ from paimon_engine.table.partitions import (
     partition_texts,
 )
 from paimon_engine.table.roll import local_wall_clock_ms
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
 from paimon_engine.units import parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -106,7 +107,8 @@ def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str 
     if isinstance(spec.partitions, str | Mapping) or not spec.partitions:
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
     specs = [partition_spec(table, given) for given in spec.partitions]
-    found = matching(table, live_partitions(table, latest_snapshot(table)), specs)
+    live = seen_at_latest(table, lambda: live_partitions(table, latest_snapshot(table)))
+    found = matching(table, live, specs)
     named = [(item, "named") for item in found]
     name = _Name(commit_user, identifier_of(Maker.DROP_PARTITION))
     done = _drop(table, named, (), begun, name, dry_run=spec.dry_run)
@@ -128,7 +130,7 @@ def expire_partitions(
     name = _Name(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
     only_seen = settings.strategy == "update-time"
     for _ in range(_PLANS):
-        expired, stopped = _expired(table, settings)
+        expired, stopped = seen_at_latest(table, partial(_expired, table, settings))
         expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item[0]).values()])
         if settings.max_num is not None and len(expired) > settings.max_num:
             stopped.append(f"the limit of {settings.max_num} partitions is reached; run again for the rest")

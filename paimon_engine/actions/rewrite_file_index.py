@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError
@@ -29,7 +30,7 @@ from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.pruning import matching_partitions, partition_predicate_parts
 from paimon_engine.table.reachability import in_threads
 from paimon_engine.table.reindex import Reindexed, ReindexTask, is_current, reindex
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ def rewrite_file_index(
     only: frozenset[Bucket] | None = None
     user = commit_user or str(uuid.uuid4())
     for number in range(1, ROUNDS_MAX + 1):
-        stale = _plan(table, spec, run, only)
+        stale = seen_at_latest(table, partial(_plan, table, spec, run, only))
         if spec.dry_run or not stale:
             break
         messages, work = _reindex(table, stale, executor, run, on_progress)

@@ -8,8 +8,8 @@ Source: `SnapshotManager`, `TagManager`, `HintFileUtils`, `TimeTravelUtil` of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from paimon_engine.errors import (
     WAY_OUT,
@@ -26,11 +26,15 @@ from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.handle import TableHandle, numbered
 
+T = TypeVar("T")
+
 SNAPSHOT_PREFIX: Final = "snapshot-"
 TAG_PREFIX: Final = "tag-"
 _BRANCH_PREFIX: Final = "branch-"
 _KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _CONSUMER_PREFIX: Final = "consumer-"
+_LOOKS_MAX: Final = 5
+"""Times that the latest snapshot is looked at, while it expires as it is read."""
 
 
 def hint_of(table: TableHandle, path: str) -> int | None:
@@ -48,6 +52,21 @@ def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
         table.env.storage.overwrite(path, str(snapshot_id).encode())
     except StorageError:
         return
+
+
+def seen_at_latest(table: TableHandle, look: Callable[[], T]) -> T:
+    """What `look` makes of the latest snapshot; it looks again where that expires while it is read.
+
+    Raises: NotFoundError if something is missing though nobody has committed.
+    """
+    for _ in range(_LOOKS_MAX - 1):
+        before = latest_snapshot_id(table)
+        try:
+            return look()
+        except NotFoundError:
+            if latest_snapshot_id(table) == before:
+                raise
+    return look()
 
 
 def mend_latest_hint(table: TableHandle) -> None:

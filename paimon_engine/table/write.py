@@ -16,12 +16,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.merge.counts import counted_columns, with_partial_counts
 from paimon_engine.merge.functions import MergeFunction, check_storable, merge_function, sequence_order
 from paimon_engine.merge.keys import normalise_keys
@@ -44,13 +45,10 @@ from paimon_engine.table.manifests import live_entries, live_index_files
 from paimon_engine.table.postponed import postponed_prefix
 from paimon_engine.table.roll import RollingWriter
 from paimon_engine.table.row_input import RowInput
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id
+from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
 
 _BUFFER_BYTES_MAX: Final = 1 << 30
 """Arrow counts the bytes of a string column in 31 bits; a buffer must be joined into one batch to be sorted."""
-
-_LOOKS_MAX: Final = 4
-"""Times that the latest snapshot is looked at, while it expires as it is read."""
 
 _KEPT_SHARE: Final = 0.5
 """A full buffer is flushed down to this share, largest buckets first, so that small buckets make fewer files."""
@@ -85,18 +83,11 @@ def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
     Raises: UnsupportedError if the engine cannot write this table; CorruptTableError if a dynamic bucket has no index.
     """
     check_writable(table.options)
-    for _ in range(_LOOKS_MAX - 1):
-        snapshot = None if replacing else latest_snapshot(table)
-        try:
-            return _state_at(table, snapshot, replacing=replacing)
-        except NotFoundError:
-            if snapshot is None or latest_snapshot_id(table) == snapshot.id:
-                raise
-            # Others have committed, and it has expired while it was read.
-    return _state_at(table, None if replacing else latest_snapshot(table), replacing=replacing)
+    return seen_at_latest(table, partial(_state, table, replacing=replacing))
 
 
-def _state_at(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool) -> WriteState:
+def _state(table: TableHandle, *, replacing: bool) -> WriteState:
+    snapshot = None if replacing else latest_snapshot(table)
     next_sequence: dict[tuple[bytes, int], int] = {}
     total_buckets: dict[bytes, int] = {}
     for entry in live_entries(table, snapshot):

@@ -1,0 +1,87 @@
+"""What an action is about to read expires: it looks at the table again, unless something is really lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, NotFoundError, Table, open_table
+from paimon_engine.env import EnvConfig
+from paimon_engine.executor import LocalExecutor
+from paimon_engine.table.handle import load_table
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+
+
+class Interrupted(LocalExecutor):
+    """Somebody acts after an action has planned, before its tasks run; once."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        super().__init__(1)
+        self._acts = [act]
+
+    def map(self, run: Any, tasks: Sequence[Any], **given: Any) -> Any:
+        if self._acts:
+            self._acts.pop()()
+        return super().map(run, tasks, **given)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+    for number in range(3):
+        table.write(pa.table({"k": [number, 9], "v": [number, number]}))
+    return table
+
+
+def replace_and_expire(table: Table) -> None:
+    table.compact(full=True)
+    table.write(pa.table({"k": [10], "v": [10]}))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=1 << 50)
+
+
+def test_a_plan_is_made_anew(table: Table) -> None:
+    handle = load_table(table.path, EnvConfig(table.path))
+    seen = []
+
+    def look() -> int:
+        snapshot = latest_snapshot(handle)
+        seen.append(snapshot)
+        if len(seen) == 1:
+            replace_and_expire(table)
+        return len(live_entries(handle, snapshot))
+
+    assert seen_at_latest(handle, look) == 2
+    assert len(seen) == 2
+
+
+def test_what_is_lost_is_not_looked_for_for_ever(table: Table) -> None:
+    handle = load_table(table.path, EnvConfig(table.path))
+    for path in Path(table.path, "manifest").glob("manifest-*-*"):
+        path.unlink()
+
+    with pytest.raises(NotFoundError, match="is missing"):
+        seen_at_latest(handle, lambda: live_entries(handle, latest_snapshot(handle)))
+
+
+def test_a_bucket_whose_files_others_have_replaced_and_expired_is_compacted_anew(table: Table) -> None:
+    late = open_table(table.path, executor=Interrupted(lambda: replace_and_expire(table)))
+
+    result = late.compact(full=True)
+
+    assert (result.status, result.failed, result.conflicts) == ("committed", (), 0)
+    assert sorted(table.to_arrow()["k"].to_pylist()) == [0, 1, 2, 9, 10]
+    assert table.files().num_rows == 1
+
+
+def test_a_lost_data_file_fails_the_compaction(table: Table) -> None:
+    next(Path(table.path).rglob("data-*")).unlink()
+
+    with pytest.raises(NotFoundError, match="data-"):
+        table.compact(full=True)
