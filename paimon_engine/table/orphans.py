@@ -46,6 +46,7 @@ from paimon_engine.table.reachability import (
     on_line,
 )
 from paimon_engine.table.snapshots import SNAPSHOT_PREFIX, branches
+from paimon_engine.table.unfinished import DELETION_DIRECTORY
 
 _HINTS: Final = ("EARLIEST", "LATEST")
 _BUCKET_PREFIX: Final = "bucket-"
@@ -70,7 +71,7 @@ def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
     # What lies behind a link belongs to somebody else, whatever it is called.
     directories = [path for path in directories if not leads_out(f"{path}/.", root)]
     lists = in_threads(table, _files_in, directories)
-    named = list(partitions)
+    named = [*partitions, f"{root}/{DELETION_DIRECTORY}"]
     for branch in (MAIN_BRANCH, *branches(table)):
         paths = on_line(table, branch).paths
         for directory, prefix in ((paths.snapshot_dir, SNAPSHOT_PREFIX), (paths.changelog_dir, CHANGELOG_PREFIX)):

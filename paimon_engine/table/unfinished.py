@@ -18,7 +18,7 @@ from paimon_engine.format.stored import WRONG, checked_name, parse_object, reaso
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.units import DAY_MS
 
-_DIRECTORY: Final = "deletion"
+DELETION_DIRECTORY: Final = "deletion"
 _ENDING: Final = ".json"
 _FORGOTTEN_AFTER_MS: Final = DAY_MS
 """Age at which a record whose roots are still there is dropped: its run ended before it hid them."""
@@ -74,7 +74,7 @@ def records(table: TableHandle) -> tuple[list[Record], list[str]]:
     """The records that there are, and texts about those that nobody understands."""
     found: list[Record] = []
     problems: list[str] = []
-    for info in table.env.storage.list(f"{table.paths.root}/{_DIRECTORY}"):
+    for info in table.env.storage.list(f"{table.paths.root}/{DELETION_DIRECTORY}"):
         name = info.path.rpartition("/")[2]
         if info.is_dir or not name.endswith(_ENDING):
             continue
@@ -124,4 +124,4 @@ def is_over(table: TableHandle, record: Record) -> bool:
 
 
 def _path(table: TableHandle, record_id: str) -> str:
-    return f"{table.paths.root}/{_DIRECTORY}/{record_id}{_ENDING}"
+    return f"{table.paths.root}/{DELETION_DIRECTORY}/{record_id}{_ENDING}"
