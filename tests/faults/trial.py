@@ -124,8 +124,8 @@ def run_trial(stage: Stage, fail_at: int, way: str) -> str:
     except PaimonError as raised:
         outcome, error = type(raised).__name__, raised
     world = stage.world
-    if way == "late" and outcome == "succeeded" and look(world) == stage.before:
-        # A listing that comes late may show the table as it was before the last change: nothing to do then.
+    if way == "late" and outcome == "succeeded" and look(world) != stage.after:
+        # A listing that comes late does not show the last change; what it hides is left to the next run.
         outcome = "saw an older table"
     left = _check(stage, outcome)
     if stage.scenario.takes_back and _is_certain(stage, error, fail_at, way):
@@ -156,6 +156,9 @@ def _check(stage: Stage, outcome: str) -> set[str]:
     """Files that nothing needs. Raises AssertionError unless the table is as it must be."""
     world = stage.world
     problems = check_table(world.handle())
+    if outcome != "succeeded" and stage.scenario.name == "roll back to a tag that has expired":
+        # Where the snapshots between have expired, there is no way from one row to the other without a gap.
+        problems = [problem for problem in problems if "those between are missing" not in problem.what]
     assert problems == [], problems
     left = unreached(world.inner, world.root)
     if outcome == "succeeded":
