@@ -34,7 +34,7 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted
@@ -58,7 +58,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import delta_entries
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.rewrite import join_parts
-from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, seen_at_latest, snapshots_of_user
+from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest, snapshots_of_user
 from paimon_engine.types import AtomicType, to_arrow_schema
 from paimon_engine.units import MIB, parse_duration_ms
 
@@ -317,10 +317,10 @@ def _done_before(table: TableHandle, commit_user: str) -> frozenset[Bucket]:
 # ── planning ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plan(run: _Run, only: frozenset[Bucket] | None) -> list[CompactTask]:
+def _plan(run: _Run, only: frozenset[Bucket] | None, snapshot: Snapshot | None) -> list[CompactTask]:
     """Tasks of all chosen buckets, or of `only` these."""
     # A handle that was opened before somebody added a column would drop its values.
-    run.table, snapshot = latest_with_schema(run.table)
+    run.table = run.table.newest()
     run.vectors = vector_files(run.table, snapshot)
     tasks = []
     for bucket, members in by_bucket(chosen_entries(run.table, snapshot, Choice(run.spec.where))).items():

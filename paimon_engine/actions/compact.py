@@ -299,14 +299,16 @@ def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> lis
     return chosen_entries(table, snapshot, Choice(spec.where, idle_ms, buckets))
 
 
-def _partitions(table: TableHandle, spec: Compact) -> frozenset[bytes]:
+def _partitions(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> frozenset[bytes]:
     """Partitions that the spec chooses."""
-    return frozenset(entry.partition for entry in _chosen(table, spec, latest_snapshot(table)))
+    return frozenset(entry.partition for entry in _chosen(table, spec, snapshot))
 
 
-def _plan(table: TableHandle, run: _Run, only: frozenset[Bucket] | None) -> tuple[TableHandle, list[CompactTask]]:
+def _plan(
+    table: TableHandle, run: _Run, only: frozenset[Bucket] | None, snapshot: Snapshot | None
+) -> tuple[TableHandle, list[CompactTask]]:
     """The table with the schema to rewrite in; tasks of all chosen buckets, or of `only` these, in order of need."""
-    table, snapshot = latest_with_schema(table)
+    table = table.newest()
     run.seen = snapshot
     run.vectors = vector_files(table, snapshot)
     tasks = []

@@ -13,24 +13,21 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
-from paimon_engine.errors import NotFoundError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestFile
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifest_merge import compact_manifests as merged
 from paimon_engine.table.manifests import MeasuringWriter, snapshot_manifests
 from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.snapshots import seen_at_latest
 
 logger = logging.getLogger(__name__)
-
-_TRIES_MAX = 4
-"""Times that planning starts again because the snapshot it read has expired meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def compact_manifests(
         if own.snapshot is not None:
             return CompactManifestsResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
-    before, after = _plan(table)
+    before, after = seen_at_latest(table, partial(_plan, table))
     if spec.dry_run or before == after:
         status = "noop" if before == after else "dry_run"
         return _result(status, None, before, after, time.monotonic() - begun)
@@ -95,19 +92,10 @@ def compact_manifests(
     return _result("committed", outcome.snapshot.id, before, after, time.monotonic() - begun)
 
 
-def _plan(table: TableHandle) -> tuple[list[ManifestFile], list[ManifestFile]]:
+def _plan(table: TableHandle, snapshot: Snapshot | None) -> tuple[list[ManifestFile], list[ManifestFile]]:
     """Manifests of the latest snapshot, and what they would become; equal lists where there is nothing to do."""
-    for attempt in range(1, _TRIES_MAX + 1):
-        latest = latest_snapshot(table)
-        if latest is None:
-            return [], []
-        try:
-            before = snapshot_manifests(table, latest)
-            return before, merged(table, before, MeasuringWriter(table))
-        except NotFoundError:
-            if attempt == _TRIES_MAX or latest_snapshot(table) == latest:
-                raise
-    raise AssertionError("the last try returns or raises")
+    before = [] if snapshot is None else snapshot_manifests(table, snapshot)
+    return before, merged(table, before, MeasuringWriter(table))
 
 
 def _result(

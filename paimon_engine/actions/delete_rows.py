@@ -27,7 +27,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
@@ -40,7 +40,7 @@ from paimon_engine.table.file_format import bucket_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
+from paimon_engine.table.snapshots import seen_at_latest
 
 ROUNDS_MAX = 4
 """Times that a delete is begun, while others change the same files."""
@@ -161,8 +161,7 @@ def _check(table: TableHandle) -> None:
         )
 
 
-def _plan(table: TableHandle, where: Predicate) -> list[_Task]:
-    snapshot = latest_snapshot(table)
+def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> list[_Task]:
     files: dict[Bucket, list[DataFile]] = {}
     for split in plan_splits(table, snapshot, where):
         found = [file for section in split.sections for run in section for file in run]

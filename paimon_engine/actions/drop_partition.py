@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.commit import CommitRequest, Conflict, OverwriteScope, commit
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
@@ -38,7 +38,7 @@ from paimon_engine.table.partitions import (
     partition_texts,
 )
 from paimon_engine.table.roll import local_wall_clock_ms
-from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
+from paimon_engine.table.snapshots import seen_at_latest
 from paimon_engine.units import parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str 
     if isinstance(spec.partitions, str | Mapping) or not spec.partitions:
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
     specs = [partition_spec(table, given) for given in spec.partitions]
-    live = seen_at_latest(table, lambda: live_partitions(table, latest_snapshot(table)))
+    live = seen_at_latest(table, partial(live_partitions, table))
     found = matching(table, live, specs)
     named = [(item, "named") for item in found]
     name = _Name(commit_user, identifier_of(Maker.DROP_PARTITION))
@@ -183,9 +183,11 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
     )
 
 
-def _expired(table: TableHandle, settings: _Settings) -> tuple[list[tuple[Partition, str]], list[str]]:
+def _expired(
+    table: TableHandle, settings: _Settings, snapshot: Snapshot | None
+) -> tuple[list[tuple[Partition, str]], list[str]]:
     """Partitions that are too old, each with the reason, and reasons for those of which it cannot be said."""
-    partitions = live_partitions(table, latest_snapshot(table))
+    partitions = live_partitions(table, snapshot)
     now_ms = table.env.clock()
     if settings.strategy == "update-time":
         limit_ms = local_wall_clock_ms(now_ms) - settings.age_ms

@@ -16,7 +16,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.supported import check_writable
@@ -30,7 +30,7 @@ from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.pruning import matching_partitions, partition_predicate_parts
 from paimon_engine.table.reachability import in_threads
 from paimon_engine.table.reindex import Reindexed, ReindexTask, is_current, reindex
-from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
+from paimon_engine.table.snapshots import seen_at_latest
 
 logger = logging.getLogger(__name__)
 
@@ -135,10 +135,16 @@ def rewrite_file_index(
     return _result(table, spec, run, time.monotonic() - begun)
 
 
-def _plan(table: TableHandle, spec: RewriteFileIndex, run: _Run, only: frozenset[Bucket] | None) -> list[ManifestEntry]:
+def _plan(
+    table: TableHandle,
+    spec: RewriteFileIndex,
+    run: _Run,
+    only: frozenset[Bucket] | None,
+    snapshot: Snapshot | None,
+) -> list[ManifestEntry]:
     """Files whose indexes are not what they should be."""
     # Postponed rows get other files before anybody reads them.
-    entries = [entry for entry in live_entries(table, latest_snapshot(table)) if entry.bucket >= 0]
+    entries = [entry for entry in live_entries(table, snapshot) if entry.bucket >= 0]
     if spec.where is not None:
         chosen, other = partition_predicate_parts(table.schema, parse_where(spec.where))
         if other:

@@ -54,19 +54,19 @@ def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
         return
 
 
-def seen_at_latest(table: TableHandle, look: Callable[[], T]) -> T:
+def seen_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> T:
     """What `look` makes of the latest snapshot; it looks again where that expires while it is read.
 
     Raises: NotFoundError if something is missing though nobody has committed.
     """
     for _ in range(_LOOKS_MAX - 1):
-        before = latest_snapshot_id(table)
+        snapshot = latest_snapshot(table)
         try:
-            return look()
+            return look(snapshot)
         except NotFoundError:
-            if latest_snapshot_id(table) == before:
+            if snapshot is None or latest_snapshot_id(table) == snapshot.id:
                 raise
-    return look()
+    return look(latest_snapshot(table))
 
 
 def mend_latest_hint(table: TableHandle) -> None:

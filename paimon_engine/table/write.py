@@ -45,7 +45,7 @@ from paimon_engine.table.manifests import live_entries, live_index_files
 from paimon_engine.table.postponed import postponed_prefix
 from paimon_engine.table.roll import RollingWriter
 from paimon_engine.table.row_input import RowInput
-from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
+from paimon_engine.table.snapshots import seen_at_latest
 
 _BUFFER_BYTES_MAX: Final = 1 << 30
 """Arrow counts the bytes of a string column in 31 bits; a buffer must be joined into one batch to be sorted."""
@@ -83,11 +83,12 @@ def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
     Raises: UnsupportedError if the engine cannot write this table; CorruptTableError if a dynamic bucket has no index.
     """
     check_writable(table.options)
-    return seen_at_latest(table, partial(_state, table, replacing=replacing))
+    if replacing:
+        return _state(table, None, replacing=True)
+    return seen_at_latest(table, partial(_state, table, replacing=False))
 
 
-def _state(table: TableHandle, *, replacing: bool) -> WriteState:
-    snapshot = None if replacing else latest_snapshot(table)
+def _state(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool) -> WriteState:
     next_sequence: dict[tuple[bytes, int], int] = {}
     total_buckets: dict[bytes, int] = {}
     for entry in live_entries(table, snapshot):

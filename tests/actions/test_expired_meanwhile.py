@@ -12,9 +12,10 @@ import pytest
 from paimon_engine import Catalog, NotFoundError, Table, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
+from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest
+from paimon_engine.table.snapshots import seen_at_latest
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -48,10 +49,9 @@ def replace_and_expire(table: Table) -> None:
 
 def test_a_plan_is_made_anew(table: Table) -> None:
     handle = load_table(table.path, EnvConfig(table.path))
-    seen = []
+    seen: list[Snapshot | None] = []
 
-    def look() -> int:
-        snapshot = latest_snapshot(handle)
+    def look(snapshot: Snapshot | None) -> int:
         seen.append(snapshot)
         if len(seen) == 1:
             replace_and_expire(table)
@@ -67,7 +67,7 @@ def test_what_is_lost_is_not_looked_for_for_ever(table: Table) -> None:
         path.unlink()
 
     with pytest.raises(NotFoundError, match="is missing"):
-        seen_at_latest(handle, lambda: live_entries(handle, latest_snapshot(handle)))
+        seen_at_latest(handle, lambda snapshot: live_entries(handle, snapshot))
 
 
 def test_a_bucket_whose_files_others_have_replaced_and_expired_is_compacted_anew(table: Table) -> None:
