@@ -294,7 +294,8 @@ def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse:
             starter.kill()
 
     assert wait_until(lambda: not is_alive(child), seconds=10)
-    assert wait_until(lambda: not is_alive(java), seconds=5)
+    # A JVM notices that its standard input is closed only when its start is over, which takes long on a busy machine.
+    assert wait_until(lambda: not is_alive(java))
 
 
 def _java_below(parent: int) -> int | None:
