@@ -106,6 +106,15 @@ def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestF
     ]
 
 
+def changelog_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
+    """Manifests of the snapshot's changelog files; none where it has no changelog.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    name = snapshot.changelog_manifest_list
+    return [] if name is None else read_manifest_list(table, name, snapshot.changelog_manifest_list_size)
+
+
 def live_entries(
     table: TableHandle,
     snapshot: Snapshot | None,
