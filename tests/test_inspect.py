@@ -21,7 +21,6 @@ CASES = (
     "part_many_types",
     "evolve_columns_pk",
     "evolve_columns_append",
-    "changelog_lookup",
     "types_parquet_append",
     "stats_none",
     "lsm_levels",
