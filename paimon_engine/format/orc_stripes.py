@@ -57,11 +57,12 @@ class Stripe:
 
 
 def stripes_of(source: BinaryIO, file: po.ORCFile) -> list[Stripe] | None:
-    """The stripes in order; None if the file has no statistics of them, or in a codec that is not known here.
+    """The stripes in order; None if the file has no statistics of them, or in a codec that is not known here, or where
+    several columns have one name.
 
     Raises: an error out of `orc_message.WRONG` where the bytes are damaged.
     """
-    if file.compression not in CODECS:
+    if file.compression not in CODECS or len(set(file.schema.names)) < len(file.schema.names):
         return None
     end = file.file_length - 1 - file.file_postscript_length
     begin = end - file.file_footer_length - file.stripe_statistics_length
