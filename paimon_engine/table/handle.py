@@ -152,13 +152,13 @@ def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mappi
     return schema.with_options(options)
 
 
-def read_needed(table: TableHandle, path: str) -> bytes:
-    """A file that others name, so that it must be there.
+def read_needed(table: TableHandle, path: str, *, storage: Storage | None = None) -> bytes:
+    """A file that others name, so that it must be there; `storage` is where it lies, if elsewhere.
 
     Raises: NotFoundError naming it and the way out.
     """
     try:
-        return table.env.storage.read(path)
+        return (storage or table.env.storage).read(path)
     except NotFoundError as error:
         raise missing(path) from error
 
