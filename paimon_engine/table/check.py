@@ -154,7 +154,8 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
         paths = on_line(table, branch).paths
         stored = numbered(table.env, paths.schema_dir, SCHEMA_PREFIX)
         needed = {root.snapshot.schema_id for root in roots if root.branch == branch}
-        for schema_id in sorted({*stored, *needed}):
+        known = {*stored, *needed}
+        for schema_id in range(min(known), max(known) + 1) if known else ():
             try:
                 read_schema_file(table.env, paths, schema_id, {})
             except PaimonError as error:
