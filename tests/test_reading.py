@@ -205,6 +205,7 @@ def test_a_system_table_is_read_like_a_table(catalog: Catalog, thrice: Table):
     snapshots = catalog.table("flights.departures$snapshots")
 
     assert snapshots.to_arrow().equals(thrice.snapshots())
+    assert catalog.table("flights.departures$SNAPSHOTS").to_arrow().equals(thrice.snapshots()), "as Java takes it"
     found = snapshots.to_arrow(["commit_kind"], "snapshot_id > 1", limit=1)
     assert found.to_pylist() == [{"commit_kind": "APPEND"}]
     assert snapshots.to_batches().read_all().num_rows == 3
