@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, damaged, naming
 from paimon_engine.format.avro import read_records, record_fields, write_record_files, write_records
@@ -125,16 +125,24 @@ def changelog_manifests(table: TableHandle, snapshot: Snapshot) -> list[Manifest
     return [] if name is None else read_manifest_list(table, name, snapshot.changelog_manifest_list_size)
 
 
+class EntryFilter(NamedTuple):
+    """Chooses entries by their partitions.
+
+    `chosen` gives those of the partitions that match, `may_hold` whether a manifest can have any of them.
+    """
+
+    may_hold: Callable[[ManifestFile], bool]
+    chosen: Callable[[Sequence[ManifestEntry]], list[ManifestEntry]]
+
+
 def live_entries(
     table: TableHandle,
     snapshot: Snapshot | None,
     partitions: Collection[bytes] | None = None,
     *,
-    may_hold: Callable[[ManifestFile], bool] | None = None,
+    where: EntryFilter | None = None,
 ) -> list[ManifestEntry]:
-    """Entries of the files live in a snapshot, of these partitions only where given.
-
-    Manifests of which `may_hold` says no are not read; it must say so of all that hold entries of a partition, or none.
+    """Entries of the files live in a snapshot, of these partitions only where given, or of those that a filter chooses.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -143,22 +151,27 @@ def live_entries(
     manifests = snapshot_manifests(table, snapshot)
     if partitions is not None:
         manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
-    if may_hold is not None:
-        manifests = [manifest for manifest in manifests if may_hold(manifest)]
+    if where is not None:
+        manifests = [manifest for manifest in manifests if where.may_hold(manifest)]
     with naming(lists_of(table, snapshot)):
-        live = _live_of(table, manifests, partitions)
+        live = _live_of(table, manifests, partitions, where)
     total = sum(entry.file.row_count for entry in live)
-    if partitions is None and may_hold is None and snapshot.total_record_count not in (None, total):
+    if partitions is None and where is None and snapshot.total_record_count not in (None, total):
         what = f"their files have {total} records, snapshot {snapshot.id} says {snapshot.total_record_count}"
         raise damaged(f"{lists_of(table, snapshot)}, of {_names(manifests)}", what)
     return live
 
 
 def _live_of(
-    table: TableHandle, manifests: Sequence[ManifestFile], partitions: Collection[bytes] | None
+    table: TableHandle,
+    manifests: Sequence[ManifestFile],
+    partitions: Collection[bytes] | None,
+    where: EntryFilter | None,
 ) -> list[ManifestEntry]:
+    entries = _entries(table, manifests, partitions)
     try:
-        return live_files(_entries(table, manifests, partitions))
+        # Of other partitions there may be removals here, and what they remove in a manifest that was left out.
+        return live_files(entries if where is None else where.chosen(list(entries)))
     except FoldError as error:
         concerned = [item for item in manifests if _mentions(table, item, error.file_name)]
         raise CorruptTableError(f"{_names(concerned)}: {error}") from error
