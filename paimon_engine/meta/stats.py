@@ -209,14 +209,20 @@ class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
     `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
+    With `texts_apart` somebody else finds the bounds of texts, and gives them to `finish`.
     """
 
     def __init__(
-        self, types: Sequence[DataType], modes: Sequence[StatsMode], ways: FormatStats = FORMAT_STATS["parquet"]
+        self,
+        types: Sequence[DataType],
+        modes: Sequence[StatsMode],
+        ways: FormatStats = FORMAT_STATS["parquet"],
+        *,
+        texts_apart: bool = False,
     ) -> None:
         assert len(types) == len(modes), (len(types), len(modes))
         self._modes = tuple(modes)
-        self._columns = tuple(_Column(data_type, ways) for data_type in types)
+        self._columns = tuple(_Column(data_type, ways, texts_apart=texts_apart) for data_type in types)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in a batch whose columns are those of the collector, in order."""
@@ -224,26 +230,31 @@ class StatsCollector:
             if mode.kind != StatsKind.NONE:
                 column.add(batch.column(index), with_bounds=mode.has_bounds)
 
-    def finish(self) -> list[ColumnStats]:
-        """Statistics of all batches so far, as the modes keep them."""
-        return [apply_mode(column.stats(), mode) for column, mode in zip(self._columns, self._modes, strict=True)]
+    def finish(self, texts: Sequence[tuple[str, str] | None] | None = None) -> list[ColumnStats]:
+        """Statistics of all batches so far, as the modes keep them; `texts[k]` are bounds of column k found apart."""
+        given = texts or [None] * len(self._columns)
+        return [
+            apply_mode(column.stats(text), mode)
+            for column, mode, text in zip(self._columns, self._modes, given, strict=True)
+        ]
 
 
 class _Column:
     """Running statistics of one column; bounds of each batch wait as Arrow scalars until they are asked for."""
 
-    def __init__(self, data_type: DataType, ways: FormatStats) -> None:
+    def __init__(self, data_type: DataType, ways: FormatStats, *, texts_apart: bool) -> None:
         self.data_type = data_type
         self.ways = ways
         self.is_ordered = _is_ordered(data_type, ways)
         self.is_float = isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+        self.is_apart = texts_apart and isinstance(data_type, AtomicType) and data_type.root in STRING_ROOTS
         self.null_count = 0
         self.has_nan = False
         self.bounds: list[pa.Scalar] = []
 
     def add(self, array: pa.Array, *, with_bounds: bool) -> None:
         self.null_count += array.null_count
-        if not with_bounds or self.has_nan or not self.is_ordered:
+        if not with_bounds or self.has_nan or not self.is_ordered or self.is_apart:
             return
         if len(array) == array.null_count:
             return
@@ -254,9 +265,11 @@ class _Column:
         bounds = _float_bounds(array) if self.is_float else pc.min_max(_comparable(array))
         self.bounds += (bounds["min"], bounds["max"])
 
-    def stats(self) -> ColumnStats:
+    def stats(self, text: tuple[str, str] | None = None) -> ColumnStats:
         if not isinstance(self.data_type, AtomicType):
             return ColumnStats(None, None, self.null_count if self.ways.counts_nested else None)
+        if self.is_apart and text is not None:
+            return ColumnStats(*text, self.null_count)
         if not self.bounds:
             return ColumnStats(None, None, self.null_count)
         bounds = internal_values(pa.array(self.bounds, self.bounds[0].type), self.data_type)
