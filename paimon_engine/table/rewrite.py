@@ -180,8 +180,8 @@ class _Rewrite:
     def _words(self) -> frozenset[str]:
         """Text columns that nobody looks into on the way from file to file: rows are chosen whole."""
         schema, options = self._table.schema, self._table.options
-        chooses = options.merge_engine in ("deduplicate", "first-row")
-        if not chooses or options.file_format_of(self._task.output_level) != "parquet" or wanted_indexes(schema):
+        in_parquet = options.file_format_of(self._task.output_level) == "parquet"
+        if options.merge_engine != "deduplicate" or not in_parquet or wanted_indexes(schema):
             return frozenset()
         types = {field.name: field.type for field in schema.row_type}
         texts = {name for name, kind in types.items() if isinstance(kind, AtomicType) and kind.root in STRING_ROOTS}
