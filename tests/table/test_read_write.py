@@ -127,8 +127,7 @@ def test_ignore_delete_also_hides_deletes_from_before(make_table: MakeTable):
     table = make_table(KV, primary_keys=["k"]).write({"k": [1], "v": ["a"]})
     table.write({"k": [1], "v": [None], "_KIND": ["-D"]})
 
-    options = {"ignore-delete": "true"}
-    table.handle = load_table(table.path, EnvConfig(table.path), env=table.handle.env, options=options)
+    table.handle = replace(table.handle, schema=table.handle.schema.with_options({"ignore-delete": "true"}))
 
     assert table.rows() == [(1, "a")]
 
@@ -291,7 +290,7 @@ def test_missing_columns_are_null_or_have_their_default(make_table: MakeTable):
 
 def test_a_partition_with_another_number_of_buckets_is_refused(make_table: MakeTable):
     table = make_table(KV, primary_keys=["k"]).write({"k": [1], "v": ["a"]})
-    table.handle = load_table(table.path, EnvConfig(table.path), env=table.handle.env, options={"bucket": "3"})
+    table.handle = replace(table.handle, schema=table.handle.schema.with_options({"bucket": "3"}))
 
     with pytest.raises(InvalidArgumentError, match="has 1 buckets, but 'bucket' = '3'"):
         table.write({"k": [2], "v": ["b"]})
