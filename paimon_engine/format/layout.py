@@ -91,8 +91,12 @@ def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Ar
     if not pa.types.is_nested(data_type):
         return array.cast(data_type, safe=safe)
     nullable = array.cast(replace_leaves(data_type, lambda leaf: leaf, nullable=True), safe=safe)
-    # A copy, because the parts of a slice do not begin where the slice does.
-    return _relabelled(pa.concat_arrays([nullable, nullable.slice(0, 0)]), data_type)
+    return _relabelled(copied(nullable), data_type)
+
+
+def copied(array: pa.Array) -> pa.Array:
+    """The same values in buffers of their own: the parts of a slice do not begin where the slice does."""
+    return pa.concat_arrays([array, array.slice(0, 0)])
 
 
 def _relabelled(array: pa.Array, data_type: pa.DataType) -> pa.Array:

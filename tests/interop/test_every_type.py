@@ -209,6 +209,20 @@ def test_keys(tmp_path: Path, oracle: JavaPaimon, name: str):
     twins.assert_same()
 
 
+def test_keys_of_orc_files_that_have_spaces_behind_them(tmp_path: Path, oracle: JavaPaimon):
+    fields = [["k", "CHAR(3) NOT NULL"], ["v", "INT"]]
+    twins = Twins(oracle, tmp_path, fields, primary_keys=["k"], options={"file.format": "orc", "bucket": "2"})
+
+    twins.write([[key, place] for place, key in enumerate(("a  ", "b  ", "cc ", "ddd"))])
+    twins.write([["a  ", 4]])
+    twins.assert_same()
+
+    for path in (twins.java, twins.ours):
+        open_table(str(path)).compact(full=True)
+    twins.assert_same()
+    assert twins.table.verify("rows").problems == ()
+
+
 PARTITIONS = {
     name: [*values, None, *(["", " ", "a/b:c", "__DEFAULT_PARTITION__x"] if name == "STRING" else [])]
     for name, values in {**TYPES, **NANOS, "VARCHAR(300)": ["\t", "\U0001f600 \ufffd"]}.items()
