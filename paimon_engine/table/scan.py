@@ -27,7 +27,7 @@ from paimon_engine.table.file_index import embedded_index_excludes, index_filter
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.internal import internal_predicate
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.pruning import manifest_filter, matching_buckets, matching_partitions
+from paimon_engine.table.pruning import matching_buckets, matching_partitions, partition_filter
 from paimon_engine.types import AtomicType, DataType, TypeRoot, to_arrow_schema
 
 
@@ -96,9 +96,8 @@ def visible_entries(
 ) -> list[ManifestEntry]:
     """Live entries of partitions that can match, but for files whose rows no reader gets to see yet."""
     conjuncts = usable_conjuncts(table, where)
-    found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, conjuncts))
-    entries = [entry for entry in found if is_visible(table, entry)]
-    return matching_partitions(table.schema, entries, conjuncts)
+    found = live_entries(table, snapshot, where=partition_filter(table.schema, conjuncts))
+    return [entry for entry in found if is_visible(table, entry)]
 
 
 def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:
