@@ -27,7 +27,10 @@ def file_filter(table: TableHandle, file: DataFile, where: Sequence[Predicate]) 
     if not where:
         return None
     schema = table.schema_of(file.schema_id)
-    names = {name: stored for stored, name in unchanged_columns(schema, table.schema).items()}
+    # Whole files have been chosen by partition columns already, and what they hold of these does not count.
+    partition = table.schema.partition_keys
+    unchanged = unchanged_columns(schema, table.schema).items()
+    names = {name: stored for stored, name in unchanged if name not in partition}
     parts = [part for conjunct in where if (part := renamed(conjunct, names)) is not None]
     return FileFilter(conjunction(*parts), _without_nan(schema, file)) if parts else None
 
