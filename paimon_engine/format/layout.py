@@ -75,9 +75,11 @@ def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
         return [stored.name]
     inner = {stored.type.field(place).name: stored.type.field(place) for place in range(stored.type.num_fields)}
     fields = [wanted.type.field(place) for place in range(wanted.type.num_fields)]
-    if len(fields) == len(inner) or not {field.name for field in fields} <= inner.keys():
+    if not {field.name for field in fields} <= inner.keys():
         return [stored.name]
-    return [f"{stored.name}.{path}" for field in fields for path in _paths(field, inner[field.name])]
+    paths = [path for field in fields for path in _paths(field, inner[field.name])]
+    # A field may have fewer fields of its own than in the file, however many there are beside it.
+    return [stored.name] if paths == list(inner) else [f"{stored.name}.{path}" for path in paths]
 
 
 def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:
