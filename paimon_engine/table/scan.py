@@ -22,13 +22,13 @@ from paimon_engine.meta.stats import ColumnStats, from_simple_stats
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
 from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
-from paimon_engine.table.file_filter import counts_nan
+from paimon_engine.table.file_filter import counts_nan, has_padded_texts
 from paimon_engine.table.file_index import embedded_index_excludes, index_filter
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.internal import internal_predicate
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.pruning import matching_buckets, matching_partitions, partition_filter
-from paimon_engine.types import AtomicType, DataType, TypeRoot, to_arrow_schema
+from paimon_engine.types import to_arrow_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def _key_sections(
         if not on_keys or len(file.key_stats.null_counts) != len(types):
             return True
         known = dict(zip(columns, from_simple_stats(types, file.key_stats), strict=True))
-        ranges = {field.name: stats for field, stats in known.items() if not _has_padded_bounds(file, field.type)}
+        ranges = {field.name: stats for field, stats in known.items() if not has_padded_texts(file, field.type)}
         return all(may_match(part, ranges, file.row_count) for part in on_keys)
 
     found = []
@@ -249,17 +249,14 @@ def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStat
     schema = table.schema_of(file.schema_id)
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
     known = dict(zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True))
-    usable = {column.name: stats for column, stats in known.items() if not _has_padded_bounds(file, column.type)}
-    pairs = same_columns(schema, table.schema)
+    usable = {column.name: stats for column, stats in known.items() if not has_padded_texts(file, column.type)}
+    # Whole partitions have been chosen already, and what a file holds of their columns does not count.
+    partition = table.schema.partition_keys
+    pairs = {name: pair for name, pair in same_columns(schema, table.schema).items() if name not in partition}
     # What the file lacks is read as null.
     missing = ColumnStats(None, None, file.row_count)
-    ranges = {name: missing for name in table.schema.row_type.names if name not in pairs}
+    ranges = {name: missing for name in table.schema.row_type.names if name not in (*pairs, *partition)}
     for name, (stored, today) in pairs.items():
         if stored.name in usable and (stats := evolved_stats(usable[stored.name], stored, today)):
             ranges[name] = stats
     return ranges
-
-
-def _has_padded_bounds(file: DataFile, data_type: DataType) -> bool:
-    """Whether bounds are of texts with spaces behind them, as Java's ORC files have CHARs, which are read without."""
-    return file.format == "orc" and isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR

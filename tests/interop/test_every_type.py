@@ -210,14 +210,16 @@ def test_keys(tmp_path: Path, oracle: JavaPaimon, name: str):
 
 
 def test_keys_of_orc_files_that_have_spaces_behind_them(tmp_path: Path, oracle: JavaPaimon):
-    fields = [["k", "CHAR(3) NOT NULL"], ["v", "INT"]]
-    twins = Twins(oracle, tmp_path, fields, primary_keys=["k"], options={"file.format": "orc", "bucket": "2"})
+    fields = [["k", "CHAR(3) NOT NULL"], ["v", "INT"], ["c", "CHAR(3)"]]
+    options = {"file.format": "orc", "bucket": "2", "file-index.bloom-filter.columns": "c"}
+    twins = Twins(oracle, tmp_path, fields, primary_keys=["k"], options=options)
 
-    twins.write([[key, place] for place, key in enumerate(("a  ", "b  ", "cc ", "ddd"))])
-    twins.write([["a  ", 4]])
+    twins.write([[key, place, key] for place, key in enumerate(("a  ", "b  ", "cc ", "ddd"))])
+    twins.write([["a  ", 4, None]])
     twins.assert_same()
 
     for path in (twins.java, twins.ours):
+        assert open_table(str(path)).to_arrow(where="c = 'b'")["v"].to_pylist() == [1]
         open_table(str(path)).compact(full=True)
     twins.assert_same()
     assert twins.table.verify("rows").problems == ()
