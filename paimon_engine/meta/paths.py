@@ -14,6 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.binary_row import to_arrow_array
+from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot
 
 MAIN_BRANCH = "main"
@@ -158,6 +160,8 @@ def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str
     """
     if not isinstance(data_type, AtomicType):
         raise InvalidArgumentError(f"{data_type} cannot be the type of a partition column")
+    if not legacy_name:
+        return str(cast(to_arrow_array([value], data_type), data_type, STRING)[0].as_py())
     match data_type.root:
         case TypeRoot.BOOLEAN:
             return "true" if value else "false"
@@ -168,22 +172,17 @@ def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str
             return java_double_text(float(value))
         case TypeRoot.DECIMAL:
             return f"{Decimal(value):f}"
-        case TypeRoot.DATE if not legacy_name:
-            return _iso(np.datetime64(value, "D"))
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            return _timestamp_text(value, data_type.precision, legacy_name=legacy_name)
+            return _timestamp_text(value)
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return bytes(value).decode("utf-8", errors="replace")
         case _:
             return str(value)
 
 
-def _timestamp_text(nanos: int, precision: int, *, legacy_name: bool) -> str:
+def _timestamp_text(nanos: int) -> str:
     seconds, fraction = divmod(nanos, 1_000_000_000)
     moment = _iso(np.datetime64(seconds, "s"))
-    if not legacy_name:
-        digits = f"{fraction:09d}".rstrip("0").ljust(precision, "0")
-        return moment.replace("T", " ") + (f".{digits}" if digits else "")
     if fraction == 0:
         return moment.removesuffix(":00") if seconds % 60 == 0 else moment
     digits = f"{fraction:09d}"
