@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from paimon_engine.errors import UnsupportedError, naming
+from paimon_engine.errors import naming
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
-from paimon_engine.meta.evolution import evolved_stats, has_same_types, same_columns
+from paimon_engine.meta.evolution import evolved_stats, same_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
@@ -27,6 +27,7 @@ from paimon_engine.table.file_index import embedded_index_excludes, index_filter
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.internal import internal_predicate
 from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.old_keys import with_keys_of_today
 from paimon_engine.table.pruning import matching_buckets, matching_partitions, partition_filter
 from paimon_engine.types import to_arrow_schema
 
@@ -97,7 +98,7 @@ def visible_entries(
     """Live entries of partitions that can match, but for files whose rows no reader gets to see yet."""
     conjuncts = usable_conjuncts(table, where)
     found = live_entries(table, snapshot, where=partition_filter(table.schema, conjuncts))
-    return [entry for entry in found if is_visible(table, entry)]
+    return with_keys_of_today(table, (entry for entry in found if is_visible(table, entry)))
 
 
 def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:
@@ -143,7 +144,7 @@ def splits_of(
     """
     if where is not None:
         bind(where, to_arrow_schema(table.schema.row_type))
-    check_key_types(table, entries)
+    entries = with_keys_of_today(table, entries)
     conjuncts = usable_conjuncts(table, where)
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
@@ -154,17 +155,6 @@ def splits_of(
             found = _pack(table, partition, bucket, find(table, members, conjuncts))
         splits += [split if not vectors else replace(split, vectors=_places_in(split, vectors)) for split in found]
     return splits
-
-
-def check_key_types(table: TableHandle, entries: Sequence[ManifestEntry]) -> None:
-    """Raises UnsupportedError if files are in the order of a primary key that had other types than today."""
-    keys = table.schema.trimmed_primary_keys
-    for schema_id in {entry.file.schema_id for entry in entries} if keys else ():
-        if not has_same_types(table.schema_of(schema_id), table.schema, keys):
-            raise UnsupportedError(
-                f"{table.paths.root}: the type of a primary key column, one of {', '.join(keys)}, changed after schema "
-                f"{schema_id}, but files are still in the order of the old type; write the rows into a new table"
-            )
 
 
 def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
