@@ -16,6 +16,7 @@ import numpy as np
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.binary_row import to_arrow_array
 from paimon_engine.meta.casts import STRING, cast
+from paimon_engine.meta.java_floats import float_text
 from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot
 
 MAIN_BRANCH = "main"
@@ -166,10 +167,9 @@ def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str
         case TypeRoot.BOOLEAN:
             return "true" if value else "false"
         case TypeRoot.FLOAT:
-            # The shortest digits that give the same float again, which are fewer than those of the double.
-            return java_double_text(float(str(np.float32(value))))
+            return float_text(np.float32(value))
         case TypeRoot.DOUBLE:
-            return java_double_text(float(value))
+            return float_text(np.float64(value))
         case TypeRoot.DECIMAL:
             return f"{Decimal(value):f}"
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
@@ -195,21 +195,3 @@ def _iso(moment: np.datetime64) -> str:
     """ISO text with at least four digits of the year, and a sign if there are more."""
     text = str(moment)
     return f"+{text}" if len(text.split("-", 1)[0]) > _YEAR_DIGITS else text
-
-
-def java_double_text(value: float) -> str:
-    """Java's `Double.toString`: plain between 10⁻³ and 10⁷, else with an exponent.
-
-    These are the shortest digits. JDKs before 19 print one digit too many of about 1 in 10 FLOATs of many digits and 1
-    in 400 DOUBLEs; partitions by such numbers lie elsewhere then, and are not found.
-    """
-    if value != value:  # noqa: PLR0124 - NaN is the one value that differs from itself
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        text = repr(value)
-        return text if "e" not in text else f"{Decimal(text):f}"
-    mantissa, exponent = f"{Decimal(repr(value)):E}".split("E")
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
