@@ -31,7 +31,7 @@ from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, Manife
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.changelogs import read_commit
 from paimon_engine.table.deletion_vectors import VectorPlace, VectorReader, vector_places
-from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.file_format import BucketPlace, bucket_place
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries
 from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
@@ -122,8 +122,8 @@ def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Itera
     for partition, bucket in dict.fromkeys([*gone, *new]):
         old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
         if old and table.schema.primary_keys:
-            directory = bucket_path(table, partition, bucket)
-            states = _state(table, directory, old, old_vectors), _state(table, directory, young, new_vectors)
+            place = bucket_place(table, partition, bucket)
+            states = _state(table, place, old, old_vectors), _state(table, place, young, new_vectors)
             yield from shaped(table, _compared(table, *states), rows)
         else:
             splits = splits_of(table, young, rows.file_filter, vectors=new_vectors)
@@ -144,10 +144,10 @@ def _compared(
 
 
 def _state(
-    table: TableHandle, directory: str, entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
+    table: TableHandle, place: BucketPlace, entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
 ) -> Iterator[pa.RecordBatch]:
     """All columns of the files' rows, sorted by key."""
     vectors = None if places is None else VectorReader(table, places)
     for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
-        for merged in merge_section(table, directory, section, table.schema.row_type.names, vectors=vectors):
+        for merged in merge_section(table, place, section, table.schema.row_type.names, vectors=vectors):
             yield drop_retracts(merged)

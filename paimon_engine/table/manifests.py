@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, damaged, naming
@@ -106,16 +107,22 @@ def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestF
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionFilter:
+    """Which partitions matter: manifests that may hold entries of them, and such entries."""
+
+    may_hold: Callable[[ManifestFile], bool]
+    matching: Callable[[Sequence[ManifestEntry]], list[ManifestEntry]]
+
+
 def live_entries(
     table: TableHandle,
     snapshot: Snapshot | None,
     partitions: Collection[bytes] | None = None,
     *,
-    may_hold: Callable[[ManifestFile], bool] | None = None,
+    where: PartitionFilter | None = None,
 ) -> list[ManifestEntry]:
     """Entries of the files live in a snapshot, of these partitions only where given.
-
-    Manifests of which `may_hold` says no are not read; it must say so of all that hold entries of a partition, or none.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -124,12 +131,16 @@ def live_entries(
     manifests = snapshot_manifests(table, snapshot)
     if partitions is not None:
         manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
-    if may_hold is not None:
-        manifests = [manifest for manifest in manifests if may_hold(manifest)]
+    if where is not None:
+        manifests = [manifest for manifest in manifests if where.may_hold(manifest)]
+    entries = _entries(table, manifests, partitions)
+    if where is not None:
+        # Before they are folded: a manifest may remove files of other partitions that one not read has added.
+        entries = where.matching(list(entries))
     with naming(lists_of(table, snapshot)):
-        live = live_files(_entries(table, manifests, partitions))
+        live = live_files(entries)
     total = sum(entry.file.row_count for entry in live)
-    if partitions is None and may_hold is None and snapshot.total_record_count not in (None, total):
+    if partitions is None and where is None and snapshot.total_record_count not in (None, total):
         what = f"their files have {total} records, snapshot {snapshot.id} says {snapshot.total_record_count}"
         raise damaged(lists_of(table, snapshot), what)
     return live
