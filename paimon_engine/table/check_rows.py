@@ -41,7 +41,7 @@ from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.bucketing import bucket_numbers, partition_codes
 from paimon_engine.table.dynamic_buckets import key_hashes
 from paimon_engine.table.file_filter import counts_nan, is_float
-from paimon_engine.table.file_format import BucketPlace, bucket_path, read_data_file
+from paimon_engine.table.file_format import BucketPlace, data_file_path, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.hash_index import read_hashes
 from paimon_engine.table.reachability import on_line
@@ -81,7 +81,7 @@ def read_rows(
         entry = file.entry
         # A file is read with the very schema that it was written with.
         plain = replace(on_line(table, file.branch).plain(), schema_id=entry.file.schema_id)
-        path = f"{bucket_path(table, entry.partition, entry.bucket)}/{entry.file.name}"
+        path = data_file_path(table, entry.partition, entry.bucket, entry.file)
         tasks.append(_Task(plain, entry, path, file.hash_index))
     listener = counting(on_progress, "verify", len(tasks))
     outcomes = executor.map(_problems, tasks, config=table.config, on_done=listener)

@@ -16,7 +16,7 @@ Source: `IncrementalStartingScanner`, `IncrementalTagStartingScanner`, `Incremen
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.table.changelogs import read_commit
+from paimon_engine.table.changelogs import Commit, read_commit
 from paimon_engine.table.deletion_vectors import VectorPlace, VectorReader, vector_places
 from paimon_engine.table.file_format import BucketPlace, bucket_place
 from paimon_engine.table.handle import TableHandle
@@ -46,9 +46,10 @@ def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[p
     # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
     alive = [commit.snapshot for commit in commits if not commit.is_expired]
     check_mode(table, *alive)
-    entries = [entry for commit in commits for entry in _added(table, commit.snapshot, changes.mode)]
+    added = [_added(table, commit.snapshot, changes.mode) for commit in commits]
+    entries = [entry for found in added for entry in found]
     if not table.schema.primary_keys:
-        places = _vectors(table, *alive)
+        places = _own_vectors(table, zip(commits, added, strict=True))
         yield from read_splits(table, splits_of(table, entries, rows.file_filter, vectors=places), rows)
         return
     splits = splits_of(table, entries, rows.file_filter)
@@ -61,6 +62,19 @@ def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[p
         for split in splits
     ]
     yield from read_splits(table, splits, rows)
+
+
+def _own_vectors(
+    table: TableHandle, added: Iterable[tuple[Commit, Sequence[ManifestEntry]]]
+) -> Mapping[str, VectorPlace] | None:
+    """Vectors of what each commit added, as they were then: rows that went later were added all the same."""
+    if not table.options.deletion_vectors_enabled:
+        return None
+    found: dict[str, VectorPlace] = {}
+    for commit, entries in added:
+        places = {} if commit.is_expired or not entries else vector_places(table, commit.snapshot)
+        found |= {entry.file.name: places[entry.file.name] for entry in entries if entry.file.name in places}
+    return found
 
 
 def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorPlace] | None:
