@@ -18,7 +18,7 @@ from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
-from paimon_engine.table.reachability import on_line
+from paimon_engine.table.reachability import all_roots, on_line
 from paimon_engine.table.snapshots import branches
 
 
@@ -55,13 +55,15 @@ def existing_branch(table: TableHandle, name: str) -> TableHandle:
 def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: Tag | None) -> dict[str, bytes]:
     """The files of a new branch, in the order in which they are to be written: at any moment they make a whole branch.
 
-    They are main's schemas up to that of the snapshot (all of them without one), the tag, and the snapshot.
+    They are main's schemas up to that of the snapshot and of those before (all of them without one), the tag, and the
+    snapshot.
     """
     main, paths = on_line(table, MAIN_BRANCH).paths, TablePaths(table.paths.root, name)
     ids = numbered(table.env, main.schema_dir, SCHEMA_PREFIX)
-    last = snapshot.schema_id if snapshot is not None else max(ids, default=0)
+    own = snapshot.schema_id if snapshot is not None else max(ids, default=0)
+    last = own if snapshot is None else max(own, _newest_schema_before(table, snapshot))
     # The snapshot's own schema is there even where a listing does not show it yet.
-    wanted = {number for number in ids if number <= last} | {last}
+    wanted = {number for number in ids if number <= last} | {own}
     # The newest one first: nobody ever takes an old schema for the branch's latest.
     newest_first = sorted(wanted, reverse=True)
     files = {paths.schema(number): schema_bytes(table, main.schema(number)) for number in newest_first}
@@ -70,6 +72,15 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     if snapshot is not None:
         files[paths.snapshot(snapshot.id)] = snapshot_to_json(snapshot).encode()
     return files
+
+
+def _newest_schema_before(table: TableHandle, snapshot: Snapshot) -> int:
+    """Newest schema of what there is before: a rollback that goes on as the latest makes schemas go back with ids.
+
+    A branch without it would give its number to another one, and main could not go on from the branch.
+    """
+    roots = (root.snapshot for root in all_roots(table) if root.branch == MAIN_BRANCH)
+    return max((older.schema_id for older in roots if older.id < snapshot.id), default=0)
 
 
 def schema_bytes(table: TableHandle, path: str) -> bytes:

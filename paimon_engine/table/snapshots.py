@@ -235,13 +235,24 @@ def list_tags(table: TableHandle) -> list[Tag]:
 
     Raises: CorruptTableError if one cannot be read: a tag that nobody understands still protects files.
     """
-    tags = []
+    tags, unread = readable_tags(table)
+    for error in unread:
+        raise error
+    return tags
+
+
+def readable_tags(table: TableHandle) -> tuple[list[Tag], list[CorruptTableError]]:
+    """All tags that can be understood, by snapshot id and then name; and what is wrong with the others."""
+    tags: list[Tag] = []
+    unread: list[CorruptTableError] = []
     for name in tag_names(table):
         try:
             tags.append(read_tag(table, name))
         except NotFoundError:
             continue
-    return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
+        except CorruptTableError as error:
+            unread.append(error)
+    return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name)), unread
 
 
 # ── branches and consumers ──────────────────────────────────────────────────────────────────────

@@ -29,8 +29,8 @@ from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.deletion import Candidates, DeletionPlan, plan_deletion
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import missing_metadata
-from paimon_engine.table.reachability import Root, lost_snapshots
-from paimon_engine.table.snapshots import list_tags, read_snapshot
+from paimon_engine.table.reachability import Root, Roots, lost_roots
+from paimon_engine.table.snapshots import read_snapshot, readable_tags
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -117,7 +117,9 @@ def _is_held_elsewhere(table: TableHandle, tag: Tag) -> bool:
     try:
         return same_commit(read_snapshot(table, tag.snapshot.id), tag.snapshot)
     except NotFoundError:
-        return any(other.name != tag.name and same_commit(other.snapshot, tag.snapshot) for other in list_tags(table))
+        return any(
+            other.name != tag.name and same_commit(other.snapshot, tag.snapshot) for other in readable_tags(table)[0]
+        )
 
 
 def tell_success(table: TableHandle, name: str) -> None:
@@ -150,7 +152,7 @@ def remove_tags(table: TableHandle, names: Sequence[str]) -> None:
         table.env.storage.delete([table.paths.tag_success(name) for name in names])
 
 
-def plan_removal(table: TableHandle, roots: Sequence[Root], gone: Sequence[Root], executor: Executor) -> DeletionPlan:
+def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executor: Executor) -> DeletionPlan:
     """What goes with some of the roots: the files that only they reach.
 
     Raises: UnsupportedError, as `Candidates` does, if there are any such roots that no other stands for.
@@ -172,7 +174,7 @@ def plan_removal(table: TableHandle, roots: Sequence[Root], gone: Sequence[Root]
         candidates.add_named(root)
         candidates.add_changelog(root)
     candidates.add_metadata([*lonely, *changelogs])
-    return plan_deletion(table, candidates, kept, executor, lost=lost_snapshots(roots, but_below=gone))
+    return plan_deletion(table, candidates, kept, executor, lost=lost_roots(table, roots, but_below=gone))
 
 
 def _commit_of(root: Root) -> tuple[int, str]:
