@@ -65,6 +65,7 @@ from paimon_engine.table.snapshots import (
     branches,
     consumers,
     list_tags,
+    lower_latest_hint,
     read_snapshot,
     read_tag,
     readable_tags,
@@ -463,7 +464,7 @@ def _remove_from(main: TableHandle, first: int, *, leave: int = 0) -> None:
         newer = [number for number in snapshot_ids(main) if number >= first][leave:]
         if not newer:
             return
-        write_hint(main, main.paths.latest_hint, first - 1)
+        lower_latest_hint(main, first - 1)
         for number in reversed(newer):
             main.env.storage.delete([main.paths.snapshot(number)])
     raise ConflictError(f"others keep committing to {main.paths.root} during the fast-forward; stop them")

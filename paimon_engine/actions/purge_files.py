@@ -48,7 +48,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.orphans import Look, list_old_files
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.reachability import Root, all_roots, on_line
-from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, write_hint
+from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, mend_latest_hint, write_hint
 from paimon_engine.table.tagging import check_no_branch_from, remove_tags, tag_files
 from paimon_engine.units import DAY_MS
 
@@ -261,6 +261,7 @@ def _carried_out(
         table.env.storage.delete([path])
     if snapshots:
         write_hint(main, main.paths.earliest_hint, first_kept)
+        mend_latest_hint(main)
     return _with_deletion(result, carry_out(table, plan, executor, prepared))
 
 

@@ -40,6 +40,7 @@ from paimon_engine.table.snapshots import (
     choose_snapshot,
     consumers,
     latest_snapshot,
+    lower_latest_hint,
     read_snapshot,
     snapshot_ids,
     write_hint,
@@ -206,7 +207,7 @@ def _candidates(
 def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
     storage, paths = table.env.storage, table.paths
     forget_newest(table, list(result.removed_changelogs))
-    write_hint(table, paths.latest_hint, target.id)
+    lower_latest_hint(table, target.id)
     for _ in range(_ROUNDS_MAX):
         newer = [snapshot_id for snapshot_id in snapshot_ids(table) if snapshot_id > target.id]
         for snapshot_id in reversed(newer[1:]):

@@ -178,6 +178,8 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
     left = changelogs_left(line, gone)
     if gone.dropped:
         forget_oldest(table, list(gone.dropped), left[0] if left else None)
+    if hint_of(table, paths.latest_hint) in gone.snapshot_ids and table.door is None:
+        write_hint(table, paths.latest_hint, line.snapshots[-1].snapshot.id)
     for number in gone.snapshot_ids:
         _check_latest_is_there(table, line)
         if number in kept:

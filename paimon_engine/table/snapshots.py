@@ -69,6 +69,26 @@ def seen_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> 
     return look(latest_snapshot(table))
 
 
+def lower_latest_hint(table: TableHandle, snapshot_id: int) -> None:
+    """Before newer snapshots go, lets the hint name the one that will be the latest.
+
+    Where that is not there yet there is no hint for a while: Java would take it for the latest.
+    """
+    if table.env.storage.exists(table.paths.snapshot(snapshot_id)):
+        write_hint(table, table.paths.latest_hint, snapshot_id)
+    else:
+        table.env.storage.delete([table.paths.latest_hint])
+
+
+def stale_latest_hint(table: TableHandle) -> int | None:
+    """The snapshot that the hint names, if neither it nor the next one is there: nobody goes on from it."""
+    storage, paths = table.env.storage, table.paths
+    hint = hint_of(table, paths.latest_hint)
+    if hint is None or storage.exists(paths.snapshot(hint)) or storage.exists(paths.snapshot(hint + 1)):
+        return None
+    return hint
+
+
 def mend_latest_hint(table: TableHandle) -> None:
     """Lets the hint name the newest snapshot if it names one that is gone. Raises: StorageError."""
     hint = hint_of(table, table.paths.latest_hint)
