@@ -52,12 +52,18 @@ from paimon_engine.actions.tags import (
     delete_tag,
     rename_tag,
 )
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.table.disposal import DisposalWords
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.units import parse_duration_ms
 
 Moment = int | datetime
 """Epoch milliseconds, or a datetime; a naive one is local time."""
+
+
+Duration = str | timedelta
+"""A time span, or a text such as `365 d`."""
 
 
 class VersionVerbs(ABC):
@@ -80,16 +86,23 @@ class VersionVerbs(ABC):
         timestamp: Moment | None = None,
         watermark: int | None = None,
         if_exists: IfExists = "verify",
+        time_retained: Duration | None = None,
         time_retained_ms: int | None = None,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
     ) -> TagResult:
         """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
 
-        `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far.
+        `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far. The
+        tag is kept for `time_retained`, also to be given as `time_retained_ms`; without either as the table's options
+        say.
 
         Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError, InvalidArgumentError.
         """
+        if time_retained is not None:
+            if time_retained_ms is not None:
+                raise InvalidArgumentError("give time_retained or time_retained_ms, not both")
+            time_retained_ms = duration_ms(time_retained)
         spec = CreateTag(name, snapshot, if_exists, time_retained_ms, _ms(timestamp), watermark, dry_run, **how)
         return create_tag(self._handle, spec, self._executor)
 
@@ -249,6 +262,11 @@ class VersionVerbs(ABC):
         Raises: InvalidArgumentError.
         """
         return expire_consumers(self._handle, ExpireConsumers(_ms(older_than), dry_run))
+
+
+def duration_ms(duration: Duration) -> int:
+    """Milliseconds of a time span. Raises: InvalidArgumentError."""
+    return duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else parse_duration_ms(duration)
 
 
 def epoch_ms(moment: Moment) -> int:
