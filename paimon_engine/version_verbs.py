@@ -240,28 +240,32 @@ class VersionVerbs(ABC):
         """Consumers, and the snapshot that each will read next; columns as in the system table `$consumers`."""
         return inspect.consumer_table(self._handle)
 
-    def reset_consumer(self, name: str, next_snapshot: int | None = None) -> ConsumersResult:
-        """Lets a consumer go on from a snapshot; without one it is forgotten.
+    def reset_consumer(
+        self, name: str, next_snapshot: int | None = None, *, quarantine: bool = False
+    ) -> ConsumersResult:
+        """Lets a consumer go on from a snapshot; without one it is forgotten, or moved aside.
 
         Raises: InvalidArgumentError, NotFoundError.
         """
-        return reset_consumer(self._handle, ResetConsumer(name, next_snapshot))
+        return reset_consumer(self._handle, ResetConsumer(name, next_snapshot, quarantine))
 
     def clear_consumers(
-        self, including: str = ".*", excluding: str | None = None, *, dry_run: bool = False
+        self, including: str = ".*", excluding: str | None = None, *, dry_run: bool = False, quarantine: bool = False
     ) -> ConsumersResult:
         """Forgets consumers whose whole names match one regular expression, and not the other.
 
         Raises: InvalidArgumentError.
         """
-        return clear_consumers(self._handle, ClearConsumers(including, excluding, dry_run))
+        return clear_consumers(self._handle, ClearConsumers(including, excluding, dry_run, quarantine))
 
-    def expire_consumers(self, older_than: Moment | None = None, *, dry_run: bool = False) -> ConsumersResult:
+    def expire_consumers(
+        self, older_than: Moment | None = None, *, dry_run: bool = False, quarantine: bool = False
+    ) -> ConsumersResult:
         """Forgets consumers that have not moved since then, or for `consumer.expiration-time`.
 
         Raises: InvalidArgumentError.
         """
-        return expire_consumers(self._handle, ExpireConsumers(_ms(older_than), dry_run))
+        return expire_consumers(self._handle, ExpireConsumers(_ms(older_than), dry_run, quarantine))
 
 
 def duration_ms(duration: Duration) -> int:

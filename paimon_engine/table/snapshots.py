@@ -294,6 +294,15 @@ def consumer_files(table: TableHandle) -> list[tuple[str, FileInfo]]:
     return found
 
 
+def next_snapshot_of(table: TableHandle, consumer: str) -> int | None:
+    """The snapshot that a consumer reads next; None if there is none so called, or nobody understands its file."""
+    path = table.paths.consumer(consumer)
+    try:
+        return whole(parse_object(table.env.storage.read(path), path), "nextSnapshot", 0)
+    except (NotFoundError, CorruptTableError, *WRONG):
+        return None
+
+
 def consumers(table: TableHandle) -> dict[str, int]:
     """Next snapshot id of each consumer.
 
