@@ -147,9 +147,14 @@ def remove_branch_files(table: TableHandle, name: str) -> None:
     paths = TablePaths(table.paths.root, name)
     for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.schema_dir):
         found = [info.path for info in table.env.storage.list(directory) if not info.is_dir]
-        for path in sorted(found, reverse=True):
+        # Hints first, or Java would look for what they name.
+        for path in sorted(found, key=lambda path: (_is_hint(path), path), reverse=True):
             table.env.storage.delete([path])
     table.env.storage.delete_tree(paths.branch_root)
+
+
+def _is_hint(path: str) -> bool:
+    return path.rpartition("/")[2] in ("EARLIEST", "LATEST")
 
 
 def move_branch(table: TableHandle, name: str, to: str) -> None:
@@ -165,7 +170,7 @@ def move_branch(table: TableHandle, name: str, to: str) -> None:
             return
     storage.overwrite(_marker(table, to), name.encode())
     sizes = {info.path: info.size_bytes for info in storage.walk(source.branch_root)}
-    files = sorted(sizes)
+    files = sorted(sizes, key=lambda path: (_is_hint(path), path))
     schemas = [path for path in files if path.startswith(f"{source.schema_dir}/")]
     for path in (*reversed(schemas), *(path for path in files if path not in schemas)):
         copy = target.branch_root + path[len(source.branch_root) :]
