@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,6 +78,15 @@ def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
     if len(fields) == len(inner) or not {field.name for field in fields} <= inner.keys():
         return [stored.name]
     return [f"{stored.name}.{path}" for field in fields for path in _paths(field, inner[field.name])]
+
+
+def spelled_out(rows: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
+    """The rows with the values themselves in columns that are numbers in a dictionary."""
+    for name in names:
+        place = rows.schema.get_field_index(name)
+        field = rows.schema.field(place)
+        rows = rows.set_column(place, field.with_type(field.type.value_type), rows.column(place).dictionary_decode())
+    return rows
 
 
 def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Array:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_engine.format.layout import spelled_out
 from paimon_engine.merge.keys import Keys, count_up_to, join_keys, normalise_keys
 from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_key, sort_window
 from paimon_engine.types import RowType
@@ -66,6 +67,16 @@ class _Run:
             yield self.rows.slice(begin)
 
 
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of all rows; texts that are numbers in a dictionary in some parts only are spelled out."""
+    schema = parts[0].schema
+    if not all(part.schema.equals(schema) for part in parts):
+        numbered = [{field.name for field in part.schema if pa.types.is_dictionary(field.type)} for part in parts]
+        everywhere = set.intersection(*numbered)
+        parts = [spelled_out(part, names - everywhere) for part, names in zip(parts, numbered, strict=True)]
+    return pa.concat_batches(parts)
+
+
 def merge_runs(
     runs: Sequence[Iterable[pa.RecordBatch]], key_type: RowType, sequence: SequenceOrder, *, followers: int = 0
 ) -> Iterator[Window]:
@@ -87,7 +98,7 @@ def merge_runs(
         if len(parts) == 1:
             yield one_version_per_key(parts[0][0])
         else:
-            joined = pa.concat_batches([rows for rows, _ in parts])
+            joined = _joined([rows for rows, _ in parts])
             yield sort_window(joined, join_keys([keys for _, keys in parts]), sequence)
         live = [run for run in live if run.fill()]
     for run in live if any(run.leads for run in live) else ():

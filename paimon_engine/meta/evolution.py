@@ -98,20 +98,22 @@ def conform(rows: pa.RecordBatch, sources: Sequence[ColumnSource]) -> pa.RecordB
     """
     columns, fields = [], []
     for source in sources:
-        arrow_type = to_arrow(source.field.type)
         if source.stored is None:
-            columns.append(pa.nulls(rows.num_rows, arrow_type))
+            columns.append(pa.nulls(rows.num_rows, to_arrow(source.field.type)))
         else:
             columns.append(_conform_column(rows[source.stored.name], source.stored, source.field))
         # Nullable throughout: other engines' files may say less than the schema, and nothing depends on it here.
-        fields.append(pa.field(source.field.name, arrow_type))
+        fields.append(pa.field(source.field.name, columns[-1].type))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _conform_column(values: pa.Array, stored: DataField, field: DataField) -> pa.Array:
     if bare(stored.type) == bare(field.type):
         arrow_type = to_arrow(field.type)
-        return values if values.type == arrow_type else values.cast(arrow_type)
+        fits = values.type == arrow_type or (
+            pa.types.is_dictionary(values.type) and values.type.value_type == arrow_type
+        )
+        return values if fits else values.cast(arrow_type)
     try:
         return conform_values(values, stored.type, field.type)
     except (InvalidArgumentError, UnsupportedError) as error:

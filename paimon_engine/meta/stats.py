@@ -1,7 +1,7 @@
 """Column statistics of data files: collected from batches or a Parquet footer, cut to size, stored in manifests.
 
 1. `StatsCollector` sees every batch of a file and keeps smallest value, largest value and null count per column.
-   `column_stats_from_parquet` takes the same from the footer of a written Parquet file.
+   Bounds of texts it may be given: the footer of a written Parquet file has them.
    Java takes them from the footers, or counts itself, so each format has ways of its own (`FormatStats`).
 2. The column's stats mode drops or cuts them: `none`, `counts`, `truncate(n)`, `full`.
 3. `to_simple_stats` and `from_simple_stats` turn them into the record in a manifest and back.
@@ -18,10 +18,9 @@ the bounds of CHARs have no spaces behind them, as the values read have none.
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -29,7 +28,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.format.binary_row import EMPTY_ROW, decode_row, encode_row, internal_values
@@ -50,8 +48,6 @@ class SimpleStats:
 
 MICROS_PRECISION: Final = 6
 """Digits of the second of the finest timestamp that Parquet has as an integer."""
-
-_NANOS_PER_PARQUET_UNIT = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
 
 EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 
@@ -209,14 +205,20 @@ class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
     `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
+    With `texts_apart` somebody else finds the bounds of texts, and gives them to `finish`.
     """
 
     def __init__(
-        self, types: Sequence[DataType], modes: Sequence[StatsMode], ways: FormatStats = FORMAT_STATS["parquet"]
+        self,
+        types: Sequence[DataType],
+        modes: Sequence[StatsMode],
+        ways: FormatStats = FORMAT_STATS["parquet"],
+        *,
+        texts_apart: bool = False,
     ) -> None:
         assert len(types) == len(modes), (len(types), len(modes))
         self._modes = tuple(modes)
-        self._columns = tuple(_Column(data_type, ways) for data_type in types)
+        self._columns = tuple(_Column(data_type, ways, texts_apart=texts_apart) for data_type in types)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in a batch whose columns are those of the collector, in order."""
@@ -224,26 +226,31 @@ class StatsCollector:
             if mode.kind != StatsKind.NONE:
                 column.add(batch.column(index), with_bounds=mode.has_bounds)
 
-    def finish(self) -> list[ColumnStats]:
-        """Statistics of all batches so far, as the modes keep them."""
-        return [apply_mode(column.stats(), mode) for column, mode in zip(self._columns, self._modes, strict=True)]
+    def finish(self, texts: Sequence[tuple[str, str] | None] | None = None) -> list[ColumnStats]:
+        """Statistics of all batches so far, as the modes keep them; `texts[k]` are bounds of column k found apart."""
+        given = texts or [None] * len(self._columns)
+        return [
+            apply_mode(column.stats(text), mode)
+            for column, mode, text in zip(self._columns, self._modes, given, strict=True)
+        ]
 
 
 class _Column:
     """Running statistics of one column; bounds of each batch wait as Arrow scalars until they are asked for."""
 
-    def __init__(self, data_type: DataType, ways: FormatStats) -> None:
+    def __init__(self, data_type: DataType, ways: FormatStats, *, texts_apart: bool) -> None:
         self.data_type = data_type
         self.ways = ways
         self.is_ordered = _is_ordered(data_type, ways)
         self.is_float = isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+        self.is_apart = texts_apart and isinstance(data_type, AtomicType) and data_type.root in STRING_ROOTS
         self.null_count = 0
         self.has_nan = False
         self.bounds: list[pa.Scalar] = []
 
     def add(self, array: pa.Array, *, with_bounds: bool) -> None:
         self.null_count += array.null_count
-        if not with_bounds or self.has_nan or not self.is_ordered:
+        if not with_bounds or self.has_nan or not self.is_ordered or self.is_apart:
             return
         if len(array) == array.null_count:
             return
@@ -254,9 +261,11 @@ class _Column:
         bounds = _float_bounds(array) if self.is_float else pc.min_max(_comparable(array))
         self.bounds += (bounds["min"], bounds["max"])
 
-    def stats(self) -> ColumnStats:
+    def stats(self, text: tuple[str, str] | None = None) -> ColumnStats:
         if not isinstance(self.data_type, AtomicType):
             return ColumnStats(None, None, self.null_count if self.ways.counts_nested else None)
+        if self.is_apart and text is not None:
+            return ColumnStats(*text, self.null_count)
         if not self.bounds:
             return ColumnStats(None, None, self.null_count)
         bounds = internal_values(pa.array(self.bounds, self.bounds[0].type), self.data_type)
@@ -312,73 +321,3 @@ def _widened(low: Any, high: Any, null_count: int | None) -> ColumnStats:
     if isinstance(low, float):
         low, high = (low or -0.0), (high or 0.0)
     return ColumnStats(low, high, null_count)
-
-
-# ── Parquet footers ─────────────────────────────────────────────────────────────────────────────
-
-
-def columns_with_nan(batch: pa.RecordBatch) -> frozenset[str]:
-    """Names of the FLOAT and DOUBLE columns in which the batch has a NaN."""
-    floating = (name for name, column in zip(batch.schema.names, batch.columns, strict=True) if _is_floating(column))
-    return frozenset(name for name in floating if _has_nan(batch.column(name)))
-
-
-def _is_floating(column: pa.Array) -> bool:
-    return bool(pa.types.is_floating(column.type))
-
-
-def column_stats_from_parquet(
-    metadata: pq.FileMetaData,
-    names: Sequence[str],
-    types: Sequence[DataType],
-    modes: Sequence[StatsMode],
-    *,
-    nan_columns: Collection[str],
-) -> list[ColumnStats]:
-    """Statistics of the named columns as a `StatsCollector` would give them, from the footer that the writer made.
-
-    `nan_columns` are all columns in which some batch had a NaN (`columns_with_nan`): Arrow's footers leave NaN out of
-    account, so bounds of these columns would be wrong. Bounds are also unknown where the footer has none for a row
-    group: Arrow drops those of values longer than 4 KiB, and a file may have been written without statistics.
-    """
-    schema = metadata.schema
-    # Only top-level columns without parts have their name as their path.
-    positions = {schema.column(index).path: index for index in range(len(schema))}
-    found = []
-    for name, data_type, mode in zip(names, types, modes, strict=True):
-        stats = UNKNOWN_STATS
-        if mode.kind != StatsKind.NONE and name in positions and isinstance(data_type, AtomicType):
-            stats = _footer_stats(metadata, positions[name], data_type)
-        if name in nan_columns:
-            stats = ColumnStats(None, None, stats.null_count)
-        found.append(apply_mode(stats, mode))
-    return found
-
-
-def _footer_stats(metadata: pq.FileMetaData, position: int, data_type: AtomicType) -> ColumnStats:
-    groups = [metadata.row_group(index).column(position).statistics for index in range(metadata.num_row_groups)]
-    if any(group is None or not group.has_null_count for group in groups):
-        return UNKNOWN_STATS
-    null_count = sum(group.null_count for group in groups)
-    filled = [group for group in groups if group.num_values > 0]
-    if (
-        not filled
-        or not _is_ordered(data_type, FORMAT_STATS["parquet"])
-        or not all(group.has_min_max for group in filled)
-    ):
-        return ColumnStats(None, None, null_count)
-    values = [_footer_value(group, bound, data_type) for group in filled for bound in ("min", "max")]
-    return _widened(min(values), max(values), null_count)
-
-
-def _footer_value(group: pq.Statistics, bound: str, data_type: AtomicType) -> Any:
-    """Internal value of a row group's `min` or `max`."""
-    if data_type.root == TypeRoot.DECIMAL:
-        return getattr(group, bound)
-    value = getattr(group, f"{bound}_raw")
-    if data_type.root in STRING_ROOTS:
-        return value.decode()
-    if data_type.root in TIMESTAMP_ROOTS:
-        unit = json.loads(group.logical_type.to_json())["timeUnit"]
-        return value * _NANOS_PER_PARQUET_UNIT[unit]
-    return value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import BinaryIO, Final, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.deletion_vector import Positions, kept_rows
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
-from paimon_engine.meta.evolution import ColumnSource, column_sources, conform
+from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
@@ -32,6 +33,10 @@ _SYSTEM_FIELDS: Final = (pa.field(SEQUENCE_NUMBER, pa.int64()), pa.field(VALUE_K
 
 class FileWriter(Protocol):
     """Writes batches of one schema to one file."""
+
+    @property
+    def text_bounds(self) -> Mapping[str, tuple[str, str]] | None:
+        """Smallest and largest text of each column that has one, after `close`; None: the format does not tell."""
 
     @property
     def bytes_written(self) -> int:
@@ -101,12 +106,14 @@ def read_data_file(
     selected: Positions | None = None,
     batch_rows: int = BATCH_ROWS,
     is_sorted: bool = True,
+    words: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
-    does not hold may be left out. Batches have at most `batch_rows` rows.
+    does not hold may be left out. Batches have at most `batch_rows` rows. The text columns `words` may come as
+    dictionaries.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -125,6 +132,8 @@ def read_data_file(
     path = f"{directory}/{file.name}"
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
+    same = unchanged_columns(file_schema, table.schema) if words and file.format == "parquet" else {}
+    numbers = [stored for stored, name in same.items() if name in words]
     check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=is_sorted)
     check.deleted(deleted)
     lost = LostKeys(
@@ -135,7 +144,7 @@ def read_data_file(
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
-            stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows
+            stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows, words=numbers
         ):
             check.columns(found, [field.name for field in wanted])
             rows = lost.put_back(first_row, orc.fitted(found, stored_types) if file.format == "orc" else found)
@@ -178,7 +187,14 @@ def _kept(
 
 
 def _positioned(
-    stream: BinaryIO, wanted: pa.Schema, file_format: str, path: str, skipping: FileFilter | None, *, batch_rows: int
+    stream: BinaryIO,
+    wanted: pa.Schema,
+    file_format: str,
+    path: str,
+    skipping: FileFilter | None,
+    *,
+    batch_rows: int,
+    words: Collection[str],
 ) -> Positioned:
     reader = SKIPPING_READERS.get(file_format)
     if reader is not None and skipping is not None:
@@ -186,7 +202,8 @@ def _positioned(
         yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, batch_rows=batch_rows)
         return
     first_row = 0
-    for rows in READERS[file_format](stream, wanted, path=path, batch_rows=batch_rows):
+    read = partial(parquet.read_batches, words=words) if words else READERS[file_format]
+    for rows in read(stream, wanted, path=path, batch_rows=batch_rows):
         yield first_row, rows
         first_row += rows.num_rows
 

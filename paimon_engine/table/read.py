@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
@@ -174,6 +174,7 @@ class _Files:
     keys: RangeReader | None = None
     batch_rows: int = BATCH_ROWS
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    words: Collection[str] = ()
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
         selected = selected_rows(self.table, self.directory, file, index_filter(self.table, self.where))
@@ -190,6 +191,7 @@ class _Files:
             where=self.where,
             selected=selected,
             batch_rows=self.batch_rows,
+            words=self.words,
         )
 
     def run_rows(
@@ -226,14 +228,15 @@ def merge_section(
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     keys: RangeReader | None = None,
     batch_rows: int = BATCH_ROWS,
+    words: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
     `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
-    merge to a range. Of each run `batch_rows` are read at once.
+    merge to a range. Of each run `batch_rows` are read at once. The text columns `words` may come as dictionaries.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, directory, columns, vectors, where, keys, batch_rows, keep)
+    files = _Files(table, directory, columns, vectors, where, keys, batch_rows, keep, words)
     yield from _merged(files, section, equal_sequences=False)
 
 

@@ -24,10 +24,12 @@ from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.changed_rows import ChangedRows, keep_unexpired
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_index import wanted_indexes
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.key_range import RangeReader
 from paimon_engine.table.read import merge_section
 from paimon_engine.table.roll import RollingWriter
+from paimon_engine.types import STRING_ROOTS, AtomicType
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,16 @@ class _Rewrite:
             if changed.changelog is not None:
                 changelog.write(changed.changelog)
 
+    def _words(self) -> frozenset[str]:
+        """Text columns that nobody looks into on the way from file to file: rows are chosen whole."""
+        schema, options = self._table.schema, self._table.options
+        in_parquet = options.file_format_of(self._task.output_level) == "parquet"
+        if options.merge_engine != "deduplicate" or not in_parquet or wanted_indexes(schema):
+            return frozenset()
+        types = {field.name: field.type for field in schema.row_type}
+        texts = {name for name, kind in types.items() if isinstance(kind, AtomicType) and kind.root in STRING_ROOTS}
+        return frozenset(texts - {*schema.primary_keys, *options.sequence_fields})
+
     def _plainly_merged(self, section: Section) -> Iterator[pa.RecordBatch]:
         table, task = self._table, self._task
         directory = bucket_path(table, task.partition, task.bucket)
@@ -202,6 +214,7 @@ class _Rewrite:
             keep=keep_unexpired(table),
             keys=self._keys,
             batch_rows=task.batch_rows,
+            words=self._words(),
         )
         for rows in merged:
             check_storable(table.schema, rows)

@@ -235,8 +235,9 @@ class _OpenFile:
         values, keys = table.schema.row_type, table.schema.key_type
         of_keys, of_values = stats_modes(options, traits, keys=keys.names, values=values.names)
         ways = FORMAT_STATS[traits.format]
-        self._value_stats = StatsCollector([field.type for field in values], of_values, ways)
-        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways)
+        apart = self._writer.text_bounds is not None
+        self._value_stats = StatsCollector([field.type for field in values], of_values, ways, texts_apart=apart)
+        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways, texts_apart=apart)
         self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0
@@ -262,8 +263,9 @@ class _OpenFile:
         arrays = []
         for field in self._schema:
             column = rows[field.name.removeprefix(KEY_PREFIX) if field.name not in rows.schema.names else field.name]
-            arrays.append(column if column.type == field.type else column.cast(field.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            fits = column.type == field.type or pa.types.is_dictionary(column.type)
+            arrays.append(column if fits else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, names=self._schema.names)
 
     def _note_keys(self, rows: pa.RecordBatch) -> None:
         keys = rows.select(list(self._table.schema.trimmed_primary_keys))
@@ -307,14 +309,17 @@ class _OpenFile:
         low, high = self._sequence or (0, 0)
         key_types = [field.type for field in schema.key_type]
         dense = self._table.options.stats_dense
-        value_stats, value_stats_columns = stored_stats(schema.row_type, self._value_stats.finish(), dense=dense)
+        texts = self._writer.text_bounds or {}
+        of_values = self._value_stats.finish([texts.get(name) for name in schema.row_type.names])
+        value_stats, value_stats_columns = stored_stats(schema.row_type, of_values, dense=dense)
+        of_keys = self._key_stats.finish([texts.get(name) for name in schema.key_type.names])
         file = DataFile(
             name=self._path.rsplit("/", 1)[-1],
             size_bytes=size_bytes,
             row_count=self._row_count,
             min_key=self._min_key,
             max_key=self._max_key,
-            key_stats=to_simple_stats(key_types, self._key_stats.finish()) if key_types else EMPTY_STATS,
+            key_stats=to_simple_stats(key_types, of_keys) if key_types else EMPTY_STATS,
             value_stats=value_stats,
             min_sequence_number=low,
             max_sequence_number=high,
