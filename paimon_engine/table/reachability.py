@@ -142,8 +142,7 @@ def _snapshot_root(line: TableHandle, number: int) -> Root | Doubt | None:
 
 def _tag_root(line: TableHandle, name: str) -> Root | Doubt | None:
     branch, path = line.paths.branch, line.paths.tag(name)
-    found = _understood(branch, None, path, lambda: Root(branch, read_tag(line, name).snapshot, name))
-    return replace(found, reason=f"{found.reason}, or delete_tag({name!r})") if isinstance(found, Doubt) else found
+    return _understood(branch, None, path, lambda: Root(branch, read_tag(line, name).snapshot, name))
 
 
 def _changelog_root(line: TableHandle, number: int) -> Root | Doubt | None:

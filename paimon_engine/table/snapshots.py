@@ -231,6 +231,8 @@ def read_tag(table: TableHandle, name: str) -> Tag:
     path = table.paths.tag(name)
     try:
         return parse_tag(name, table.env.storage.read(path), path)
+    except CorruptTableError as error:
+        raise CorruptTableError(f"{error}, or delete_tag({name!r})") from error
     except NotFoundError as error:
         names = tag_names(table)
         some = ", ".join(names[-5:]) if names else "none"
