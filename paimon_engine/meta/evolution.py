@@ -69,6 +69,23 @@ def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns:
     return all(name in pairs and _stays(pairs[name][0].type, pairs[name][1].type) for name in columns)
 
 
+def widened_integers(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
+    """Whether these columns are the same but for whole numbers that are wider today: their order is the same too."""
+    pairs = same_columns(file_schema, table_schema)
+    return all(
+        name in pairs and (_stays(*map(_type_of, pairs[name])) or _widens(*map(_type_of, pairs[name])))
+        for name in columns
+    )
+
+
+def _type_of(field: DataField) -> DataType:
+    return field.type
+
+
+def _widens(old: DataType, new: DataType) -> bool:
+    return isinstance(old, AtomicType) and isinstance(new, AtomicType) and new.root in _WIDER.get(old.root, ())
+
+
 def _stays(old: DataType, new: DataType) -> bool:
     if not (isinstance(old, AtomicType) and isinstance(new, AtomicType)):
         return bare(old) == bare(new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,35 @@ def test_we_read_what_the_newest_java_wrote(wanted: Use, tmp_path: Path, newest:
 
     assert_same_rows(rows_of(table.to_arrow()), rows_of(model.to_arrow()), schema=SCHEMA)
     assert_read_alike(table, newest, "after our compaction")
+
+
+PARTITIONS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "bool": (pa.bool_(), [True, None]),
+    "date": (pa.date32(), [-1, 19_782]),
+    "time of seconds": (pa.time32("s"), [0, 86_399]),
+    "time of milliseconds": (pa.time32("ms"), [0, 120, 86_399_999]),
+    "seconds": (pa.timestamp("s"), [0, 1_700_000_001]),
+    "milliseconds": (pa.timestamp("ms"), [0, 1_700_000_000_120]),
+    "microseconds": (pa.timestamp("us"), [0, 1_700_000_000_123_450]),
+    "instant": (pa.timestamp("ms", "UTC"), [0, 1_700_000_000_123]),
+    "decimal": (pa.decimal128(5, 2), [Decimal("1.50"), Decimal("-0.01")]),
+    "double": (pa.float64(), [1.5, 1e10, float("-inf")]),
+    "text": (pa.string(), ["a b", "", "x=y/z"]),
+}
+
+
+@pytest.mark.parametrize("legacy", ["true", "false"])
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_partitions_lie_where_the_newest_java_looks(name: str, legacy: str, tmp_path: Path, newest: NewestPaimon):
+    kind, values = PARTITIONS[name]
+    rows = pa.table({"p": pa.array(values, kind), "v": list(range(len(values)))})
+    table = Catalog(str(tmp_path)).create_table(
+        "db.t", schema=rows.schema, partition_keys=["p"], options={"partition.legacy-name": legacy}
+    )
+
+    table.write(rows)
+
+    assert_same_rows(rows_of(rows), newest.read(table.path), schema=rows.schema)
 
 
 @pytest.mark.parametrize("width", ["false", "true"], ids=["32 bits", "64 bits"])
