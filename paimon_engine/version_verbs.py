@@ -52,12 +52,18 @@ from paimon_engine.actions.tags import (
     delete_tag,
     rename_tag,
 )
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.table.disposal import DisposalWords
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.units import parse_duration_ms
 
 Moment = int | datetime
 """Epoch milliseconds, or a datetime; a naive one is local time."""
+
+
+Duration = str | timedelta
+"""A time span, or a text such as `365 d`."""
 
 
 class VersionVerbs(ABC):
@@ -80,16 +86,23 @@ class VersionVerbs(ABC):
         timestamp: Moment | None = None,
         watermark: int | None = None,
         if_exists: IfExists = "verify",
+        time_retained: Duration | None = None,
         time_retained_ms: int | None = None,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
     ) -> TagResult:
         """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
 
-        `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far.
+        `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far. The
+        tag is kept for `time_retained`, also to be given as `time_retained_ms`; without either as the table's options
+        say.
 
         Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError, InvalidArgumentError.
         """
+        if time_retained is not None:
+            if time_retained_ms is not None:
+                raise InvalidArgumentError("give time_retained or time_retained_ms, not both")
+            time_retained_ms = duration_ms(time_retained)
         spec = CreateTag(name, snapshot, if_exists, time_retained_ms, _ms(timestamp), watermark, dry_run, **how)
         return create_tag(self._handle, spec, self._executor)
 
@@ -227,28 +240,37 @@ class VersionVerbs(ABC):
         """Consumers, and the snapshot that each will read next; columns as in the system table `$consumers`."""
         return inspect.consumer_table(self._handle)
 
-    def reset_consumer(self, name: str, next_snapshot: int | None = None) -> ConsumersResult:
-        """Lets a consumer go on from a snapshot; without one it is forgotten.
+    def reset_consumer(
+        self, name: str, next_snapshot: int | None = None, *, quarantine: bool = False
+    ) -> ConsumersResult:
+        """Lets a consumer go on from a snapshot; without one it is forgotten, or moved aside.
 
         Raises: InvalidArgumentError, NotFoundError.
         """
-        return reset_consumer(self._handle, ResetConsumer(name, next_snapshot))
+        return reset_consumer(self._handle, ResetConsumer(name, next_snapshot, quarantine))
 
     def clear_consumers(
-        self, including: str = ".*", excluding: str | None = None, *, dry_run: bool = False
+        self, including: str = ".*", excluding: str | None = None, *, dry_run: bool = False, quarantine: bool = False
     ) -> ConsumersResult:
         """Forgets consumers whose whole names match one regular expression, and not the other.
 
         Raises: InvalidArgumentError.
         """
-        return clear_consumers(self._handle, ClearConsumers(including, excluding, dry_run))
+        return clear_consumers(self._handle, ClearConsumers(including, excluding, dry_run, quarantine))
 
-    def expire_consumers(self, older_than: Moment | None = None, *, dry_run: bool = False) -> ConsumersResult:
+    def expire_consumers(
+        self, older_than: Moment | None = None, *, dry_run: bool = False, quarantine: bool = False
+    ) -> ConsumersResult:
         """Forgets consumers that have not moved since then, or for `consumer.expiration-time`.
 
         Raises: InvalidArgumentError.
         """
-        return expire_consumers(self._handle, ExpireConsumers(_ms(older_than), dry_run))
+        return expire_consumers(self._handle, ExpireConsumers(_ms(older_than), dry_run, quarantine))
+
+
+def duration_ms(duration: Duration) -> int:
+    """Milliseconds of a time span. Raises: InvalidArgumentError."""
+    return duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else parse_duration_ms(duration)
 
 
 def epoch_ms(moment: Moment) -> int:

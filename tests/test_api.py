@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -243,6 +243,27 @@ def test_a_stream_gives_the_same_rows(departures: Table):
     assert departures.to_batches(["delay"]).read_all().equals(departures.to_arrow(["delay"]))
 
 
+@pytest.mark.parametrize(
+    "words", [{"time_retained": timedelta(days=2)}, {"time_retained": "2 d"}, {"time_retained_ms": 172_800_000}]
+)
+def test_a_tag_is_kept_for_a_time_however_that_is_said(departures: Table, words: dict[str, Any]) -> None:
+    departures.write(rows(FIRST, 1.0))
+    departures.create_tag("kept", **words)
+
+    assert departures.tags("kept")["time_retained"].to_pylist() == ["PT48H"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"time_retained": "soon"}, {"time_retained": timedelta(0)}, {"time_retained": "1 d", "time_retained_ms": 1}],
+)
+def test_a_time_that_cannot_be_kept_is_refused(departures: Table, words: dict[str, Any]) -> None:
+    departures.write(rows(FIRST, 1.0))
+
+    with pytest.raises(InvalidArgumentError):
+        departures.create_tag("kept", **words)
+
+
 def test_time_travel_by_snapshot_tag_and_time(departures: Table):
     departures.write(rows(FIRST, 1.0))
     departures.create_tag("first")
@@ -263,7 +284,7 @@ def test_a_limit_stops_reading(catalog: Catalog):
     for day in (FIRST, SECOND):
         log.write(rows(day, 1.0, 2.0))
     storage = EnvConfig(log.path).build().storage
-    storage.delete([f"{log.path}/bucket-0/{log.files()['file_path'][1].as_py()}"])
+    storage.delete([log.files()["file_path"][1].as_py()])
 
     assert log.to_arrow(limit=1)["day"].to_pylist() == [FIRST]
     assert log.to_batches(limit=2).read_all().num_rows == 2

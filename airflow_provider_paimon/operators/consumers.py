@@ -16,18 +16,26 @@ class PaimonResetConsumerOperator(PaimonJobOperator):
     Args:
         consumer: its name.
         next_snapshot: id of the snapshot to go on from; without one the consumer is forgotten.
+        quarantine: move a forgotten one aside, from where `PaimonRestoreOperator` brings it back.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "consumer", "next_snapshot")
+    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "consumer", "next_snapshot", "quarantine")
 
-    def __init__(self, *, consumer: str, next_snapshot: int | str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, consumer: str, next_snapshot: int | str | None = None, quarantine: bool | str = False, **kwargs: Any
+    ) -> None:
         super().__init__(action="reset_consumer", **kwargs)
         self.consumer = consumer
         self.next_snapshot = next_snapshot
+        self.quarantine = quarantine
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of the action."""
-        return {"consumer": self.consumer, "next_snapshot": number("next_snapshot", self.next_snapshot)}
+        return {
+            "consumer": self.consumer,
+            "next_snapshot": number("next_snapshot", self.next_snapshot),
+            "quarantine": flag("quarantine", self.quarantine),
+        }
 
 
 class PaimonClearConsumersOperator(PaimonJobOperator):
@@ -37,17 +45,28 @@ class PaimonClearConsumersOperator(PaimonJobOperator):
         including: regular expression for whole names of consumers to forget; all of them by default.
         excluding: regular expression for those that stay.
         dry_run: say which would be forgotten, and forget none.
+        quarantine: move them aside, from where `PaimonRestoreOperator` brings them back.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "including", "excluding", "dry_run")
+    template_fields: Sequence[str] = (
+        *PaimonJobOperator.template_fields,
+        *("including", "excluding", "dry_run", "quarantine"),
+    )
 
     def __init__(
-        self, *, including: str = ".*", excluding: str | None = None, dry_run: bool | str = False, **kwargs: Any
+        self,
+        *,
+        including: str = ".*",
+        excluding: str | None = None,
+        dry_run: bool | str = False,
+        quarantine: bool | str = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(action="clear_consumers", **kwargs)
         self.including = including
         self.excluding = excluding
         self.dry_run = dry_run
+        self.quarantine = quarantine
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of the action."""
@@ -55,6 +74,7 @@ class PaimonClearConsumersOperator(PaimonJobOperator):
             "including": self.including,
             "excluding": text(self.excluding),
             "dry_run": flag("dry_run", self.dry_run),
+            "quarantine": flag("quarantine", self.quarantine),
         }
 
 
@@ -65,20 +85,28 @@ class PaimonExpireConsumersOperator(PaimonJobOperator):
         older_than: not moved since: a datetime, an ISO time, an age (timedelta, or a text such as `7 d`); without it,
             for the table's `consumer.expiration-time`.
         dry_run: say which would be forgotten, and forget none.
+        quarantine: move them aside, from where `PaimonRestoreOperator` brings them back.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "older_than", "dry_run")
+    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "older_than", "dry_run", "quarantine")
 
     def __init__(
-        self, *, older_than: datetime | timedelta | str | None = None, dry_run: bool | str = False, **kwargs: Any
+        self,
+        *,
+        older_than: datetime | timedelta | str | None = None,
+        dry_run: bool | str = False,
+        quarantine: bool | str = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(action="expire_consumers", **kwargs)
         self.older_than = older_than
         self.dry_run = dry_run
+        self.quarantine = quarantine
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of the action."""
         return {
             "older_than_ms": moment_ms("older_than", self.older_than),
             "dry_run": flag("dry_run", self.dry_run),
+            "quarantine": flag("quarantine", self.quarantine),
         }

@@ -22,12 +22,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_stays_inside
-from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
+from paimon_engine.table.branch_schemas import (
+    all_schema_bytes,
+    check_schemas_of,
+    check_schemas_stay,
+    remove_schemas,
+    same_schemas,
+    take_schemas,
+)
 from paimon_engine.table.branching import (
     branch_exists,
     branch_files,
@@ -38,7 +46,6 @@ from paimon_engine.table.branching import (
     move_branch,
     refuse_server,
     remove_branch_files,
-    schema_bytes,
     write_branch,
 )
 from paimon_engine.table.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
@@ -52,14 +59,16 @@ from paimon_engine.table.deletion import (
     prepare,
 )
 from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
+from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots, on_line
 from paimon_engine.table.snapshots import (
     branches,
     consumers,
     list_tags,
+    lower_latest_hint,
     read_snapshot,
     read_tag,
+    readable_tags,
     snapshot_ids,
     snapshots_newest_first,
     write_hint,
@@ -174,7 +183,7 @@ def create_branch(table: TableHandle, spec: CreateBranch) -> BranchResult:
 def _check_still_there(main: TableHandle, spec: CreateBranch, origin: Snapshot) -> None:
     """An expiry or deletion that began before the branch was there has not seen it."""
     snapshots = snapshots_newest_first(main, newer_than=origin.id - 1)
-    kept = (*snapshots, *(tag.snapshot for tag in list_tags(main)))
+    kept = (*snapshots, *(tag.snapshot for tag in readable_tags(main)[0]))
     if not any(same_commit(other, origin) for other in kept):
         remove_branch_files(main, spec.branch)
         raise ConflictError(
@@ -230,8 +239,9 @@ def _result(status: str, table: TableHandle, branch: str, begun: float) -> Branc
 def delete_branch(table: TableHandle, spec: DeleteBranch, executor: Executor) -> BranchResult:
     """Deletes the branch and what only it needed. Safe to repeat, and beside readers and writers of other branches.
 
-    Raises: InvalidArgumentError for main, or if the table falls back on the branch; CorruptTableError if a snapshot or
-    tag cannot be understood, since it may protect anything; UnsupportedError.
+    What cannot be understood keeps what it might need, and `stopped` says so.
+
+    Raises: InvalidArgumentError for main, or if the table falls back on the branch; UnsupportedError; StorageError.
     """
     begun = time.monotonic()
     refuse_server(table)
@@ -245,7 +255,10 @@ def delete_branch(table: TableHandle, spec: DeleteBranch, executor: Executor) ->
     _check_no_fallback(table, spec.branch)
     roots = all_roots(table)
     gone = [root for root in roots if root.branch == spec.branch]
-    plan = plan_removal(table, roots, gone, executor)
+    kept = roots.settled(lambda doubt: doubt.branch == spec.branch)
+    plan = plan_removal(table, kept, gone, executor)
+    left = (f"files that only it names are left: {doubt.reason}" for doubt in roots.doubts if doubt not in kept.doubts)
+    plan = replace(plan, stopped=(*left, *plan.stopped))
     result = _with_files(_result("dry_run", table, spec.branch, begun), plan)
     if not spec.dry_run:
         prepared = prepare(table, plan, spec, "delete_branch", roots=branch_root_files(table, spec.branch))
@@ -299,8 +312,9 @@ class _Forward:
 def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> BranchResult:
     """Makes main what the branch is. Nobody should write to main meanwhile; a run that was cut short may be repeated.
 
-    Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, or begins so late that main would have a
-    gap; ConflictError if others keep committing to main; UnsupportedError.
+    Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, begins so late that main would have a
+    gap, or lacks a schema of what main keeps; CorruptTableError if a snapshot or tag cannot be understood;
+    ConflictError if others keep committing to main; UnsupportedError.
     """
     begun = time.monotonic()
     refuse_server(table)
@@ -308,11 +322,14 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
     _check_not_main(spec.branch)
     main, branch = on_line(table, MAIN_BRANCH), existing_branch(table, spec.branch)
     roots = all_roots(table)
-    forward = _forward(branch, roots)
+    forward = _forward(branch, roots.checked())
     check_no_branch_from([root for root in roots if root.branch != spec.branch], forward.gone)
+    going = {root.identity for root in forward.gone}
+    staying = [root for root in roots if root.branch == MAIN_BRANCH and root.identity not in going]
+    check_schemas_of(main, branch, staying, forward.schema_id)
     newest = snapshot_ids(branch)[-1]
     is_done = not forward.snapshots and not forward.gone and not forward.changelogs
-    is_done = is_done and _has_tags(main, forward) and _same_schemas(main, branch)
+    is_done = is_done and _has_tags(main, forward) and same_schemas(main, branch)
     plan = plan_removal(table, roots, forward.gone, executor)
     result = BranchResult(
         status="already_done" if is_done else "dry_run",
@@ -328,7 +345,7 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
         result = _with_deletion(result, finish_interrupted(table, executor, spec))
     if not spec.dry_run and not is_done:
         if spec.quarantine:
-            _check_schemas_stay(main, branch)
+            check_schemas_stay(main, branch)
         hidden = [main.paths.snapshot(number) for number in result.removed_snapshots]
         hidden += tag_files(main, result.removed_tags)
         hidden += [main.paths.changelog(number) for number in result.removed_changelogs]
@@ -404,25 +421,6 @@ def _has_tags(main: TableHandle, forward: _Forward) -> bool:
     return all(tag in list_tags(main) for tag in forward.tags)
 
 
-def _schema_bytes(table: TableHandle) -> dict[int, bytes]:
-    ids = numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX)
-    return {number: schema_bytes(table, table.paths.schema(number)) for number in ids}
-
-
-def _same_schemas(main: TableHandle, branch: TableHandle) -> bool:
-    ours, theirs = _schema_bytes(main), _schema_bytes(branch)
-    return max(ours) == max(theirs) and all(ours.get(number) == data for number, data in theirs.items())
-
-
-def _check_schemas_stay(main: TableHandle, branch: TableHandle) -> None:
-    ours, theirs = _schema_bytes(main), _schema_bytes(branch)
-    if any(number not in theirs or theirs[number] != data for number, data in ours.items()):
-        raise UnsupportedError(
-            f"the branch's schemas take the place of others of {main.paths.root}, without which its snapshots cannot "
-            "be read again: a quarantine is of no use here; make a branch of main's latest snapshot to keep it"
-        )
-
-
 def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult) -> None:
     storage, paths = main.env.storage, main.paths
     storage.delete([paths.tag(name) for name in result.removed_tags])
@@ -432,9 +430,9 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
     # would pass for an empty one.
     is_apart = all(number > newest for number in snapshot_ids(main))
     _remove_from(main, newest + 1, leave=int(is_apart))
-    theirs = _schema_bytes(branch)
-    lost = {number for number, data in _schema_bytes(main).items() if theirs.get(number) != data}
-    _take_schemas(main, branch, forward.schema_id)
+    theirs = all_schema_bytes(branch)
+    lost = {number for number, data in all_schema_bytes(main).items() if theirs.get(number) != data}
+    take_schemas(main, branch, forward.schema_id)
     files = {snapshot.id: snapshot_to_json(snapshot).encode() for snapshot in forward.snapshots}
     present = [number for number in snapshot_ids(main) if number in files]
     # Where main has a snapshot of that number it is overwritten, so that no reader ever finds the table empty.
@@ -448,7 +446,7 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
             )
     _remove_from(main, newest + 1)
     _remove_late_tags(main, forward, lost)
-    _remove_schemas(main, branch)
+    remove_schemas(main, branch)
     for changelog in forward.changelogs:
         keep_changelog(main, changelog)
     if forward.changelogs:
@@ -466,7 +464,7 @@ def _remove_from(main: TableHandle, first: int, *, leave: int = 0) -> None:
         newer = [number for number in snapshot_ids(main) if number >= first][leave:]
         if not newer:
             return
-        write_hint(main, main.paths.latest_hint, first - 1)
+        lower_latest_hint(main, first - 1)
         for number in reversed(newer):
             main.env.storage.delete([main.paths.snapshot(number)])
     raise ConflictError(f"others keep committing to {main.paths.root} during the fast-forward; stop them")
@@ -479,20 +477,3 @@ def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int]) -> N
         if tag.name not in kept and tag.snapshot.id >= forward.first and tag.snapshot.schema_id in lost:
             logger.warning("tag %s of %s goes with what main had since the branch", tag.name, main.paths.root)
             main.env.storage.delete([main.paths.tag(tag.name)])
-
-
-def _take_schemas(main: TableHandle, branch: TableHandle, since: int) -> None:
-    """Main's schemas from `since` on become the branch's."""
-    storage = main.env.storage
-    theirs, ours = _schema_bytes(branch), _schema_bytes(main)
-    for number, data in sorted(theirs.items()):
-        if ours.get(number) != data and (number >= since or number not in ours):
-            storage.overwrite(main.paths.schema(number), data)
-
-
-def _remove_schemas(main: TableHandle, branch: TableHandle) -> None:
-    """Removes main's schemas that are newer than the branch's, newest first."""
-    newest = max(_schema_bytes(branch))
-    latest = latest_schema_id(main.env, TablePaths(main.paths.root))
-    for number in reversed(range(newest + 1, (latest or 0) + 1)):
-        main.env.storage.delete([main.paths.schema(number)])

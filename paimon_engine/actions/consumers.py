@@ -1,5 +1,8 @@
 """Consumers: what streaming readers have read up to. Snapshots that a consumer has yet to read do not expire.
 
+A consumer that is forgotten can be moved aside, and `restore` brings it back; the result says where it would have gone
+on, too.
+
 Source: `ConsumerManager` of the Java library.
 """
 
@@ -7,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,16 +18,19 @@ from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.meta.names import check_file_name
 from paimon_engine.table.changelogs import earliest_change_id
+from paimon_engine.table.deletion import DeletionPlan, prepare
+from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.snapshots import consumer_files, snapshot_ids
+from paimon_engine.table.snapshots import consumer_files, next_snapshot_of, snapshot_ids
 
 
 @dataclass(frozen=True, slots=True)
 class ResetConsumer:
-    """Let a consumer go on from a snapshot; without one it is forgotten."""
+    """Let a consumer go on from a snapshot; without one it is forgotten, or with `quarantine` moved aside."""
 
     consumer: str
     next_snapshot: int | None = None
+    quarantine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class ClearConsumers:
     including: str = ".*"
     excluding: str | None = None
     dry_run: bool = False
+    quarantine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +52,32 @@ class ExpireConsumers:
 
     older_than_ms: int | None = None
     dry_run: bool = False
+    quarantine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenConsumer:
+    """A consumer that goes, the snapshot that it would have read next (None: nobody can tell), and why it goes."""
+
+    consumer: str
+    next_snapshot: int | None
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumersResult:
-    """What became of consumers; `status` is `reset`, `removed`, `noop` or `dry_run` (then: what would be)."""
+    """What became of consumers; `status` is `reset`, `removed`, `noop` or `dry_run` (then: what would be).
+
+    `forgotten` tells more of those that were `removed`, and `quarantine` where they are now, if they were moved aside.
+    """
 
     status: str
     removed: tuple[str, ...] = ()
     consumer: str | None = None
     next_snapshot: int | None = None
     seconds: float = 0.0
+    forgotten: tuple[ForgottenConsumer, ...] = ()
+    quarantine: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -73,8 +95,8 @@ def reset_consumer(table: TableHandle, spec: ResetConsumer) -> ConsumersResult:
     if spec.next_snapshot is None:
         if not table.env.storage.exists(path):
             return ConsumersResult("noop", consumer=spec.consumer, seconds=time.monotonic() - begun)
-        table.env.storage.delete([path])
-        return ConsumersResult("removed", (spec.consumer,), spec.consumer, seconds=time.monotonic() - begun)
+        gone = {spec.consumer: "asked for by its name"}
+        return replace(_forgotten(table, gone, "reset_consumer", spec, begun), consumer=spec.consumer)
     ids = snapshot_ids(table)
     low, high = (earliest_change_id(table, ids[0]), ids[-1] + 1) if ids else (1, 1)
     # One beyond the latest: the consumer has read everything.
@@ -96,10 +118,11 @@ def clear_consumers(table: TableHandle, spec: ClearConsumers) -> ConsumersResult
     including = _pattern("including", spec.including)
     excluding = None if spec.excluding is None else _pattern("excluding", spec.excluding)
 
-    def goes(name: str, _modified_ms: int) -> bool:
-        return bool(including.fullmatch(name)) and not (excluding is not None and excluding.fullmatch(name))
-
-    return _forget(table, goes, dry_run=spec.dry_run)
+    begun = time.monotonic()
+    names = [name for name, _ in consumer_files(table) if including.fullmatch(name)]
+    names = [name for name in names if excluding is None or not excluding.fullmatch(name)]
+    gone = dict.fromkeys(names, f"its name matches {spec.including!r}")
+    return _forgotten(table, gone, "clear_consumers", spec, begun)
 
 
 def _pattern(field: str, text: str) -> re.Pattern[str]:
@@ -118,16 +141,36 @@ def expire_consumers(table: TableHandle, spec: ExpireConsumers) -> ConsumersResu
     age_ms = table.options.consumer_expiration_time_ms
     if limit_ms is None and age_ms is not None:
         limit_ms = table.env.clock() - age_ms
-    return _forget(
-        table, lambda _name, modified_ms: limit_ms is not None and modified_ms < limit_ms, dry_run=spec.dry_run
-    )
-
-
-def _forget(table: TableHandle, goes: Callable[[str, int], bool], *, dry_run: bool) -> ConsumersResult:
     begun = time.monotonic()
-    gone = [(name, info.path) for name, info in consumer_files(table) if goes(name, info.modified_ms)]
-    if not dry_run:
-        table.env.storage.delete([path for _, path in gone])
-    status = "dry_run" if dry_run else "removed" if gone else "noop"
-    result = ConsumersResult(status, tuple(name for name, _ in gone))
-    return replace(result, seconds=time.monotonic() - begun)
+    files = consumer_files(table) if limit_ms is not None else []
+    gone = {
+        name: f"it has not moved since {info.modified_ms} (epoch milliseconds)"
+        for name, info in files
+        if limit_ms is not None and info.modified_ms < limit_ms
+    }
+    return _forgotten(table, gone, "expire_consumers", spec, begun)
+
+
+def _forgotten(
+    table: TableHandle,
+    gone: Mapping[str, str],
+    what: str,
+    spec: ResetConsumer | ClearConsumers | ExpireConsumers,
+    begun: float,
+) -> ConsumersResult:
+    """Removes consumers, given with why they go, for an action called `what`."""
+    is_dry = not isinstance(spec, ResetConsumer) and spec.dry_run
+    found = tuple(ForgottenConsumer(name, next_snapshot_of(table, name), why) for name, why in gone.items())
+    quarantine = None
+    if gone and not is_dry:
+        paths = [table.paths.consumer(name) for name in gone]
+        how = Disposal(quarantine=spec.quarantine)
+        quarantine = prepare(table, DeletionPlan({}, {}), how, what, roots=paths).quarantine
+        table.env.storage.delete(paths)
+    return ConsumersResult(
+        "dry_run" if is_dry else "removed" if gone else "noop",
+        tuple(gone),
+        seconds=time.monotonic() - begun,
+        forgotten=found,
+        quarantine=None if quarantine is None else quarantine.name,
+    )

@@ -77,13 +77,15 @@ class ExpireChangelogsResult:
 def expire_changelogs(table: TableHandle, spec: ExpireChangelogs, executor: Executor) -> ExpireChangelogsResult:
     """Expires changelogs of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
 
-    Raises: InvalidArgumentError for a contradicting retention; CorruptTableError if a snapshot, tag, changelog or
-    consumer cannot be understood, since it may protect anything; UnsupportedError.
+    What cannot be understood keeps what it might need, and `stopped` says so.
+
+    Raises: InvalidArgumentError for a contradicting retention; CorruptTableError if a consumer cannot be understood,
+    since it may still have to read anything; UnsupportedError; StorageError.
     """
     begun = time.monotonic()
     line = line_of(table, all_roots(table))
     choice = _choose(table, spec, line)
-    gone = going(line, (), {}, choice.expired)
+    gone = going(table, line, (), {}, choice.expired)
     plan = plan_expiry(table, line, gone, executor)
     if plan.unknown:
         gone, plan = Going(), replace(plan, data={}, metadata={})
@@ -120,11 +122,12 @@ def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
         limits = (spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
         if any(limit is not None for limit in limits):
             raise InvalidArgumentError("delete_all takes every changelog; leave out what limits it")
+        ids = (*times_ms, *line.roots.unread(table.paths.branch, table.paths.changelog))
         slowest = min(consumers(table).items(), key=lambda item: item[1], default=None)
-        if slowest is None or all(number < slowest[1] for number in times_ms):
-            return Choice(tuple(times_ms))
+        if slowest is None or all(number < slowest[1] for number in ids):
+            return Choice(ids)
         reason = f"consumer {slowest[0]!r} reads on from snapshot {slowest[1]}"
-        return Choice(tuple(number for number in times_ms if number < slowest[1]), (reason,))
+        return Choice(tuple(number for number in ids if number < slowest[1]), (reason,))
     retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
     latest = line.snapshots[-1].snapshot.id if line.snapshots else 0
     return choose_expired_changelogs(times_ms, latest, retention, consumers=consumers(table))

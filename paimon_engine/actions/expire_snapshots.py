@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.table.deletion import DeletedFile, DeletionPlan
 from paimon_engine.table.disposal import Disposal
@@ -36,6 +37,7 @@ from paimon_engine.table.expiry import (
     would_be_changelogs,
 )
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.retention import (
     changelog_retention,
@@ -93,19 +95,26 @@ class ExpireResult:
 def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Executor) -> ExpireResult:
     """Expires snapshots of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
 
-    Raises: InvalidArgumentError for a contradicting retention; CorruptTableError if a snapshot, tag, changelog or
-    consumer cannot be understood, since it may protect anything; ConflictError if others roll back meanwhile;
-    UnsupportedError.
+    What cannot be understood keeps what it might need, and `stopped` says so; the newest snapshot that can be read
+    stays.
+
+    Raises: InvalidArgumentError for a contradicting retention; CorruptTableError if a consumer cannot be understood,
+    since it may still have to read anything; ConflictError if others roll back meanwhile; UnsupportedError;
+    StorageError.
     """
     begun = time.monotonic()
     roots = all_roots(table)
     line = line_of(table, roots)
     gone, reasons = _choose(table, spec, line)
     plan = plan_expiry(table, line, gone, executor)
-    # Where a later run may know more, or the snapshots that stay may be broken, nothing is forgotten for now.
+    if (sound := _newest_readable(table, line, gone, plan)) is not None:
+        gone, _ = _choose(table, spec, line, before=sound)
+        reasons = (*reasons, f"snapshot {sound} stays: it is the newest one that can be read")
+        plan = replace(plan_expiry(table, line, gone, executor), stopped=plan.stopped, unknown=plan.unknown)
+    # Where a later run may know more, nothing is forgotten for now.
     if plan.unknown:
         gone, plan = Going(), replace(plan, data={}, metadata={})
-    expired = [root.snapshot.id for root in gone.snapshots]
+    expired = gone.snapshot_ids
     files, stopped = plan.files, plan.stopped
     quarantine = None
     if not spec.dry_run:
@@ -114,7 +123,7 @@ def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Execut
     kept = [root.snapshot.id for root in line.snapshots if root.snapshot.id not in expired]
     result = ExpireResult(
         status="noop" if gone.is_empty else "dry_run" if spec.dry_run else "expired",
-        expired_snapshots=tuple(expired),
+        expired_snapshots=expired,
         kept_by_tags=_kept_by_tags(table, roots, plan, expired),
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
@@ -131,8 +140,26 @@ def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Execut
     return result
 
 
-def _choose(table: TableHandle, spec: ExpireSnapshots, line: Line) -> tuple[Going, tuple[str, ...]]:
-    """What goes, and what kept more from going."""
+def _newest_readable(table: TableHandle, line: Line, gone: Going, plan: DeletionPlan) -> int | None:
+    """The newest snapshot that can be read, if it is to go; None if one that is to stay can be."""
+    staying = line.snapshots[len(gone.snapshots) :]
+    if plan.unknown or any(root.identity in plan.holders for root in staying):
+        return None
+    for root in reversed(gone.snapshots):
+        try:
+            live_entries(table, root.snapshot)
+        except StorageError:
+            raise
+        except PaimonError:
+            continue
+        return root.snapshot.id
+    return None
+
+
+def _choose(
+    table: TableHandle, spec: ExpireSnapshots, line: Line, before: int | None = None
+) -> tuple[Going, tuple[str, ...]]:
+    """What goes, of the snapshots up to `before`; and what kept more from going."""
     readers = consumers(table)
     choice = choose_expired(
         {root.snapshot.id: root.snapshot.time_ms for root in line.snapshots},
@@ -140,8 +167,9 @@ def _choose(table: TableHandle, spec: ExpireSnapshots, line: Line) -> tuple[Goin
         consumers=readers,
     )
     doomed = [root for root in line.snapshots if root.snapshot.id in choice.expired]
+    doomed = [root for root in doomed if before is None or root.snapshot.id < before]
     if not table.options.changelog_outlives_snapshots:
-        return going(line, doomed, {}, ()), choice.reasons
+        return going(table, line, doomed, {}, ()), choice.reasons
     changelogs = would_be_changelogs(table, line, doomed)
     over = choose_expired_changelogs(
         {number: root.snapshot.time_ms for number, root in changelogs.items()},
@@ -149,7 +177,7 @@ def _choose(table: TableHandle, spec: ExpireSnapshots, line: Line) -> tuple[Goin
         changelog_retention(table),
         consumers=readers,
     )
-    return going(line, doomed, changelogs, over.expired), tuple(dict.fromkeys((*choice.reasons, *over.reasons)))
+    return going(table, line, doomed, changelogs, over.expired), tuple(dict.fromkeys((*choice.reasons, *over.reasons)))
 
 
 def _kept_by_tags(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from paimon_engine.table.deletion import DeletedFile, carry_out, finish_interrup
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
-from paimon_engine.table.snapshots import list_tags
+from paimon_engine.table.snapshots import readable_tags
 from paimon_engine.table.tagging import branches_from, plan_removal, remove_tags, tag_files, wall_clock
 
 
@@ -60,11 +60,13 @@ class ExpireTagsResult:
 def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> ExpireTagsResult:
     """Expires tags of the table's branch. Safe to repeat, and beside writers, readers and expiry.
 
-    Raises: CorruptTableError if a snapshot or tag cannot be understood, since it may protect anything;
-    UnsupportedError.
+    What cannot be understood stays, and keeps what it might need; `stopped` says so.
+
+    Raises: UnsupportedError, StorageError.
     """
     begun = time.monotonic()
-    over = {tag.name: (tag, why) for tag in list_tags(table) if (why := _why_over(table, tag, spec)) is not None}
+    tags, unread = readable_tags(table)
+    over = {tag.name: (tag, why) for tag in tags if (why := _why_over(table, tag, spec)) is not None}
     roots = all_roots(table)
     kept: dict[str, str] = {}
     gone: list[Root] = []
@@ -75,6 +77,7 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
         else:
             gone.append(root)
     plan = plan_removal(table, roots, gone, executor)
+    plan = replace(plan, stopped=(*(f"it stays: {reason}" for reason in unread), *plan.stopped))
     files, stopped = plan.files, plan.stopped
     quarantine = None
     if not spec.dry_run:
@@ -85,6 +88,7 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
             deletion = carry_out(table, plan, executor, prepared)
         else:
             deletion = finish_interrupted(table, executor, spec)
+            deletion = replace(deletion, stopped=(*plan.stopped, *deletion.stopped))
         files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     return ExpireTagsResult(
         status="dry_run" if spec.dry_run else "expired" if gone else "noop",

@@ -6,9 +6,11 @@ The option `partition.mark-done-action` lists the ways, which are gone in this o
   the last mark;
 - `http-report` posts JSON with `partition`, `table`, `path` and `params` to `partition.mark-done-action.http.url`; the
   server says `{"result": "SUCCESS"}`;
-- `mark-event` tells the server of a REST catalog.
+- `mark-event` tells the server of a REST catalog;
+- `done-partition` adds a partition to that server's list whose last value ends with `.done`. Other catalogs keep no
+  such list (Java's Hive metastore does), so it is refused there.
 
-`done-partition` adds a partition to a Hive metastore, and `custom` names a Java class: both are refused by name.
+`custom` names a Java class, and is refused.
 
 Source: `PartitionMarkDoneAction` and its kinds in the Java library.
 """
@@ -34,9 +36,12 @@ _PARAMS: Final = f"{_OPTION}.http.params"
 _SUCCESS_FILE: Final = "success-file"
 _HTTP_REPORT: Final = "http-report"
 _MARK_EVENT: Final = "mark-event"
-_REFUSED: Final = {
-    "done-partition": "adds a partition to a Hive metastore, and no catalog here has one",
-    "custom": "is a Java class, which cannot be called from here",
+_DONE_PARTITION: Final = "done-partition"
+_DONE_ENDING: Final = ".done"
+_WAYS: Final = (_SUCCESS_FILE, _HTTP_REPORT, _MARK_EVENT, _DONE_PARTITION)
+_NEEDS_SERVER: Final = {
+    _MARK_EVENT: "tells the server of a REST catalog; this table has none",
+    _DONE_PARTITION: "adds to the partitions that a REST catalog (in Java a Hive metastore) lists; this table has none",
 }
 
 
@@ -79,7 +84,7 @@ def mark_partition_done(table: TableHandle, spec: MarkPartitionDone) -> MarkPart
     found = [_values(table, given) for given in spec.partitions]
     paths = [_relative_path(table, values) for values in found]
     files = [f"{table.paths.root}/{path}/_SUCCESS" for path in paths] if _SUCCESS_FILE in ways else []
-    reported = paths if {_HTTP_REPORT, _MARK_EVENT} & set(ways) else []
+    reported = paths if set(ways) - {_SUCCESS_FILE} else []
     if not spec.dry_run:
         for way in ways:
             _tell(table, way, found, paths)
@@ -91,13 +96,13 @@ def _ways(table: TableHandle) -> tuple[str, ...]:
     raw = table.options.raw
     ways = split_list(raw.get(_OPTION, _SUCCESS_FILE))
     for way in ways:
-        if way not in (_SUCCESS_FILE, _HTTP_REPORT, _MARK_EVENT):
-            why = _REFUSED.get(way, "is no way that Paimon knows")
-            raise UnsupportedError(f"'{_OPTION}' = '{way}' {why}; use {_SUCCESS_FILE}, {_HTTP_REPORT} or {_MARK_EVENT}")
+        if way not in _WAYS:
+            why = "is a Java class, which cannot be called from here" if way == "custom" else "is no way that is known"
+            raise UnsupportedError(f"'{_OPTION}' = '{way}' {why}; use one of {', '.join(_WAYS)}")
+        if way in _NEEDS_SERVER and table.door is None:
+            raise UnsupportedError(f"'{_OPTION}' = '{way}' {_NEEDS_SERVER[way]}; use {_SUCCESS_FILE} or {_HTTP_REPORT}")
     if _HTTP_REPORT in ways and not raw.get(_URL, "").strip():
         raise InvalidArgumentError(f"'{_OPTION}' = '{_HTTP_REPORT}' needs the option '{_URL}'")
-    if _MARK_EVENT in ways and table.door is None:
-        raise UnsupportedError(f"'{_OPTION}' = '{_MARK_EVENT}' tells the server of a REST catalog; this table has none")
     return ways
 
 
@@ -123,6 +128,12 @@ def _tell(table: TableHandle, way: str, partitions: Sequence[Sequence[Any]], pat
     if way == _MARK_EVENT:
         assert table.door is not None
         table.door.mark_done(table, [_texts(table, values) for values in partitions])
+        return
+    if way == _DONE_PARTITION:
+        assert table.door is not None
+        last = table.schema.partition_keys[-1]
+        texts = [_texts(table, values) for values in partitions]
+        table.door.add_partitions(table, [{**item, last: item[last] + _DONE_ENDING} for item in texts])
         return
     for path in paths:
         if way == _HTTP_REPORT:

@@ -48,7 +48,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.orphans import Look, list_old_files
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.reachability import Root, all_roots, on_line
-from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, write_hint
+from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, mend_latest_hint, write_hint
 from paimon_engine.table.tagging import check_no_branch_from, remove_tags, tag_files
 from paimon_engine.units import DAY_MS
 
@@ -116,7 +116,7 @@ def purge_files(
         raise InvalidArgumentError(f"older_than_ms={older_than_ms} is yet to come; files being written would go")
     user = commit_user or str(uuid.uuid4())
     emptied = find_own_commit(table, user, CommitKind.COMPACT, _IDENTIFIER).snapshot
-    roots = all_roots(table)
+    roots = all_roots(table).checked()
     gone = _gone(roots, spec, emptied)
     kept = [root for root in roots if root not in gone]
     check_no_branch_from(kept, [root for root in gone if root.tag is not None])
@@ -127,7 +127,7 @@ def purge_files(
     if status is None:
         emptied = emptied or _empty(table, user)
         # What others have committed up to then is gone too, and what they committed since is not.
-        result = _carried_out(table, _gone(all_roots(table), spec, emptied), orphans, spec, executor)
+        result = _carried_out(table, _gone(all_roots(table).checked(), spec, emptied), orphans, spec, executor)
         result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
         logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
     elif status in ("noop", "already_done"):
@@ -219,7 +219,7 @@ def _told(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: Pu
 def _branches_without(table: TableHandle, gone: Sequence[Root]) -> tuple[str, ...]:
     """Branches that are left with nothing when these roots go; also those that never had anything."""
     going = {root.identity for root in gone}
-    lasting = {root.branch for root in all_roots(table) if root.identity not in going}
+    lasting = {root.branch for root in all_roots(table).checked() if root.identity not in going}
     return tuple(name for name in branches(table) if name not in lasting)
 
 
@@ -243,7 +243,7 @@ def _empty(table: TableHandle, user: str) -> Snapshot | None:
 def _carried_out(
     table: TableHandle, gone: Sequence[Root], orphans: dict[str, int], spec: PurgeFiles, executor: Executor
 ) -> PurgeFilesResult:
-    plan = _plan(table, all_roots(table), gone, orphans, executor)
+    plan = _plan(table, all_roots(table).checked(), gone, orphans, executor)
     result = _told(table, gone, plan, spec)
     main = on_line(table, MAIN_BRANCH)
     snapshots = [main.paths.snapshot(number) for number in result.removed_snapshots]
@@ -261,6 +261,7 @@ def _carried_out(
         table.env.storage.delete([path])
     if snapshots:
         write_hint(main, main.paths.earliest_hint, first_kept)
+        mend_latest_hint(main)
     return _with_deletion(result, carry_out(table, plan, executor, prepared))
 
 

@@ -35,11 +35,12 @@ from paimon_engine.table.deletion import (
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.moments import last_at_watermark
-from paimon_engine.table.reachability import Root, all_roots, lost_snapshots
+from paimon_engine.table.reachability import Root, all_roots, lost_roots
 from paimon_engine.table.snapshots import (
     choose_snapshot,
     consumers,
     latest_snapshot,
+    lower_latest_hint,
     read_snapshot,
     snapshot_ids,
     write_hint,
@@ -103,17 +104,19 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     target, expired = _target(table, spec)
     roots = all_roots(table)
     gone = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
+    unread = [number for number in roots.unread(table.paths.branch, table.paths.snapshot) if number > target.id]
+    unread_changelogs = [n for n in roots.unread(table.paths.branch, table.paths.changelog) if n > target.id]
     check_no_branch_from(roots, gone)
     snapshots = sorted((root for root in gone if root.is_snapshot), key=lambda root: root.snapshot.id)
     changelogs = sorted((root for root in gone if root.is_changelog), key=lambda root: root.snapshot.id)
     tags = [root for root in gone if root.tag is not None]
     result = RollbackResult(
-        status="rolled_back" if gone or expired else "noop",
+        status="rolled_back" if gone or unread or unread_changelogs or expired else "noop",
         snapshot_id=target.id,
-        removed_snapshots=tuple(root.snapshot.id for root in snapshots),
+        removed_snapshots=tuple(sorted((*(root.snapshot.id for root in snapshots), *unread))),
         removed_tags=tuple(root.tag for root in tags if root.tag is not None),
         consumers_ahead=tuple(name for name, next_id in consumers(table).items() if next_id > target.id + 1),
-        removed_changelogs=tuple(root.snapshot.id for root in changelogs),
+        removed_changelogs=tuple(sorted((*(root.snapshot.id for root in changelogs), *unread_changelogs))),
     )
     if result.status == "noop":
         return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec), begun)
@@ -132,7 +135,7 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         _candidates(table, target, snapshots, tags, changelogs),
         [root for root in roots if root not in gone],
         executor,
-        lost=lost_snapshots(roots, but_below=gone),
+        lost=lost_roots(table, roots, but_below=gone),
     )
     if spec.dry_run:
         return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped), begun)
@@ -204,7 +207,7 @@ def _candidates(
 def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
     storage, paths = table.env.storage, table.paths
     forget_newest(table, list(result.removed_changelogs))
-    write_hint(table, paths.latest_hint, target.id)
+    lower_latest_hint(table, target.id)
     for _ in range(_ROUNDS_MAX):
         newer = [snapshot_id for snapshot_id in snapshot_ids(table) if snapshot_id > target.id]
         for snapshot_id in reversed(newer[1:]):

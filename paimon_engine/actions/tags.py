@@ -273,8 +273,9 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
 
     A tag whose own file is broken is removed, and its files are left.
 
-    Raises: InvalidArgumentError if a branch was made from the tag; CorruptTableError if another snapshot or tag
-    cannot be understood, since it may protect anything; UnsupportedError for long-lived changelogs.
+    What cannot be understood keeps what it might need, and `stopped` says so.
+
+    Raises: InvalidArgumentError if a branch was made from the tag; UnsupportedError, StorageError.
     """
     begun = time.monotonic()
     check_stays_inside("tag", spec.tag)

@@ -90,6 +90,10 @@ class RestDoor:
     def mark_done(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
         self._client.post(*self._path(table), "partitions", "mark", body={"specs": [dict(item) for item in partitions]})
 
+    def add_partitions(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
+        body = {"partitionSpecs": [dict(item) for item in partitions], "ignoreIfExists": True}
+        self._client.post(*self._path(table), "partitions", body=body)
+
     # ── details ─────────────────────────────────────────────────────────────────────────────────
 
     def _path(self, table: TableHandle) -> tuple[str, ...]:

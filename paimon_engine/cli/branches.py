@@ -206,12 +206,13 @@ def consumer_reset(
         int | None,
         typer.Option("--next", metavar="ID", help="Snapshot to go on from; without it, forget the consumer."),
     ] = None,
+    quarantine: QuarantineOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Move a consumer, or forget it."""
     from paimon_engine.actions.consumers import ResetConsumer
 
-    job = job_on(table, warehouse, storage, catalog, ResetConsumer(name, next_snapshot))
+    job = job_on(table, warehouse, storage, catalog, ResetConsumer(name, next_snapshot, quarantine))
     details = run_quick(job, "moving the consumer")
     to = "" if next_snapshot is None else f", next snapshot {next_snapshot}"
     tell(details, f"{words(details)}: consumer {name}{to}", as_json=as_json)
@@ -225,12 +226,13 @@ def consumer_clear(
     including: Annotated[str, typer.Option(metavar="REGEX", help="Those whose whole names match.")] = ".*",
     excluding: Annotated[str | None, typer.Option(metavar="REGEX", help="But not those that match this.")] = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forget consumers by their names."""
     from paimon_engine.actions.consumers import ClearConsumers
 
-    job = job_on(table, warehouse, storage, catalog, ClearConsumers(including, excluding, dry_run))
+    job = job_on(table, warehouse, storage, catalog, ClearConsumers(including, excluding, dry_run, quarantine))
     details = run_quick(job, "forgetting consumers")
     tell(details, _removed(details["removed"], words(details)), as_json=as_json)
 
@@ -244,13 +246,14 @@ def consumer_expire(
         str | None, typer.Option(metavar="TIME", help="Not moved since: epoch milliseconds or 2013-01-01T12:00.")
     ] = None,
     dry_run: DryRunOption = False,
+    quarantine: QuarantineOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forget consumers that have not moved since then, or for the table's consumer.expiration-time."""
     from paimon_engine.actions.consumers import ExpireConsumers
 
     limit = None if older_than is None else epoch_ms(older_than)
-    job = job_on(table, warehouse, storage, catalog, ExpireConsumers(limit, dry_run))
+    job = job_on(table, warehouse, storage, catalog, ExpireConsumers(limit, dry_run, quarantine))
     details = run_quick(job, "forgetting consumers")
     tell(details, _removed(details["removed"], words(details)), as_json=as_json)
 

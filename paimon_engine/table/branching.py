@@ -18,7 +18,7 @@ from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
-from paimon_engine.table.reachability import on_line
+from paimon_engine.table.reachability import all_roots, on_line
 from paimon_engine.table.snapshots import branches
 
 
@@ -55,13 +55,15 @@ def existing_branch(table: TableHandle, name: str) -> TableHandle:
 def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: Tag | None) -> dict[str, bytes]:
     """The files of a new branch, in the order in which they are to be written: at any moment they make a whole branch.
 
-    They are main's schemas up to that of the snapshot (all of them without one), the tag, and the snapshot.
+    They are main's schemas up to that of the snapshot and of those before (all of them without one), the tag, and the
+    snapshot.
     """
     main, paths = on_line(table, MAIN_BRANCH).paths, TablePaths(table.paths.root, name)
     ids = numbered(table.env, main.schema_dir, SCHEMA_PREFIX)
-    last = snapshot.schema_id if snapshot is not None else max(ids, default=0)
+    own = snapshot.schema_id if snapshot is not None else max(ids, default=0)
+    last = own if snapshot is None else max(own, _newest_schema_before(table, snapshot))
     # The snapshot's own schema is there even where a listing does not show it yet.
-    wanted = {number for number in ids if number <= last} | {last}
+    wanted = {number for number in ids if number <= last} | {own}
     # The newest one first: nobody ever takes an old schema for the branch's latest.
     newest_first = sorted(wanted, reverse=True)
     files = {paths.schema(number): schema_bytes(table, main.schema(number)) for number in newest_first}
@@ -70,6 +72,15 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     if snapshot is not None:
         files[paths.snapshot(snapshot.id)] = snapshot_to_json(snapshot).encode()
     return files
+
+
+def _newest_schema_before(table: TableHandle, snapshot: Snapshot) -> int:
+    """Newest schema of what there is before: a rollback that goes on as the latest makes schemas go back with ids.
+
+    A branch without it would give its number to another one, and main could not go on from the branch.
+    """
+    roots = (root.snapshot for root in all_roots(table) if root.branch == MAIN_BRANCH)
+    return max((older.schema_id for older in roots if older.id < snapshot.id), default=0)
 
 
 def schema_bytes(table: TableHandle, path: str) -> bytes:
@@ -136,9 +147,14 @@ def remove_branch_files(table: TableHandle, name: str) -> None:
     paths = TablePaths(table.paths.root, name)
     for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.schema_dir):
         found = [info.path for info in table.env.storage.list(directory) if not info.is_dir]
-        for path in sorted(found, reverse=True):
+        # Hints first, or Java would look for what they name.
+        for path in sorted(found, key=lambda path: (_is_hint(path), path), reverse=True):
             table.env.storage.delete([path])
     table.env.storage.delete_tree(paths.branch_root)
+
+
+def _is_hint(path: str) -> bool:
+    return path.rpartition("/")[2] in ("EARLIEST", "LATEST")
 
 
 def move_branch(table: TableHandle, name: str, to: str) -> None:
@@ -154,7 +170,7 @@ def move_branch(table: TableHandle, name: str, to: str) -> None:
             return
     storage.overwrite(_marker(table, to), name.encode())
     sizes = {info.path: info.size_bytes for info in storage.walk(source.branch_root)}
-    files = sorted(sizes)
+    files = sorted(sizes, key=lambda path: (_is_hint(path), path))
     schemas = [path for path in files if path.startswith(f"{source.schema_dir}/")]
     for path in (*reversed(schemas), *(path for path in files if path not in schemas)):
         copy = target.branch_root + path[len(source.branch_root) :]

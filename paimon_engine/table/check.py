@@ -1,9 +1,9 @@
 """Is a stored table whole? Every invariant of its files, checked for every snapshot and tag of every branch.
 
 1. Snapshots of a branch follow each other without a gap, each from the files of the one before (`table.check_chain`);
-   schemas are there and can be read.
-2. Lists, manifests, index files and statistics files are there and can be read; no file is added twice, or removed
-   without having been added; partitions are within the statistics of manifests.
+   schemas are there and can be read, those of data files too; the hint of the latest one leads somewhere.
+2. Lists, manifests, index files and statistics files are there in their sizes and can be read; no file is added twice,
+   or removed without having been added; manifests have as many entries as lists say, in the partitions that they say.
 3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
    Consumers say where they go on.
@@ -14,13 +14,14 @@
 9. Rows of data files (`table.check_rows`): number, order and range of keys, sequence numbers, statistics, and that
    they belong to the file's partition and bucket.
 
-How much of it is a matter of `Depth`. Nothing is written.
+How much of it is a matter of `Depth`. Nothing is written. Files outside the table are looked at where reading them is
+allowed (`table.external`), and counted where it is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -39,17 +40,17 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress
-from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.changelogs import is_change
-from paimon_engine.table.check_chain import Chain, outside_statistics
+from paimon_engine.table.check_chain import Chain, miscounted, outside_statistics
+from paimon_engine.table.check_places import Places
 from paimon_engine.table.check_rows import FileToRead, read_rows
+from paimon_engine.table.external import store_of
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.file_index import check_indexes
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.reachability import (
-    DataPaths,
     Root,
     RootFiles,
     changelog_files,
@@ -59,7 +60,7 @@ from paimon_engine.table.reachability import (
     on_line,
     root_files,
 )
-from paimon_engine.table.snapshots import consumers
+from paimon_engine.table.snapshots import consumers, stale_latest_hint
 from paimon_engine.table.statistics import read_statistics
 
 _LOOKS_MAX: Final = 3
@@ -91,6 +92,8 @@ class Examination:
     manifests: int
     data_files: int
     rows: int
+    closed: int
+    """Files outside the table that nobody allows to be read; they were not looked at."""
 
 
 def check_table(table: TableHandle, *, depth: Depth = Depth.FILES, footers: bool = True) -> list[Problem]:
@@ -130,7 +133,13 @@ def _examine(
     roots, unreadable = every_root(table)
     check = _Check(table, depth, roots, footers=footers)
     problems = [Problem(where, what) for where, what in unreadable]
-    problems += [*_schemas(table, roots), *_consumers(table, roots), *_gaps(roots), *_ahead(roots)]
+    problems += [
+        *_schemas(table, roots),
+        *_consumers(table, roots),
+        *_gaps(roots),
+        *_ahead(roots),
+        *_hints(table, roots),
+    ]
     for root in roots:
         try:
             problems += check.problems_of_changelog(root) if root.is_changelog else check.problems_of(root)
@@ -142,7 +151,8 @@ def _examine(
         problems += [Problem(path, what) for path, found in outcomes for what in found]
         rows = sum(file.entry.file.row_count for file in check.to_read)
     found = tuple(dict.fromkeys(problems))
-    return Examination(found, len(roots), check.manifest_count, check.data_file_count, rows), roots
+    counted = check.manifest_count, check.data_file_count, rows, len(check.places.closed)
+    return Examination(found, len(roots), *counted), roots
 
 
 def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
@@ -150,7 +160,8 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
         paths = on_line(table, branch).paths
         stored = numbered(table.env, paths.schema_dir, SCHEMA_PREFIX)
         needed = {root.snapshot.schema_id for root in roots if root.branch == branch}
-        for schema_id in sorted({*stored, *needed}):
+        known = {*stored, *needed}
+        for schema_id in range(min(known), max(known) + 1) if known else ():
             try:
                 read_schema_file(table.env, paths, schema_id, {})
             except PaimonError as error:
@@ -174,6 +185,18 @@ def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
             yield Problem(root.label, "is newer than the latest snapshot")
 
 
+def _hints(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
+    """Java takes a hint for the latest snapshot where the next one is not there, whether its own is or not."""
+    if table.door is not None:
+        return
+    for branch in dict.fromkeys(root.branch for root in roots if root.is_snapshot):
+        line = on_line(table, branch)
+        hint = stale_latest_hint(line)
+        # Another look, since it may move on between two calls.
+        if hint is not None and stale_latest_hint(line) == hint:
+            yield Problem(line.paths.latest_hint, f"names snapshot {hint}, which is not there")
+
+
 def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
     for one, following in gaps(roots):
         yield Problem(following.label, f"follows snapshot {one.snapshot.id}: those between are missing")
@@ -188,13 +211,14 @@ class _Check:
         self._table = table
         self._depth = depth
         self._footers = footers
-        self._paths = DataPaths(table)
+        self.places = Places(table)
         self._manifests: dict[str, list[ManifestEntry]] = {}
-        self._directories: dict[str, dict[str, FileInfo]] = {}
         self._checked: set[str] = set()
         self._noted: set[str] = set()
         self._seen: set[str] = set()
         self._indexed: set[FileIdentity] = set()
+        self._described: set[FileIdentity] = set()
+        self._schemas: set[tuple[str, int]] = set()
         self._hash_indexes_checked: set[tuple[str, ...]] = set()
         self._vectors: dict[str, dict[str, Positions]] = {}
         self._chain = Chain(roots)
@@ -210,17 +234,16 @@ class _Check:
         Raises: PaimonError if its metadata cannot be read.
         """
         files = root_files(self._table, root.snapshot)
-        problems = [
-            Problem(root.label, f"{path} is missing") for path in files.metadata if self._size_bytes(path) is None
-        ]
+        problems = list(self._sizes(root, files.metadata))
         with naming(lists_of(self._table, root.snapshot)):
             live = live_files(entry for manifest in files.manifests for entry in self._entries(manifest))
         problems += self._chain_of(root, live) if root.is_snapshot else ()
-        problems += self._partitions(files.manifests)
+        problems += self._manifests_of([*files.manifests, *files.changelog_manifests])
         problems += self._counts(root, live)
         problems += self._buckets(root, live)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
         problems += self._changelog_count(root, files, changelog)
+        problems += self._said_of([*live, *changelog], root)
         self._note(root, live)
         if self._depth is Depth.METADATA:
             return problems
@@ -249,15 +272,17 @@ class _Check:
 
     def _changelog_count(self, root: Root, files: RootFiles, changelog: Sequence[ManifestEntry]) -> Iterator[Problem]:
         records = sum(entry.file.row_count for entry in changelog)
-        if files.changelog_manifests and root.snapshot.changelog_record_count not in (None, records):
-            what = f"says {root.snapshot.changelog_record_count} changelog records, its files have {records}"
-            yield Problem(root.label, what)
+        said = root.snapshot.changelog_record_count
+        # Of tagged snapshots Java's expiry takes the list, and the snapshot goes on to name it.
+        is_known = files.changelog_manifests or root.snapshot.changelog_manifest_list is None
+        if is_known and (said or 0) != records and (said is not None or not records):
+            yield Problem(root.label, f"says {said} changelog records, its files have {records}")
 
     def _note(self, root: Root, live: Sequence[ManifestEntry]) -> None:
         is_dynamic = self._depth is Depth.ROWS and self._table.schema.bucket_mode is BucketMode.DYNAMIC
         indexes = hash_files(live_index_files(self._table, root.snapshot)) if is_dynamic else {}
         for entry in live:
-            if entry.file.name in self._noted or entry.file.external_path is not None or "$" in entry.file.name:
+            if entry.file.name in self._noted or "$" in entry.file.name or self.places.directory(entry) is None:
                 continue
             self._noted.add(entry.file.name)
             self.data_file_count += 1
@@ -270,27 +295,49 @@ class _Check:
             self._manifests[manifest.name] = read_manifest(self._table, manifest.name, manifest)
         return self._manifests[manifest.name]
 
-    def _size_bytes(self, path: str) -> int | None:
-        directory = path.rpartition("/")[0]
-        if directory not in self._directories:
-            listed = self._table.env.storage.list(directory)
-            self._directories[directory] = {info.path: info for info in listed if not info.is_dir}
-        info = self._directories[directory].get(path)
-        return None if info is None else info.size_bytes
-
     def _chain_of(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         base = read_manifest_list(self._table, root.snapshot.base_manifest_list)
         reason = self._chain.broken(root, (entry for item in base for entry in self._entries(item)), live)
         if reason is not None:
             yield Problem(root.label, reason)
 
-    def _partitions(self, manifests: Sequence[ManifestFile]) -> Iterator[Problem]:
+    def _sizes(self, root: Root, metadata: Mapping[str, int | None]) -> Iterator[Problem]:
+        for path, said in metadata.items():
+            found = self.places.size_bytes(path)
+            if found is None:
+                yield Problem(root.label, f"{path} is missing")
+            elif said not in (None, found):
+                yield Problem(root.label, f"{path} has {found} bytes, and should have {said}")
+
+    def _manifests_of(self, manifests: Sequence[ManifestFile]) -> Iterator[Problem]:
+        """Problems of what lists say of manifests; several lists may speak of the same one."""
         for manifest in manifests:
-            if manifest.name not in self._seen:
-                self._seen.add(manifest.name)
-                reason = outside_statistics(self._table, manifest, self._entries(manifest))
+            said = str(replace(manifest, unknown={}))
+            if said in self._seen:
+                continue
+            self._seen.add(said)
+            entries = self._entries(manifest)
+            for reason in (miscounted(manifest, entries), outside_statistics(self._table, manifest, entries)):
                 if reason is not None:
                     yield Problem(self._table.paths.manifest(manifest.name), reason)
+
+    def _said_of(self, entries: Sequence[ManifestEntry], root: Root) -> Iterator[Problem]:
+        """Problems of what manifests say of files, as far as no file has to be opened."""
+        for entry in entries:
+            if entry.identity in self._described:
+                continue
+            self._described.add(entry.identity)
+            file = entry.file
+            if file.min_sequence_number > file.max_sequence_number:
+                what = f"has sequence numbers {file.min_sequence_number} to {file.max_sequence_number}"
+                yield Problem(root.label, f"{file.name} {what}")
+            if (root.branch, file.schema_id) not in self._schemas:
+                self._schemas.add((root.branch, file.schema_id))
+                paths = on_line(self._table, root.branch).paths
+                try:
+                    read_schema_file(self._table.env, paths, file.schema_id, {})
+                except PaimonError as error:
+                    yield Problem(paths.schema(file.schema_id), str(error))
 
     def _counts(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         snapshot = root.snapshot
@@ -324,10 +371,10 @@ class _Check:
                 yield Problem(root.label, f"a partition has {sorted(numbers)} buckets")
 
     def _deletion_vectors(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        row_counts = {entry.file.name: entry.file.row_count for entry in live}
+        owners = {entry.file.name: entry for entry in live}
         for file in live_index_files(self._table, root.snapshot):
-            path = self._table.paths.index(file.name)
-            if file.kind != DELETION_VECTORS or file.external_path is not None or self._size_bytes(path) is None:
+            path = self.places.of_index(file) if file.kind == DELETION_VECTORS else None
+            if path is None or self._is_missing(path, file):
                 continue
             try:
                 vectors = self._vectors_of(file, path)
@@ -342,9 +389,14 @@ class _Check:
                     what = f"marks {len(positions)} rows as deleted, its manifest says {vector.cardinality}"
                     yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
                 # Vectors of files that are gone mark nothing.
-                rows = row_counts.get(vector.data_file)
-                if rows is not None and len(positions) and positions[-1] >= rows:
+                if (owner := owners.get(vector.data_file)) is None:
+                    continue
+                rows = owner.file.row_count
+                if len(positions) and positions[-1] >= rows:
                     what = f"marks row {positions[-1]} as deleted, the file has {rows} rows"
+                    yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
+                if (owner.partition, owner.bucket) != (file.partition, file.bucket):
+                    what = f"is kept for bucket {file.bucket}, the file lies in {owner.bucket} or another partition"
                     yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
 
     def _hash_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
@@ -356,7 +408,8 @@ class _Check:
                 yield Problem(root.label, f"bucket {bucket} has files but no hash index")
         partitions: dict[bytes, list[IndexFile]] = {}
         for (partition, _), file in indexes.items():
-            if file.external_path is None and self._size_bytes(self._table.paths.index(file.name)) is not None:
+            path = self.places.of_index(file)
+            if path is not None and not self._is_missing(path, file):
                 partitions.setdefault(partition, []).append(file)
         for files in partitions.values():
             names = tuple(sorted(file.name for file in files))
@@ -371,24 +424,28 @@ class _Check:
             if len(np.unique(hashes)) < len(hashes):
                 yield Problem(root.label, f"a hash is in two of the hash indexes {', '.join(names)}")
 
+    def _is_missing(self, path: str, file: IndexFile) -> bool:
+        """Whether it is not there, which is told with the metadata if it is to lie in the table."""
+        return file.external_path is None and self.places.size_bytes(path) is None
+
     def _vectors_of(self, file: IndexFile, path: str) -> dict[str, Positions]:
         if path not in self._vectors:
             ranges = {vector.data_file: (vector.offset, vector.length) for vector in file.vectors}
-            self._vectors[path] = decode_index_file(self._table.env.storage.read(path), ranges, path)
+            self._vectors[path] = decode_index_file(self.places.store(path).read(path), ranges, path)
         return self._vectors[path]
 
     def _data(self, root: Root, entries: Sequence[ManifestEntry]) -> list[Problem]:
         problems: list[Problem] = []
         to_open: list[tuple[str, int]] = []
         for entry in entries:
-            # Places outside the table are not ours to look at, and byte ranges of other files have no path.
-            if entry.file.external_path is not None or "$" in entry.file.name:
+            # Byte ranges of other files have no path.
+            if "$" in entry.file.name:
                 continue
-            for path, size_bytes in self._paths.of(entry):
+            for path, size_bytes in self.places.of(entry):
                 if path in self._checked:
                     continue
                 self._checked.add(path)
-                found = self._size_bytes(path)
+                found = self.places.size_bytes(path)
                 if found is None:
                     problems.append(Problem(root.label, f"{path} is missing"))
                 elif size_bytes not in (None, found):
@@ -399,7 +456,7 @@ class _Check:
 
     def _statistics(self, root: Root) -> Iterator[Problem]:
         name = root.snapshot.statistics
-        if name is None or name in self._seen or self._size_bytes(self._table.paths.statistics(name)) is None:
+        if name is None or name in self._seen or self.places.size_bytes(self._table.paths.statistics(name)) is None:
             return
         self._seen.add(name)
         try:
@@ -408,7 +465,7 @@ class _Check:
             yield Problem(root.label, str(error))
 
     def _file_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        fresh = [entry for entry in live if entry.file.external_path is None and entry.identity not in self._indexed]
+        fresh = [entry for entry in live if entry.identity not in self._indexed and self.places.directory(entry)]
         self._indexed.update(entry.identity for entry in fresh)
         with_index = [entry for entry in fresh if entry.file.embedded_file_index is not None or entry.file.extra_files]
         for reason in in_threads(self._table, _index_problem, with_index):
@@ -429,7 +486,7 @@ def _index_problem(table: TableHandle, entry: ManifestEntry) -> str | None:
 def _footer(table: TableHandle, task: tuple[str, int]) -> Problem | None:
     path, expected = task
     try:
-        with table.env.storage.open(path) as stream:
+        with store_of(table, path).open(path) as stream:
             found = pq.read_metadata(stream).num_rows
     except NotFoundError:
         return Problem(path, "vanished while the table was checked")

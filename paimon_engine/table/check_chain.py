@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from paimon_engine.meta.file_set import live_files
-from paimon_engine.meta.manifest import FileIdentity, ManifestEntry, ManifestFile
+from paimon_engine.meta.manifest import FileIdentity, ManifestEntry, ManifestFile, counts
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import may_hold_partitions
 from paimon_engine.table.reachability import Root
@@ -50,6 +50,15 @@ class Chain:
 
 def _commit_of(root: Root) -> tuple[int, str]:
     return root.snapshot.id, root.snapshot.delta_manifest_list
+
+
+def miscounted(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> str | None:
+    """Says that a manifest does not have as many entries as its list tells; None if it has."""
+    added, deleted = counts(entries)
+    if (added, deleted) == (manifest.added_count, manifest.deleted_count):
+        return None
+    said = f"{manifest.added_count} and {manifest.deleted_count}"
+    return f"it adds {added} files and removes {deleted}, a manifest list says {said}"
 
 
 def outside_statistics(table: TableHandle, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> str | None:

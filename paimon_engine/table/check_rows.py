@@ -5,13 +5,15 @@ Each live file is read whole, as a task, in the columns it was written with:
 1. number of rows, range of sequence numbers, row kinds, first and last key (`table.row_check`, as in every read);
 2. all rows belong to the partition of the file, and to its bucket: by their keys where the number of buckets is fixed,
    by the hash index where it is dynamic;
-3. keys ascend within the file, and a key comes once; postponed files have no order;
+3. keys ascend within the file, and a key comes once; postponed files have no order; where a file holds its keys once
+   more in front of the rows, they are the same;
 4. no value lies outside the bounds of its column's statistics, and nulls and delete records are as many as counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +43,7 @@ from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.bucketing import bucket_numbers, partition_codes
 from paimon_engine.table.dynamic_buckets import key_hashes
 from paimon_engine.table.file_filter import counts_nan, is_float
-from paimon_engine.table.file_format import BucketPlace, bucket_path, read_data_file
+from paimon_engine.table.file_format import BucketPlace, data_file_path, read_data_file, read_stored_keys
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.hash_index import read_hashes
 from paimon_engine.table.reachability import on_line
@@ -81,7 +83,7 @@ def read_rows(
         entry = file.entry
         # A file is read with the very schema that it was written with.
         plain = replace(on_line(table, file.branch).plain(), schema_id=entry.file.schema_id)
-        path = f"{bucket_path(table, entry.partition, entry.bucket)}/{entry.file.name}"
+        path = data_file_path(table, entry.partition, entry.bucket, entry.file)
         tasks.append(_Task(plain, entry, path, file.hash_index))
     listener = counting(on_progress, "verify", len(tasks))
     outcomes = executor.map(_problems, tasks, config=table.config, on_done=listener)
@@ -108,10 +110,35 @@ def _check_file(table: TableHandle, task: _Task) -> list[str]:
         hashes = None  # told already
     check = _FileCheck(task.entry, schema, is_sorted=has_keys and task.entry.bucket >= 0, hashes=hashes)
     place = BucketPlace(task.path.rpartition("/")[0], task.entry.partition)
-    for batch in read_data_file(table, place, file, columns.names, with_system_columns=has_keys, as_stored=True):
-        check.add(batch)
+    twice = has_keys and not schema.table_options.thin_files
+    with closing(read_stored_keys(table, place, file)) as keys:
+        stored = _Taking(keys)
+        for batch in read_data_file(table, place, file, columns.names, with_system_columns=has_keys, as_stored=True):
+            check.add(batch)
+            if twice and batch.num_rows:
+                check.hold_against(stored.take(batch.num_rows), batch)
     with naming(f"{task.path}: statistics in its manifest"):
         return check.finish()
+
+
+class _Taking:
+    """Batches of one file in other shares than those in which they come."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._left: pa.RecordBatch | None = None
+
+    def take(self, count: int) -> pa.RecordBatch:
+        """The next rows; fewer at the end."""
+        parts, found = [], 0
+        while found < count:
+            batch = next(self._batches, None) if self._left is None else self._left
+            if batch is None:
+                break
+            parts.append(batch.slice(0, count - found))
+            self._left = batch.slice(count - found) if batch.num_rows > count - found else None
+            found += parts[-1].num_rows
+        return pa.concat_batches(parts) if parts else pa.record_batch([])
 
 
 class _FileCheck:
@@ -128,6 +155,7 @@ class _FileCheck:
         self._rows = 0
         self._retracting = 0
         self._is_misplaced = False
+        self._has_other_keys = False
         columns = schema.row_type
         modes = [parse_stats_mode("full")] * len(columns.fields)
         # Of the three, ORC's way gathers most and widens nothing.
@@ -145,6 +173,24 @@ class _FileCheck:
             self._order(batch.select(self._schema.key_type.names))
         self._place(batch)
         self._rows += batch.num_rows
+
+    def hold_against(self, stored: pa.RecordBatch, batch: pa.RecordBatch) -> None:
+        """Compares the keys in front of the rows with those in the rows just added."""
+        key_type = self._schema.key_type
+        keys = batch.select(key_type.names)
+        if stored.num_rows != keys.num_rows:
+            self._problems.append("lacks keys in front of its rows")
+            return
+        columns = [one.cast(other.type) for one, other in zip(stored.columns, keys.columns, strict=True)]
+        if any(column.null_count for column in (*columns, *keys.columns)):
+            self._problems.append("a key is null")
+            return
+        types = [field.type for field in key_type]
+        differing = np.flatnonzero(normalise_keys(columns, types) != normalise_keys(keys.columns, types))
+        if len(differing) and not self._has_other_keys:
+            self._has_other_keys = True
+            row = self._rows - batch.num_rows + int(differing[0])
+            self._problems.append(f"row {row} has another key than the one in front of it")
 
     def _place(self, batch: pa.RecordBatch) -> None:
         schema, entry = self._schema, self._entry

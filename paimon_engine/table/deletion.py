@@ -292,7 +292,7 @@ def _without_doubtful(table: TableHandle, plan: DeletionPlan, doubts: Sequence[D
         data={path: item for path, item in plan.data.items() if path not in left},
         metadata={path: item for path, item in plan.metadata.items() if path not in left},
         stopped=plan.stopped + reasons,
-        unknown=plan.unknown + tuple(doubt.reason for doubt in doubts if doubt.stops_forgetting),
+        unknown=plan.unknown + tuple(doubt.reason for doubt in doubts if doubt.may_pass),
         doubts=(*plan.doubts, *doubts),
     )
 
@@ -380,9 +380,12 @@ def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor, prepar
     prepared = prepared or Prepared("", Disposal())
     aside = None if prepared.quarantine is None else prepared.quarantine.name
     try:
-        fresh = [root for root in all_roots(table) if root.identity not in plan.roots]
+        seen = all_roots(table)
     except PaimonError as error:
         return Deletion((), (*plan.stopped, f"nothing is deleted: {error}"), aside)
+    if plan.data or plan.metadata:
+        plan = _without_doubtful(table, plan, [doubt for doubt in seen.doubts if doubt not in plan.doubts])
+    fresh = [root for root in seen if root.identity not in plan.roots]
     if fresh:
         plan = _without_reached(table, plan, fresh, executor)
     plan, outside, problems = _without_outside(table, plan, is_aside=prepared.quarantine is not None)
@@ -449,7 +452,8 @@ def finish_interrupted(table: TableHandle, executor: Executor, how: Disposal | N
     for record in found:
         plan = _left_over(table, record)
         try:
-            plan = _without_reached(table, plan, all_roots(table), executor)
+            seen = all_roots(table)
+            plan = _without_reached(table, _without_doubtful(table, plan, seen.doubts), seen, executor)
             quarantine = read_quarantine(table, record.id) if record.quarantine else None
         except PaimonError as error:
             stopped.append(f"what a run that was cut short has left stays: {error}")

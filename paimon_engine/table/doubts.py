@@ -19,18 +19,19 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 class Doubt:
     """A commit of a branch of which we do not know what it reaches, and why.
 
-    With `stops_forgetting` nothing older should be forgotten either: the reason may pass, or it is a snapshot that is
-    to stay, for which an older one may have to stand in.
+    `snapshot_id` is None where not even the commit is known. `path` names a snapshot, tag or changelog file that nobody
+    understands. With `may_pass` nothing should be forgotten for now: another try may well be able to tell.
     """
 
     branch: str
-    snapshot_id: int
+    snapshot_id: int | None
     reason: str
-    stops_forgetting: bool = False
+    may_pass: bool = False
+    path: str | None = None
 
     def might_need(self, branch: str, born: int | None) -> bool:
         """Whether it may reach a file of the branch that the commit `born` made; None stands for not known."""
-        return self.branch != branch or born is None or self.snapshot_id >= born
+        return self.branch != branch or born is None or self.snapshot_id is None or self.snapshot_id >= born
 
 
 def missing_between(branch: str, ids: Sequence[int]) -> Iterator[Doubt]:

@@ -34,7 +34,7 @@ from paimon_engine.table.deletion import (
 )
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import Root, changelog_root, lost_snapshots
+from paimon_engine.table.reachability import Root, Roots, changelog_root, lost_roots
 from paimon_engine.table.snapshots import hint_of, mend_latest_hint, write_hint
 
 
@@ -44,16 +44,16 @@ class Line:
 
     snapshots: tuple[Root, ...]
     changelogs: tuple[Root, ...]
-    roots: tuple[Root, ...]
+    roots: Roots
 
 
-def line_of(table: TableHandle, roots: Sequence[Root]) -> Line:
+def line_of(table: TableHandle, roots: Roots) -> Line:
     """The table's branch, of all roots."""
     ours = sorted((root for root in roots if root.branch == table.paths.branch), key=lambda root: root.snapshot.id)
     return Line(
         tuple(root for root in ours if root.is_snapshot),
         tuple(root for root in ours if root.is_changelog),
-        tuple(roots),
+        roots,
     )
 
 
@@ -61,18 +61,26 @@ def line_of(table: TableHandle, roots: Sequence[Root]) -> Line:
 class Going:
     """What is to go: the oldest `snapshots`, of which those in `kept` live on as changelogs, and `changelogs`.
 
-    `passing` are snapshots whose changelogs are to go too; they are never written.
+    `passing` are snapshots whose changelogs are to go too; they are never written. `unread` and `unread_changelogs` are
+    ids of snapshots and changelogs among them that nobody understands.
     """
 
     snapshots: tuple[Root, ...] = ()
     changelogs: tuple[Root, ...] = ()
     kept: tuple[Root, ...] = ()
     passing: tuple[Root, ...] = ()
+    unread: tuple[int, ...] = ()
+    unread_changelogs: tuple[int, ...] = ()
+
+    @property
+    def snapshot_ids(self) -> tuple[int, ...]:
+        """Ids of all snapshots that go, ascending."""
+        return tuple(sorted((*(root.snapshot.id for root in self.snapshots), *self.unread)))
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to go."""
-        return not self.snapshots and not self.changelogs
+        return not self.snapshots and not self.changelogs and not self.unread_changelogs
 
     @property
     def first_id(self) -> int | None:
@@ -82,7 +90,12 @@ class Going:
     @property
     def changelog_ids(self) -> tuple[int, ...]:
         """Ids of all changelogs that go."""
-        return tuple(sorted(root.snapshot.id for root in (*self.changelogs, *self.passing)))
+        return tuple(sorted((*(root.snapshot.id for root in self.passing), *self.dropped)))
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        """Ids of the changelogs that there are and that go, ascending."""
+        return tuple(sorted((*(root.snapshot.id for root in self.changelogs), *self.unread_changelogs)))
 
 
 def would_be_changelogs(table: TableHandle, line: Line, doomed: Sequence[Root]) -> dict[int, Root]:
@@ -91,14 +104,21 @@ def would_be_changelogs(table: TableHandle, line: Line, doomed: Sequence[Root]) 
     return found | {root.snapshot.id: changelog_root(table, root.snapshot) for root in doomed}
 
 
-def going(line: Line, doomed: Sequence[Root], changelogs: dict[int, Root], expired: Sequence[int]) -> Going:
+def going(
+    table: TableHandle, line: Line, doomed: Sequence[Root], changelogs: dict[int, Root], expired: Sequence[int]
+) -> Going:
     """What goes when these snapshots and the changelogs of these ids do; `changelogs` as `would_be_changelogs`."""
     ids = {root.snapshot.id for root in doomed}
+    newest = max(ids, default=0)
+    unread = line.roots.unread(table.paths.branch, table.paths.snapshot)
+    unread_changelogs = line.roots.unread(table.paths.branch, table.paths.changelog)
     return Going(
         tuple(doomed),
         tuple(root for root in line.changelogs if root.snapshot.id in expired),
         tuple(root for number, root in changelogs.items() if number in ids and number not in expired),
         tuple(root for number, root in changelogs.items() if number in ids and number in expired),
+        tuple(number for number in unread if number < newest),
+        tuple(number for number in unread_changelogs if number <= max(expired, default=-1)),
     )
 
 
@@ -129,7 +149,7 @@ def plan_expiry(table: TableHandle, line: Line, gone: Going, executor: Executor)
     candidates.add_metadata([*gone.snapshots, *gone.changelogs])
     forgotten = {root.identity for root in (*gone.snapshots, *gone.changelogs, *gone.kept)}
     staying = [root for root in line.roots if root.identity not in forgotten]
-    return plan_deletion(table, candidates, [*staying, *gone.kept], executor, lost=lost_snapshots(line.roots))
+    return plan_deletion(table, candidates, [*staying, *gone.kept], executor, lost=lost_roots(table, line.roots))
 
 
 def changelogs_left(line: Line, gone: Going) -> list[int]:
@@ -154,16 +174,17 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
     Raises: ConflictError if others roll back meanwhile.
     """
     storage, paths = table.env.storage, table.paths
-    dropped = {root.snapshot.id for root in gone.changelogs}
     kept = {root.snapshot.id: root.snapshot for root in gone.kept}
     left = changelogs_left(line, gone)
-    if dropped:
-        forget_oldest(table, sorted(dropped), left[0] if left else None)
-    for root in gone.snapshots:
+    if gone.dropped:
+        forget_oldest(table, list(gone.dropped), left[0] if left else None)
+    if hint_of(table, paths.latest_hint) in gone.snapshot_ids and table.door is None:
+        write_hint(table, paths.latest_hint, line.snapshots[-1].snapshot.id)
+    for number in gone.snapshot_ids:
         _check_latest_is_there(table, line)
-        if root.snapshot.id in kept:
-            keep_changelog(table, root.snapshot)
-        storage.delete([paths.snapshot(root.snapshot.id)])
+        if number in kept:
+            keep_changelog(table, kept[number])
+        storage.delete([paths.snapshot(number)])
     if gone.snapshots or (line.snapshots and not storage.exists(paths.earliest_hint)):
         write_hint(table, paths.earliest_hint, line.snapshots[len(gone.snapshots)].snapshot.id)
     if gone.snapshots and table.door is None:
@@ -187,8 +208,8 @@ def carry_out_expiry(
         left_over = finish_interrupted(table, executor, how)
         return replace(left_over, stopped=(*plan.stopped, *left_over.stopped))
     paths = table.paths
-    roots = [paths.snapshot(root.snapshot.id) for root in gone.snapshots]
-    roots += [paths.changelog(root.snapshot.id) for root in gone.changelogs]
+    roots = [paths.snapshot(number) for number in gone.snapshot_ids]
+    roots += [paths.changelog(number) for number in gone.dropped]
     after = line.snapshots[len(gone.snapshots) :][:1]
     neighbours = [paths.snapshot(root.snapshot.id) for root in after]
     prepared = prepare(table, plan, how, what, roots=roots, neighbours=neighbours)

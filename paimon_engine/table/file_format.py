@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Final, Protocol
@@ -19,7 +19,7 @@ from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
-from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.predicate import Predicate
 from paimon_engine.table.external import data_file_at
 from paimon_engine.table.file_filter import FileFilter, file_filter
@@ -176,6 +176,22 @@ def read_data_file(
             if selected is not None and (not len(selected) or selected[-1] < first_row + batch.num_rows):
                 return
     check.finish(whole=skipping is None)
+
+
+def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> Generator[pa.RecordBatch, None, None]:
+    """The keys that stand in front of the rows of a file, in order, as columns of the key.
+
+    Raises: NotFoundError; CorruptTableError.
+    """
+    keys = table.schema_of(file.schema_id).key_type
+    columns = [pa.field(KEY_PREFIX + field.name, to_arrow(field.type)) for field in keys]
+    source, directory = data_file_at(table, place.directory, file)
+    path = f"{directory}/{file.name}"
+    with open_needed(table, path, file.size_bytes, storage=source) as stream:
+        for rows in READERS[file.format](stream, pa.schema(columns), path=path, batch_rows=BATCH_ROWS):
+            if rows.schema.names != [column.name for column in columns]:
+                raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
+            yield rows
 
 
 def _kept(

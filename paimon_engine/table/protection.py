@@ -118,7 +118,7 @@ def protected(
     """
     found = list(zip(roots, in_threads(table, try_root_files, roots), strict=True))
     unknown = [
-        _doubt(table, root, item.reason, may_pass=item.may_pass) for root, item in found if isinstance(item, Unreadable)
+        _doubt(root, item.reason, may_pass=item.may_pass) for root, item in found if isinstance(item, Unreadable)
     ]
     known = [(root, item) for root, item in found if isinstance(item, RootFiles)]
     entries: dict[str, list[ManifestEntry] | Failed] = {}
@@ -136,13 +136,13 @@ def protected(
             name, outcome = failed
             assert isinstance(outcome, Failed)
             reason = f"manifest {name} cannot be read: {outcome.message}"
-            unknown.append(_doubt(table, root, reason, may_pass=isinstance(outcome.error(), StorageError)))
+            unknown.append(_doubt(root, reason, may_pass=isinstance(outcome.error(), StorageError)))
             reached |= held
             continue
         try:
             held.update(path for path in _reached(item, entries, paths) if path in data)
         except CorruptTableError as error:
-            unknown.append(_doubt(table, root, f"{root.label} cannot be read: {error}"))
+            unknown.append(_doubt(root, f"{root.label} cannot be read: {error}"))
         else:
             holders[root.identity] = len(held)
         reached |= held
@@ -150,9 +150,8 @@ def protected(
     return Protection(frozenset(reached | beside), holders, tuple(unknown))
 
 
-def _doubt(table: TableHandle, root: Root, reason: str, *, may_pass: bool = False) -> Doubt:
-    stays = root.is_snapshot and root.branch == table.paths.branch
-    return Doubt(root.branch, root.snapshot.id, reason, stops_forgetting=may_pass or stays)
+def _doubt(root: Root, reason: str, *, may_pass: bool = False) -> Doubt:
+    return Doubt(root.branch, root.snapshot.id, reason, may_pass)
 
 
 def _beside_missing(table: TableHandle, files: Sequence[RootFiles], metadata: Collection[str]) -> set[str]:

@@ -21,13 +21,13 @@ Source: `SnapshotDeletion`, `TagDeletion`, `FileDeletionBase` of the Java librar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
 from paimon_engine.env import Env
-from paimon_engine.errors import NotFoundError, PaimonError, StorageError
+from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import LocalExecutor, values
 from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
@@ -37,7 +37,7 @@ from paimon_engine.table.doubts import Doubt, missing_between
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest_list, snapshot_manifests
-from paimon_engine.table.snapshots import branches, list_tags, read_snapshot, read_tag, snapshot_ids, tag_names
+from paimon_engine.table.snapshots import branches, read_snapshot, read_tag, snapshot_ids, tag_names
 
 READER_THREADS: Final = 8
 """Requests in flight when this process reads many small files: enough to hide a store's latency."""
@@ -90,24 +90,73 @@ def on_line(table: TableHandle, branch: str) -> TableHandle:
     return replace(table, paths=TablePaths(table.paths.root, branch), _schemas={})
 
 
-def all_roots(table: TableHandle) -> list[Root]:
-    """Every root of the table, main's first.
+class Roots(list[Root]):
+    """Every root of a table, main's first; `doubts` are those whose files nobody understands."""
 
-    Raises: CorruptTableError if a snapshot or tag cannot be understood, since it may protect anything.
-    """
-    found = _roots_of(table, MAIN_BRANCH)
-    for name in branches(table):
-        found += _roots_of(table, name)
-    return found
+    def __init__(self, found: Iterable[Root] = (), doubts: Iterable[Doubt] = ()) -> None:
+        super().__init__(found)
+        self.doubts = tuple(doubts)
+
+    def checked(self) -> Roots:
+        """The roots, if all of them are known. Raises: CorruptTableError."""
+        for doubt in self.doubts:
+            raise CorruptTableError(doubt.reason)
+        return self
+
+    def settled(self, is_gone: Callable[[Doubt], bool]) -> Roots:
+        """The same without doubts about what goes: once it has gone, it needs nothing."""
+        return Roots(self, (doubt for doubt in self.doubts if not is_gone(doubt)))
+
+    def unread(self, branch: str, path_of: Callable[[int], str]) -> list[int]:
+        """Ids of the branch's snapshots or changelogs, as `path_of` says, that nobody understands; ascending."""
+        ids = [doubt.snapshot_id for doubt in self.doubts if doubt.branch == branch and doubt.snapshot_id is not None]
+        paths = {doubt.path for doubt in self.doubts}
+        return sorted({number for number in ids if path_of(number) in paths})
 
 
-def _roots_of(table: TableHandle, branch: str) -> list[Root]:
-    line = on_line(table, branch)
-    snapshots = in_threads(line, _snapshot_or_none, snapshot_ids(line))
-    found = [Root(branch, snapshot) for snapshot in snapshots if snapshot is not None]
-    found += [Root(branch, tag.snapshot, tag.name) for tag in list_tags(line)]
-    changelogs = in_threads(line, _changelog_or_none, changelog_ids(line))
-    return found + [changelog_root(line, changelog) for changelog in changelogs if changelog is not None]
+def all_roots(table: TableHandle) -> Roots:
+    """Every root of the table that can be understood, and a doubt for every other. Raises: StorageError."""
+    found: list[Root] = []
+    doubts: list[Doubt] = []
+    for branch in (MAIN_BRANCH, *branches(table)):
+        for item in _roots_of(on_line(table, branch)):
+            if isinstance(item, Root):
+                found.append(item)
+            else:
+                doubts.append(item)
+    return Roots(found, doubts)
+
+
+def _roots_of(line: TableHandle) -> list[Root | Doubt]:
+    """Those that vanish meanwhile are left out: by expiry, or there is a gap now, which is found later."""
+    found: list[Root | Doubt | None] = [*in_threads(line, _snapshot_root, snapshot_ids(line))]
+    found += in_threads(line, _tag_root, tag_names(line))
+    found += in_threads(line, _changelog_root, changelog_ids(line))
+    return [item for item in found if item is not None]
+
+
+def _snapshot_root(line: TableHandle, number: int) -> Root | Doubt | None:
+    branch, path = line.paths.branch, line.paths.snapshot(number)
+    return _understood(branch, number, path, lambda: Root(branch, read_snapshot(line, number)))
+
+
+def _tag_root(line: TableHandle, name: str) -> Root | Doubt | None:
+    branch, path = line.paths.branch, line.paths.tag(name)
+    return _understood(branch, None, path, lambda: Root(branch, read_tag(line, name).snapshot, name))
+
+
+def _changelog_root(line: TableHandle, number: int) -> Root | Doubt | None:
+    branch, path = line.paths.branch, line.paths.changelog(number)
+    return _understood(branch, number, path, lambda: changelog_root(line, read_changelog(line, number)))
+
+
+def _understood(branch: str, number: int | None, path: str, read: Callable[[], Root]) -> Root | Doubt | None:
+    try:
+        return read()
+    except NotFoundError:
+        return None
+    except CorruptTableError as error:
+        return Doubt(branch, number, str(error), path=path)
 
 
 def changelog_root(line: TableHandle, snapshot: Snapshot) -> Root:
@@ -161,34 +210,20 @@ def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
                 yield one, following
 
 
-def lost_snapshots(roots: Sequence[Root], *, but_below: Collection[Root] = ()) -> tuple[Doubt, ...]:
-    """The gaps in each branch's row of snapshots, without those right below one that goes in `but_below`."""
+def lost_roots(table: TableHandle, roots: Roots, *, but_below: Collection[Root] = ()) -> tuple[Doubt, ...]:
+    """What nobody understands, and the gaps in each branch's row of snapshots.
+
+    Without gaps right below one that goes in `but_below`.
+    """
     going = {root.identity for root in but_below}
-    found: list[Doubt] = []
+    found = list(roots.doubts)
     for branch in dict.fromkeys(root.branch for root in roots):
-        line = sorted((root for root in roots if root.branch == branch and root.is_snapshot), key=_id_of)
+        line = [root for root in roots if root.branch == branch and root.is_snapshot]
         ends = {root.snapshot.id - 1 for root in line if root.identity in going}
-        gaps = missing_between(branch, [root.snapshot.id for root in line])
+        unread = roots.unread(branch, on_line(table, branch).paths.snapshot)
+        gaps = missing_between(branch, sorted({*(root.snapshot.id for root in line), *unread}))
         found += (gap for gap in gaps if gap.snapshot_id not in ends)
     return tuple(found)
-
-
-def _id_of(root: Root) -> int:
-    return root.snapshot.id
-
-
-def _snapshot_or_none(table: TableHandle, snapshot_id: int) -> Snapshot | None:
-    try:
-        return read_snapshot(table, snapshot_id)
-    except NotFoundError:
-        return None
-
-
-def _changelog_or_none(table: TableHandle, snapshot_id: int) -> Snapshot | None:
-    try:
-        return read_changelog(table, snapshot_id)
-    except NotFoundError:
-        return None
 
 
 def in_threads(table: TableHandle, run: Callable[[TableHandle, T], R], items: Sequence[T]) -> list[R]:

@@ -28,7 +28,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.internal import internal_predicate
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.old_keys import with_keys_of_today
-from paimon_engine.table.pruning import matching_buckets, matching_partitions, partition_filter
+from paimon_engine.table.pruning import entry_filter, matching_buckets, matching_partitions
 from paimon_engine.types import to_arrow_schema
 
 
@@ -97,7 +97,7 @@ def visible_entries(
 ) -> list[ManifestEntry]:
     """Live entries of partitions that can match, but for files whose rows no reader gets to see yet."""
     conjuncts = usable_conjuncts(table, where)
-    found = live_entries(table, snapshot, where=partition_filter(table.schema, conjuncts))
+    found = live_entries(table, snapshot, where=entry_filter(table.schema, conjuncts))
     return with_keys_of_today(table, (entry for entry in found if is_visible(table, entry)))
 
 

@@ -61,3 +61,10 @@ class SnapshotDoor(Protocol):
         Raises: StorageError, NotFoundError.
         """
         ...
+
+    def add_partitions(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Add partitions to the server's list of them, without rows; those that are there are fine. May be repeated.
+
+        Raises: StorageError, NotFoundError, UnsupportedError if the server keeps no such list.
+        """
+        ...

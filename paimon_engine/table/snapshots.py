@@ -69,6 +69,26 @@ def seen_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> 
     return look(latest_snapshot(table))
 
 
+def lower_latest_hint(table: TableHandle, snapshot_id: int) -> None:
+    """Before newer snapshots go, lets the hint name the one that will be the latest.
+
+    Where that is not there yet there is no hint for a while: Java would take it for the latest.
+    """
+    if table.env.storage.exists(table.paths.snapshot(snapshot_id)):
+        write_hint(table, table.paths.latest_hint, snapshot_id)
+    else:
+        table.env.storage.delete([table.paths.latest_hint])
+
+
+def stale_latest_hint(table: TableHandle) -> int | None:
+    """The snapshot that the hint names, if neither it nor the next one is there: nobody goes on from it."""
+    storage, paths = table.env.storage, table.paths
+    hint = hint_of(table, paths.latest_hint)
+    if hint is None or storage.exists(paths.snapshot(hint)) or storage.exists(paths.snapshot(hint + 1)):
+        return None
+    return hint
+
+
 def mend_latest_hint(table: TableHandle) -> None:
     """Lets the hint name the newest snapshot if it names one that is gone. Raises: StorageError."""
     hint = hint_of(table, table.paths.latest_hint)
@@ -211,6 +231,8 @@ def read_tag(table: TableHandle, name: str) -> Tag:
     path = table.paths.tag(name)
     try:
         return parse_tag(name, table.env.storage.read(path), path)
+    except CorruptTableError as error:
+        raise CorruptTableError(f"{error}, or delete_tag({name!r})") from error
     except NotFoundError as error:
         names = tag_names(table)
         some = ", ".join(names[-5:]) if names else "none"
@@ -235,13 +257,24 @@ def list_tags(table: TableHandle) -> list[Tag]:
 
     Raises: CorruptTableError if one cannot be read: a tag that nobody understands still protects files.
     """
-    tags = []
+    tags, unread = readable_tags(table)
+    for error in unread:
+        raise error
+    return tags
+
+
+def readable_tags(table: TableHandle) -> tuple[list[Tag], list[CorruptTableError]]:
+    """All tags that can be understood, by snapshot id and then name; and what is wrong with the others."""
+    tags: list[Tag] = []
+    unread: list[CorruptTableError] = []
     for name in tag_names(table):
         try:
             tags.append(read_tag(table, name))
         except NotFoundError:
             continue
-    return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name))
+        except CorruptTableError as error:
+            unread.append(error)
+    return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name)), unread
 
 
 # ── branches and consumers ──────────────────────────────────────────────────────────────────────
@@ -261,6 +294,15 @@ def consumer_files(table: TableHandle) -> list[tuple[str, FileInfo]]:
         if not info.is_dir and name.startswith(_CONSUMER_PREFIX):
             found.append((name[len(_CONSUMER_PREFIX) :], info))
     return found
+
+
+def next_snapshot_of(table: TableHandle, consumer: str) -> int | None:
+    """The snapshot that a consumer reads next; None if there is none so called, or nobody understands its file."""
+    path = table.paths.consumer(consumer)
+    try:
+        return whole(parse_object(table.env.storage.read(path), path), "nextSnapshot", 0)
+    except (NotFoundError, CorruptTableError, *WRONG):
+        return None
 
 
 def consumers(table: TableHandle) -> dict[str, int]:

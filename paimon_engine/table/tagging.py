@@ -27,10 +27,11 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.deletion import Candidates, DeletionPlan, plan_deletion
+from paimon_engine.table.external import store_of
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import missing_metadata
-from paimon_engine.table.reachability import Root, lost_snapshots
-from paimon_engine.table.snapshots import list_tags, read_snapshot
+from paimon_engine.table.manifests import live_entries, missing_metadata
+from paimon_engine.table.reachability import DataPaths, Root, Roots, in_threads, lost_roots
+from paimon_engine.table.snapshots import read_snapshot, readable_tags
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -92,13 +93,35 @@ def _create(table: TableHandle, tag: Tag) -> bool:
 def move_tag(table: TableHandle, old: Tag, new: Tag) -> None:
     """Puts an existing tag on another snapshot; the files that only the old one kept are the caller's.
 
-    Raises: ConflictError if the new snapshot expired meanwhile: the tag is then where it was; UnsupportedError.
+    Raises: ConflictError if the new snapshot expired meanwhile: the tag is then where it was, or is gone if others have
+    deleted it or its files; UnsupportedError.
     """
     refuse_callbacks(table)
-    path = table.paths.tag(new.name)
-    table.env.storage.overwrite(path, tag_to_json(new).encode())
-    _look_again(table, new, undo=lambda: table.env.storage.overwrite(path, tag_to_json(old).encode()))
+    data = tag_to_json(new).encode()
+    table.env.storage.overwrite(table.paths.tag(new.name), data)
+    _look_again(table, new, undo=lambda: _put_back(table, old, data))
     tell_success(table, new.name)
+
+
+def _put_back(table: TableHandle, old: Tag, written: bytes) -> None:
+    """Undoes what was `written` over a tag, which kept nothing of what the old one had needed for that while."""
+    storage, path = table.env.storage, table.paths.tag(old.name)
+    try:
+        if storage.read(path) != written:
+            return
+    except NotFoundError:
+        return
+    storage.overwrite(path, tag_to_json(old).encode())
+    if not _is_held_elsewhere(table, old) and _lacks_files(table, old.snapshot):
+        storage.delete([path])
+
+
+def _lacks_files(table: TableHandle, snapshot: Snapshot) -> bool:
+    if missing_metadata(table, snapshot) is not None:
+        return True
+    paths = DataPaths(table)
+    needed = [path for entry in live_entries(table, snapshot) for path, _ in paths.of(entry)]
+    return not all(in_threads(table, lambda line, path: store_of(line, path).exists(path), needed))
 
 
 def _look_again(table: TableHandle, tag: Tag, *, undo: Callable[[], None]) -> None:
@@ -117,7 +140,9 @@ def _is_held_elsewhere(table: TableHandle, tag: Tag) -> bool:
     try:
         return same_commit(read_snapshot(table, tag.snapshot.id), tag.snapshot)
     except NotFoundError:
-        return any(other.name != tag.name and same_commit(other.snapshot, tag.snapshot) for other in list_tags(table))
+        return any(
+            other.name != tag.name and same_commit(other.snapshot, tag.snapshot) for other in readable_tags(table)[0]
+        )
 
 
 def tell_success(table: TableHandle, name: str) -> None:
@@ -150,7 +175,7 @@ def remove_tags(table: TableHandle, names: Sequence[str]) -> None:
         table.env.storage.delete([table.paths.tag_success(name) for name in names])
 
 
-def plan_removal(table: TableHandle, roots: Sequence[Root], gone: Sequence[Root], executor: Executor) -> DeletionPlan:
+def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executor: Executor) -> DeletionPlan:
     """What goes with some of the roots: the files that only they reach.
 
     Raises: UnsupportedError, as `Candidates` does, if there are any such roots that no other stands for.
@@ -172,7 +197,7 @@ def plan_removal(table: TableHandle, roots: Sequence[Root], gone: Sequence[Root]
         candidates.add_named(root)
         candidates.add_changelog(root)
     candidates.add_metadata([*lonely, *changelogs])
-    return plan_deletion(table, candidates, kept, executor, lost=lost_snapshots(roots, but_below=gone))
+    return plan_deletion(table, candidates, kept, executor, lost=lost_roots(table, roots, but_below=gone))
 
 
 def _commit_of(root: Root) -> tuple[int, str]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
+from paimon_engine import Catalog
 from paimon_engine.actions.consumers import (
     ClearConsumers,
+    ConsumersResult,
     ExpireConsumers,
     ResetConsumer,
     clear_consumers,
@@ -119,3 +125,32 @@ def test_a_broken_consumer_stops_expiry_and_the_message_says_how_to_go_on(stored
 
     clear_consumers(history.handle, ClearConsumers("broken"))
     assert check_table(history.handle, depth=Depth.METADATA) == []
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda table, **words: table.reset_consumer("etl-1", **words),
+        lambda table, **words: table.clear_consumers("etl-1", **words),
+        lambda table, **words: table.expire_consumers(1 << 50, **words),
+    ],
+    ids=["reset", "clear", "expire"],
+)
+def test_what_was_forgotten_is_told_and_comes_back(forget: Callable[..., ConsumersResult], tmp_path: Path):
+    made = Catalog(str(tmp_path)).create_table("db.t", schema=pa.schema([pa.field("k", pa.int64())]))
+    for number in range(3):
+        made.write(pa.table({"k": [number]}))
+    made.reset_consumer("etl-1", 2)
+    before = made.consumers().to_pylist()
+
+    done = forget(made, quarantine=True)
+
+    assert (done.status, done.removed, made.consumers().num_rows) == ("removed", ("etl-1",), 0)
+    (forgotten,) = done.forgotten
+    assert (forgotten.consumer, forgotten.next_snapshot) == ("etl-1", 2)
+    assert forgotten.why
+    assert done.quarantine is not None
+    made.restore(done.quarantine)
+    assert made.consumers().to_pylist() == before
+    assert forget(made).quarantine is None
+    assert made.consumers().num_rows == 0

@@ -14,7 +14,7 @@ from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snaps
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import DeleteTag, delete_tag
-from paimon_engine.errors import StorageError
+from paimon_engine.errors import CorruptTableError, StorageError
 from paimon_engine.table.changelogs import changelog_ids
 from paimon_engine.table.check import check_table
 from paimon_engine.table.snapshots import read_snapshot
@@ -156,3 +156,57 @@ def test_what_something_unreadable_may_need_stays_and_is_told(name: str) -> None
     assert any("branch 'spare' cannot be read" in reason for reason in done.stopped)
     assert planned.deleted == done.deleted == ()
     assert history.names() == held
+
+
+@pytest.mark.parametrize("name", [name for name in DEEDS if name != "fast_forward"])
+def test_what_nobody_understands_keeps_what_it_may_need_and_is_told(name: str) -> None:
+    history = busy(EventStorage())
+    held = history.names()
+    history.storage.overwrite(history.on("spare").paths.tag("base"), b"{")
+
+    planned = DEEDS[name].act(history, True)
+    done = DEEDS[name].act(history, False)
+
+    assert done.status not in ("noop", "dry_run")
+    assert any("branch-spare/tag/tag-base" in reason and "delete_tag" in reason for reason in done.stopped)
+    assert planned.stopped == done.stopped
+    assert planned.deleted == done.deleted == ()
+    assert history.names() == held
+
+
+def test_nothing_is_forwarded_over_what_nobody_understands() -> None:
+    history = busy(EventStorage())
+    history.storage.overwrite(history.handle.paths.tag("mid"), b"{")
+
+    with pytest.raises(CorruptTableError, match="tag-mid"):
+        DEEDS["fast_forward"].act(history, False)
+
+
+def test_a_rollback_leads_out_of_a_latest_snapshot_that_nobody_understands() -> None:
+    history = History().write("a").compact("b").write("c").write("d")
+    history.storage.overwrite(history.handle.paths.snapshot(4), b"{")
+
+    planned = history.rollback(snapshot=2, dry_run=True)
+    done = history.rollback(snapshot=2)
+
+    assert planned.removed_snapshots == done.removed_snapshots == (3, 4)
+    assert (planned.deleted, planned.stopped) == (done.deleted, done.stopped)
+    assert any("snapshot-4" in reason for reason in done.stopped)
+    assert history.ids() == [1, 2]
+    assert_whole(history)
+    history.remove_orphans()
+    history.assert_exact()
+
+
+def test_a_branch_with_a_snapshot_that_nobody_understands_can_be_deleted() -> None:
+    history = busy(EventStorage())
+    history.storage.overwrite(history.on("dev").paths.snapshot(history.ids("dev")[-1]), b"{")
+
+    planned = DEEDS["delete_branch"].act(history, True)
+    done = DEEDS["delete_branch"].act(history, False)
+
+    assert (planned.deleted, planned.stopped) == (done.deleted, done.stopped)
+    assert any("files that only it names are left" in reason for reason in done.stopped)
+    assert "dev.orc" in " ".join(history.stored())
+    history.remove_orphans()
+    history.assert_exact()

@@ -10,7 +10,7 @@ import pytest
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.tags import DeleteTag, delete_tag
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, StorageError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, StorageError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import storage_for
 from paimon_engine.table.check import check_table
@@ -214,16 +214,37 @@ def test_what_a_broken_tag_may_need_stays_and_the_rest_goes() -> None:
     assert history.ids() == [5]
 
 
-def test_a_latest_snapshot_that_cannot_be_read_keeps_the_older_ones() -> None:
-    history = History().write("a").compact("b").write("c")
-    path = history.handle.paths.manifest(read_snapshot(history.handle, 3).base_manifest_list)
+def _break_list(history: History, snapshot_id: int) -> None:
+    path = history.handle.paths.manifest(read_snapshot(history.handle, snapshot_id).base_manifest_list)
     history.storage.overwrite(path, b"no Avro")
+
+
+def test_the_newest_snapshot_that_can_be_read_stays() -> None:
+    history = History().write("a").compact("b").write("c").compact("d").write("e")
+    _break_list(history, 4)
+    _break_list(history, 5)
+
+    planned = history.expire(retain_max=1, dry_run=True)
+    result = history.expire(retain_max=1)
+
+    assert planned.expired_snapshots == result.expired_snapshots == (1, 2)
+    assert (planned.deleted, planned.stopped) == (result.deleted, result.stopped)
+    assert result.deleted == ()
+    assert "snapshot 3 stays: it is the newest one that can be read" in result.stopped
+    assert history.ids() == [3, 4, 5]
+
+
+def test_where_no_snapshot_can_be_read_expiry_goes_on_and_deletes_nothing() -> None:
+    history = History().write("a").compact("b").write("c")
+    for number in (1, 2, 3):
+        _break_list(history, number)
+    held = history.names()
 
     result = history.expire(retain_max=1)
 
-    assert (result.status, result.deleted) == ("noop", ())
-    assert "snapshot 3" in " ".join(result.stopped)
-    assert history.ids() == [1, 2, 3]
+    assert (result.expired_snapshots, result.deleted) == ((1, 2), ())
+    assert "snapshot 3 cannot be read" in " ".join(result.stopped)
+    assert history.names() == held
 
 
 def test_what_cannot_be_read_for_now_is_left_for_a_later_run() -> None:
@@ -270,14 +291,60 @@ def test_a_snapshot_that_vanishes_under_our_eyes_ends_the_run() -> None:
     assert history.reachable() <= history.stored()
 
 
-def test_a_broken_tag_file_stops_everything() -> None:
-    history = History().write().write()
+def test_a_broken_tag_file_keeps_all_files_and_expiry_goes_on() -> None:
+    history = History().write("a").compact("b").write("c")
+    history.tag("sound", snapshot=1)
     history.storage.overwrite(history.handle.paths.tag("broken"), b"{")
+    held = history.names()
 
-    with pytest.raises(CorruptTableError):
-        history.expire(retain_max=1)
+    planned = history.expire(retain_max=1, dry_run=True)
+    result = history.expire(retain_max=1)
 
-    assert history.ids() == [1, 2]
+    assert (result.expired_snapshots, result.deleted) == ((1, 2), ())
+    assert (planned.deleted, planned.stopped) == ((), result.stopped)
+    assert "tag-broken" in " ".join(result.stopped)
+    assert history.names() == held
+    # When the tag has gone, what it kept is found.
+    history.delete_tag("broken")
+    history.delete_tag("sound")
+    history.remove_orphans()
+    assert history.names() == {"b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "expired"), [(1, (1, 2, 3, 4)), (3, (1, 2, 3, 4)), (5, (1, 2, 3, 4)), (6, (1, 2, 3))]
+)
+def test_a_broken_snapshot_file_keeps_what_it_may_need_and_expiry_goes_on(
+    broken: int, expired: tuple[int, ...]
+) -> None:
+    history = History().write("a").compact("b").write("c").compact("d").write("e").write("f")
+    history.storage.overwrite(history.handle.paths.snapshot(broken), b"{")
+    held = history.names()
+
+    planned = history.expire(retain_max=2, dry_run=True)
+    result = history.expire(retain_max=2)
+
+    assert planned.expired_snapshots == result.expired_snapshots == expired
+    assert planned.deleted == result.deleted
+    assert f"snapshot-{broken}" in " ".join(result.stopped)
+    assert history.ids() == [number for number in range(1, 7) if number not in expired]
+    # Snapshot 1 cannot have needed what came later, as far as is known when it came.
+    assert history.names() == (held - {"c"} if broken == 1 else held)
+
+
+def test_a_changelog_that_nobody_understands_keeps_what_it_may_need_and_expiry_goes_on() -> None:
+    options = {"changelog.num-retained.min": "6", "changelog-producer": "input", "snapshot.num-retained.min": "1"}
+    history = History(options).write("a").write("b").compact("c").write("d")
+    history.expire(retain_max=1)
+    history.storage.overwrite(history.handle.paths.changelog(2), b"{")
+    history.write("late").compact("e").write("f")
+    held = history.names()
+
+    result = history.expire(retain_max=1)
+
+    assert result.expired_snapshots == (4, 5, 6)
+    assert "changelog-2" in " ".join(result.stopped)
+    assert held - history.names() == {"late"}
 
 
 def test_an_unreadable_expired_snapshot_leaves_only_its_own_files() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, StorageError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError
 from paimon_engine.table.changelogs import changelog_ids
 from paimon_engine.table.check import check_table
 from paimon_engine.table.retention import Retention, choose_expired_changelogs
@@ -266,17 +266,30 @@ def test_fast_forward_takes_over_the_branchs_changelogs() -> None:
 # ── what is broken, and who acts meanwhile ──────────────────────────────────────────────────────
 
 
-def test_a_broken_changelog_stops_what_it_may_need() -> None:
+def test_a_broken_changelog_keeps_what_it_may_need_and_goes_with_others() -> None:
     history = History(LONG).write("a").compact("b").write("c").write("d")
     history.expire(retain_max=2)
     history.storage.overwrite(f"{ROOT}/changelog/changelog-1", b"{")
+    held = history.names()
 
-    with pytest.raises(CorruptTableError, match="changelog-1"):
-        history.expire(retain_max=1)
+    result = history.expire(retain_max=1)
 
+    assert (result.expired_snapshots, result.deleted) == ((3,), ())
+    assert "changelog-1" in " ".join(result.stopped)
+    assert history.names() == held
     assert [problem.where for problem in check_table(history.handle, footers=False)] == [
         f"{ROOT}/changelog/changelog-1"
     ]
+
+    planned = history.expire_changelogs(delete_all=True, dry_run=True)
+    done = history.expire_changelogs(delete_all=True)
+
+    assert planned.expired_changelogs == done.expired_changelogs == (1, 2, 3)
+    assert "changelog-1" in " ".join(done.stopped)
+    assert changelog_ids(history.handle) == []
+    assert check_table(history.handle, footers=False) == []
+    history.remove_orphans()
+    history.assert_exact()
 
 
 def test_verify_tells_a_changelog_without_its_files() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -385,6 +386,52 @@ def test_a_tag_moved_after_its_snapshot_expired_stays_where_it_was() -> None:
         history.tag("t", 2, if_exists="replace")
 
     assert read_tag(history.handle, "t").snapshot.id == 4
+    assert check_table(history.handle, footers=False) == []
+
+
+def _after_overwrite(history: History, path: str, act: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others act right after the first time that the file is written over."""
+    overwrite = history.storage.overwrite
+
+    def then_act(place: str, data: bytes) -> None:
+        overwrite(place, data)
+        if place == path:
+            monkeypatch.undo()
+            act()
+
+    monkeypatch.setattr(history.storage, "overwrite", then_act)
+
+
+def test_a_tag_that_others_delete_while_it_moves_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History().write("a").compact("b").compact("c")
+    history.tag("t", 1)
+
+    def others() -> None:
+        history.delete_tag("t")
+        history.write("d").expire(retain_max=1)
+
+    _after_overwrite(history, history.handle.paths.tag("t"), others, monkeypatch)
+    with pytest.raises(ConflictError):
+        history.tag("t", 2, if_exists="replace")
+
+    assert history.tags() == []
+    assert check_table(history.handle, footers=False) == []
+
+
+def test_a_tag_whose_files_go_while_it_moves_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History().write("a")
+    history.tag("t")
+    history.compact("b").compact("c").write("d").expire(retain_max=2)
+
+    def others() -> None:
+        history.write("e").expire(retain_max=1)
+        history.remove_orphans()
+
+    _after_overwrite(history, history.handle.paths.tag("t"), others, monkeypatch)
+    with pytest.raises(ConflictError):
+        history.tag("t", 3, if_exists="replace")
+
+    assert history.tags() == []
     assert check_table(history.handle, footers=False) == []
 
 

@@ -285,6 +285,18 @@ def test_the_server_is_told_of_partitions_that_are_done(catalog: Catalog, server
     assert server.commits[-1] == {"marked": [{"day": "19753"}]}
 
 
+def test_the_server_gets_a_partition_that_says_done(catalog: Catalog, server: RestServer):
+    schema = pa.schema([pa.field("day", pa.date32()), pa.field("hour", pa.int32()), *SCHEMA])
+    options = {"partition.mark-done-action": "done-partition,success-file"}
+    table = catalog.create_table("db.days", schema=schema, partition_keys=["day", "hour"], options=options)
+
+    done = table.mark_partition_done({"day": "2024-01-31", "hour": 7})
+
+    assert done.reported == ("day=19753/hour=7",)
+    assert len(done.files) == 1
+    assert server.commits[-1] == {"added": [{"day": "19753", "hour": "7.done"}], "may be there": True}
+
+
 def test_what_a_server_deletes_cannot_be_moved_aside(table):
     table.write(rows(1))
     table.write(rows(2))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paimon_engine import Table, UnsupportedError
 from paimon_engine.meta.schema_change import AddColumn, RemoveOption, SetOption
 from tests.life_cycle.acting import HOW, PICK, action, has_branch, has_snapshot, has_tag, line_name
-from tests.life_cycle.kinds import DATES
+from tests.life_cycle.kinds import DATES, Rows
 from tests.life_cycle.kinds import Change as RowChange
 from tests.life_cycle.upkeep import Upkeep
 from tests.life_cycle.world import HOUR_MS, MAIN, Change
@@ -260,7 +260,14 @@ class LifeCycle(Upkeep):
             return None
         versions = self.world.versions(line_name(table), "tag" if "tag" in given else "snapshot")
         target = next(one.commit for one in versions if one.name == str(given.get("tag", given.get("snapshot"))))
-        change = Change(lambda _: self.world.states[target], lambda row: True, keeps_order=False)
+
+        def after(_: Rows) -> Rows | None:
+            """Nobody can tell where a tag that others move meanwhile was when it was read."""
+            tags = self.world.versions(line_name(table), "tag")
+            is_there = any(one.name == given.get("tag") and one.commit == target for one in tags)
+            return self.world.states[target] if is_there or "tag" not in given else None
+
+        change = Change(after, lambda row: True, keeps_order=False)
         return table.rollback_to_as_latest(**given, commit_user=self._user(table, change))
 
     def _target(self, table: Table, number: int, way: int) -> dict[str, Any] | None:

@@ -390,6 +390,9 @@ class Handler(BaseHTTPRequestHandler):
                 return self.lake.create_branch(database, name, body)
             case "POST", ["databases", database, "tables", name, "rollback"]:
                 return self.lake.rollback(database, name, body)
+            case "POST", ["databases", _, "tables", _, "partitions"]:
+                added = {"added": body["partitionSpecs"], "may be there": body["ignoreIfExists"]}
+                return self.lake.commits.append(added)
             case "POST", ["databases", _, "tables", _, "partitions", "mark"]:
                 return self.lake.commits.append({"marked": body["specs"]})
             case _:

@@ -124,6 +124,24 @@ def test_rows_that_are_out_of_order_are_found(table: Table) -> None:
     assert any("do not ascend at row 1" in problem.what for problem in found.problems), found.problems
 
 
+@pytest.mark.parametrize("number", [7, None])
+def test_keys_in_front_of_rows_that_are_not_those_of_the_rows_are_found(table: Table, number: int | None) -> None:
+    """A reader may take either of them for the key."""
+    handle = table._handle
+    entry = max(live_entries(handle, latest_snapshot(handle)), key=lambda item: item.file.row_count)
+    path = Path(table.path, "bucket-0", entry.file.name)
+    stored = pq.read_table(path)
+    path.unlink()
+    pq.write_table(stored.set_column(0, "_KEY_k", pa.array([1, 2, number], pa.int64())), path, compression="zstd")
+    _with_manifest(table, lambda file: replace(file, size_bytes=path.stat().st_size))
+    table.expire_snapshots(retain_max=1, retain_min=1)
+
+    found = table.verify("rows")
+
+    what = "a key is null" if number is None else "row 2 has another key than the one in front of it"
+    assert any(what in problem.what for problem in found.problems), found.problems
+
+
 @pytest.mark.parametrize(
     ("partition", "bucket", "what"),
     [("b", 0, "has rows of another partition than its own"), ("a", 1, "row 0 belongs to bucket 0, not to 1")],

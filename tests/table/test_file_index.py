@@ -414,6 +414,6 @@ def test_expired_files_go_with_their_indexes(tmp_path: Path):
     table.compact(full=True)
     table.expire_snapshots(retain_max=1, retain_min=1)
 
-    names = {path.name for path in Path(table.path).rglob("data-*")}
+    names = {str(path) for path in Path(table.path).rglob("data-*")}
     [live] = table.files()["file_path"].to_pylist()
     assert names == {live, f"{live}.index"}

@@ -14,6 +14,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFile
 
 from paimon_engine import open_table
+from paimon_engine.actions.compact import Compact, compact
+from paimon_engine.executor import LocalExecutor
 from paimon_engine.format import orc, parquet
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, as_predicate, col, to_arrow_expression
@@ -227,6 +229,20 @@ def test_files_of_other_partitions_may_be_removed_by_manifests_that_are_read(mak
 
     kept = {"p = 1": [1], "p < 2": [0, 1], "p IN (1, 3)": [1, 3], "p = 1 AND v = 1": [1], "p = 1 OR p = 0": [0, 1]}
     assert sorted(table.rows(where)) == [(number, 7, 1) for number in kept[where]]
+
+
+def test_removals_of_other_partitions_do_not_matter(make_table: MakeTable):
+    table = make_table({"day": pa.date32(), "k": pa.int64()}, partition_keys=["day"], primary_keys=["day", "k"])
+    for day in (0, 1, 1, 0, 2):
+        table.write({"day": [day], "k": [day]})
+    # One manifest takes away files of two days, of which other manifests added those of one day each.
+    table.compact()
+
+    assert table.rows("day = DATE '1970-01-02'") == [(date(1970, 1, 2), 1)]
+    assert table.rows("day > DATE '1970-01-01' AND k < 2") == [(date(1970, 1, 2), 1)]
+    assert table.rows("day <> DATE '1970-01-02'") == [(date(1970, 1, 1), 0), (date(1970, 1, 3), 2)]
+    compact(table.handle, Compact(full=True, where="day = DATE '1970-01-01'"), LocalExecutor(1, env=table.handle.env))
+    assert len(table.rows()) == 3
 
 
 @pytest.mark.parametrize(
