@@ -240,13 +240,13 @@ def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStat
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
     known = dict(zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True))
     usable = {column.name: stats for column, stats in known.items() if not has_padded_texts(file, column.type)}
-    # Whole partitions have been chosen already, and what a file holds of their columns does not count.
-    partition = table.schema.partition_keys
-    pairs = {name: pair for name, pair in same_columns(schema, table.schema).items() if name not in partition}
+    pairs = same_columns(schema, table.schema)
     # What the file lacks is read as null.
     missing = ColumnStats(None, None, file.row_count)
-    ranges = {name: missing for name in table.schema.row_type.names if name not in (*pairs, *partition)}
+    ranges = {name: missing for name in table.schema.row_type.names if name not in pairs}
     for name, (stored, today) in pairs.items():
         if stored.name in usable and (stats := evolved_stats(usable[stored.name], stored, today)):
             ranges[name] = stats
-    return ranges
+    # A file that lacks partition columns may count nulls there, which are not what is read.
+    unknown = {name for name in table.schema.partition_keys if name in ranges and ranges[name].min is None}
+    return {name: stats for name, stats in ranges.items() if name not in unknown}
