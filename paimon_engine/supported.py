@@ -41,6 +41,9 @@ _READ_BLOCKERS: Final = (
 _OFF: Final[Mapping[str, str]] = {"batch-scan-mode": "none"}
 """Options that choose nothing while they have that value."""
 
+_TYPES: Final = ("table", "materialized-table")
+"""Tables of rows in files of ours; others, such as `format-table`, say what lies there in another way."""
+
 _MAP_LAYOUT: Final = ".map.storage-layout"
 
 
@@ -57,6 +60,8 @@ def check_readable(options: TableOptions) -> None:
     ]
     if options.deletion_vectors_enabled and _is_on(options, "index-file-in-data-file-dir"):
         reasons.append("'index-file-in-data-file-dir' together with 'deletion-vectors.enabled'")
+    if raw.get("type", "table").lower() not in _TYPES:
+        reasons.append(f"'type' = '{raw['type']}'")
     _refuse("reading", reasons)
 
 

@@ -124,6 +124,33 @@ def test_options_of_the_table_choose_unless_the_read_does(catalog: Catalog, thri
 
 
 @pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("merge-engine", "partial-update"),
+        ("merge-engine", "deduplicate"),
+        ("bucket", "3"),
+        ("bucket-key", "flight"),
+        ("primary-key", "day"),
+        ("partition", "day"),
+        ("sequence.field", "delay"),
+        ("rowkind.field", "delay"),
+        ("ignore-delete", "true"),
+        ("path", "/elsewhere"),
+        ("type", "format-table"),
+    ],
+)
+def test_who_opens_a_table_cannot_choose_what_its_files_mean(catalog: Catalog, thrice: Table, option: str, value: str):
+    for opened in (
+        lambda: catalog.table("flights.departures", {option: value}),
+        lambda: open_table(thrice.path, options={option: value}),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"'{option}' = '{value}' cannot be chosen .* leave it out"):
+            opened()
+
+    assert delays(open_table(thrice.path, options={"bucket": "2"})) == delays(thrice)
+
+
+@pytest.mark.parametrize(
     ("how", "error", "said"),
     [
         ({"options": {"read.batch-size": "7"}}, UnsupportedError, "'read.batch-size' is not honoured"),
@@ -178,6 +205,7 @@ def test_a_system_table_is_read_like_a_table(catalog: Catalog, thrice: Table):
     snapshots = catalog.table("flights.departures$snapshots")
 
     assert snapshots.to_arrow().equals(thrice.snapshots())
+    assert catalog.table("flights.departures$SNAPSHOTS").to_arrow().equals(thrice.snapshots()), "as Java takes it"
     found = snapshots.to_arrow(["commit_kind"], "snapshot_id > 1", limit=1)
     assert found.to_pylist() == [{"commit_kind": "APPEND"}]
     assert snapshots.to_batches().read_all().num_rows == 3

@@ -36,7 +36,7 @@ from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.default_values import default_scalars, fill_nulls
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import BucketPlace, bucket_place, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.scan import plan_splits
@@ -191,11 +191,11 @@ def mark_rows(env: Env, task: _Task) -> _Marked:
     Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError; StorageError: no file is left.
     """
     table = task.table.load(env)
-    directory = bucket_path(table, *task.bucket)
+    place = bucket_place(table, *task.bucket)
     vectors = BucketVectors(table, *task.bucket, task.vectors)
     rows = files = 0
     for file in task.files:
-        positions = _matching(table, directory, file, task.where, vectors.deleted_rows(file.name))
+        positions = _matching(table, place, file, task.where, vectors.deleted_rows(file.name))
         vectors.mark(file.name, positions)
         rows += len(positions)
         files += len(positions) > 0
@@ -209,7 +209,7 @@ def mark_rows(env: Env, task: _Task) -> _Marked:
 
 
 def _matching(
-    table: TableHandle, directory: str, file: DataFile, where: Predicate, deleted: Positions | None
+    table: TableHandle, place: BucketPlace, file: DataFile, where: Predicate, deleted: Positions | None
 ) -> Positions:
     """Positions of the rows that match and are not deleted yet, ascending."""
     wanted = root_columns(where, table.schema.row_type.names)
@@ -217,7 +217,7 @@ def _matching(
     defaults = default_scalars(table.schema)
     found = [np.empty(0, np.int64)]
     first_row = 0
-    for rows in read_data_file(table, directory, file, columns, with_system_columns=False):
+    for rows in read_data_file(table, place, file, columns, with_system_columns=False):
         positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
         numbered = fill_nulls(rows, defaults).append_column(_POSITION, pa.array(positions))
         alive = None if deleted is None else kept_rows(deleted, first_row, rows.num_rows)

@@ -31,6 +31,7 @@ class VerifyResult:
     """What was found; `status` is `sound` or `damaged`. `problems` say where, and what is wrong there.
 
     Snapshots and tags of all branches are `roots`; a data file counts once. `rows` is 0 unless rows were read.
+    `closed` files lie outside the table, where `external-paths.allowed` does not name the place; nobody looked at them.
     """
 
     status: str
@@ -41,6 +42,7 @@ class VerifyResult:
     data_files: int = 0
     rows: int = 0
     seconds: float = 0.0
+    closed: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -63,6 +65,5 @@ def verify(
     status = "damaged" if found.problems else "sound"
     logger.info("%s is %s: %d problems", table.paths.root, status, len(found.problems))
     seconds = time.monotonic() - begun
-    return VerifyResult(
-        status, depth.value, found.problems, found.roots, found.manifests, found.data_files, found.rows, seconds
-    )
+    counted = found.roots, found.manifests, found.data_files, found.rows
+    return VerifyResult(status, depth.value, found.problems, *counted, seconds, found.closed)

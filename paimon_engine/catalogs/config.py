@@ -22,7 +22,8 @@ TABLE_DEFAULT_PREFIX: Final = "table-default."
 JDBC_PREFIX: Final = "jdbc."
 HEADER_PREFIX: Final = "header."
 
-_ALL_KINDS: Final = frozenset({METASTORE, WAREHOUSE, "case-sensitive"})
+_CASE: Final = "case-sensitive"
+_ALL_KINDS: Final = frozenset({METASTORE, WAREHOUSE, _CASE})
 _OF_KIND: Final[Mapping[str, frozenset[str]]] = {
     "filesystem": frozenset({LOCK_ENABLED}),
     "jdbc": frozenset(
@@ -97,6 +98,8 @@ class CatalogConfig:
         if METASTORE in hidden or WAREHOUSE in hidden:
             raise InvalidArgumentError(f"'{METASTORE}' and '{WAREHOUSE}' are no secrets; give them as options")
         _check(given.get(METASTORE, "filesystem").lower(), [*given, *hidden])
+        if not is_true(given, _CASE, default=True):
+            raise UnsupportedError(f"'{_CASE}' = 'false' is not supported: names keep their capitals; leave it out")
         storage = {key: given.pop(key) for key in list(given) if key.startswith(_STORAGE_PREFIX)}
         storage_hidden = {key: hidden.pop(key) for key in list(hidden) if key.startswith(_STORAGE_PREFIX)}
         env = EnvConfig(address, {**storage, **(storage_options or {})}, {**storage_hidden, **(storage_secrets or {})})

@@ -22,6 +22,7 @@ from paimon_engine.catalogs.rest_schema import RestSchemaDoor, schema_of_answer
 from paimon_engine.catalogs.stores import LentStore
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, StorageError, UnsupportedError
+from paimon_engine.meta.fixed_options import with_dynamic_options
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, schema_to_json
 from paimon_engine.storage import MemoryStorage
@@ -103,7 +104,7 @@ class RestMetastore:
         _check_type(schema, place)
         config = self._env_config(path, name, branch, is_external=bool(answer.get("isExternal")))
         door = None if answer.get("isExternal") else RestDoor(self._config, name.database, name.table, answer.get("id"))
-        schema = schema.with_options(options)
+        schema = with_dynamic_options(schema, options)
         paths, known = TablePaths(path, branch), {schema.id: schema}
         schema_door = RestSchemaDoor(self._config, name.database, name.table)
         return TableHandle(config.build(), config, paths, schema, dict(options), door, known, schema_door)

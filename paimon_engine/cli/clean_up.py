@@ -140,6 +140,9 @@ def verify(
         for problem in details["problems"]:
             say(f"{problem['where']}: {problem['what']}")
         say(_looked_at(details))
+        if details["closed"]:
+            outside = count(details["closed"], "file")
+            warn(f"not looked at: {outside} outside the table; 'external-paths.allowed' = '<directory>' allows it")
     if details["problems"]:
         raise typer.Exit(1)
 

@@ -75,9 +75,11 @@ def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
         return [stored.name]
     inner = {stored.type.field(place).name: stored.type.field(place) for place in range(stored.type.num_fields)}
     fields = [wanted.type.field(place) for place in range(wanted.type.num_fields)]
-    if len(fields) == len(inner) or not {field.name for field in fields} <= inner.keys():
+    if not {field.name for field in fields} <= inner.keys():
         return [stored.name]
-    return [f"{stored.name}.{path}" for field in fields for path in _paths(field, inner[field.name])]
+    paths = [path for field in fields for path in _paths(field, inner[field.name])]
+    # A field may have fewer fields of its own than in the file, however many there are beside it.
+    return [stored.name] if paths == list(inner) else [f"{stored.name}.{path}" for path in paths]
 
 
 def spelled_out(rows: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
@@ -100,8 +102,12 @@ def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Ar
     if not pa.types.is_nested(data_type):
         return array.cast(data_type, safe=safe)
     nullable = array.cast(replace_leaves(data_type, lambda leaf: leaf, nullable=True), safe=safe)
-    # A copy, because the parts of a slice do not begin where the slice does.
-    return _relabelled(pa.concat_arrays([nullable, nullable.slice(0, 0)]), data_type)
+    return _relabelled(copied(nullable), data_type)
+
+
+def copied(array: pa.Array) -> pa.Array:
+    """The same values in buffers of their own: the parts of a slice do not begin where the slice does."""
+    return pa.concat_arrays([array, array.slice(0, 0)])
 
 
 def _relabelled(array: pa.Array, data_type: pa.DataType) -> pa.Array:

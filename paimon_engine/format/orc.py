@@ -30,6 +30,7 @@ from paimon_engine.format.layout import (
     BATCH_ROWS,
     WriteOptions,
     cast,
+    copied,
     leaf_arrays,
     leaf_paths,
     leaves_of,
@@ -186,11 +187,15 @@ def _has_limited_text(data_type: DataType) -> bool:
     )
 
 
+def has_char(data_type: DataType) -> bool:
+    """Whether values of the type may have had spaces behind them that the reader has cut off."""
+    return any(part.root is TypeRoot.CHAR for part in atomic_types(data_type))
+
+
 def _fitted(array: pa.Array, data_type: DataType) -> pa.Array:
     if isinstance(data_type, AtomicType):
         return _fitted_texts(array, data_type) if _has_limited_text(data_type) else array
-    # A copy, because the parts of a slice do not begin where the slice does.
-    whole = pa.concat_arrays([array, array.slice(0, 0)])
+    whole = copied(array)
     mask = whole.is_null() if whole.null_count else None
     match data_type:
         case ArrayType(element):
@@ -253,7 +258,9 @@ class OrcWriter:
             raise InvalidArgumentError(
                 f"'file.compression' = {options.compression!r}; ORC takes one of {', '.join(sorted(_CODECS))}"
             )
-        self._schema = pa.schema([field.with_type(replace_leaves(field.type, _stored)) for field in schema])
+        # ORC says of no part that it must not be null.
+        types = [replace_leaves(field.type, _stored, nullable=True) for field in schema]
+        self._schema = pa.schema([pa.field(name, kind) for name, kind in zip(schema.names, types, strict=True)])
         fractions = any(pa.types.is_timestamp(one) and one.unit != "s" for f in schema for one in leaves_of(f.type))
         self._sink = sink
         self._waiting = SpooledTemporaryFile(_WAITING_BYTES) if fractions else None  # noqa: SIM115 - closed in close
@@ -291,7 +298,9 @@ class OrcWriter:
         Raises: UnsupportedError for timestamps that ORC cannot hold.
         """
         try:
-            arrays = [cast(column, field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
+            arrays = [
+                _settled(cast(column, field.type)) for column, field in zip(batch.columns, self._schema, strict=True)
+            ]
         except pa.ArrowInvalid as error:
             raise UnsupportedError(f"{error}: ORC files are written with timestamps from 1677 to 2262 only") from error
         if self._waiting is not None:
@@ -333,6 +342,33 @@ class OrcWriter:
             else:
                 shutil.copyfileobj(waiting, self._sink, _COPY_BYTES)
         self._waiting, self._encoded = None, self._sink
+
+
+def _settled(array: pa.Array) -> pa.Array:
+    """The array as Arrow's encoder takes it rightly: no parts of slices, and below a row that is null nulls only.
+
+    Otherwise it gives rows the fields of their neighbours.
+    """
+    return _with_nulls_below(copied(array)) if _has_struct(array.type) else array
+
+
+def _has_struct(data_type: pa.DataType) -> bool:
+    inner = (data_type.field(place).type for place in range(data_type.num_fields))
+    return pa.types.is_struct(data_type) or any(map(_has_struct, inner))
+
+
+def _with_nulls_below(array: pa.Array) -> pa.Array:
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(array.type):
+        return pa.StructArray.from_arrays(
+            [_with_nulls_below(part) for part in array.flatten()], fields=list(array.type), mask=mask
+        )
+    if pa.types.is_list(array.type):
+        return pa.ListArray.from_arrays(array.offsets, _with_nulls_below(array.values), type=array.type, mask=mask)
+    if pa.types.is_map(array.type):
+        keys, items = _with_nulls_below(array.keys), _with_nulls_below(array.items)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=array.type, mask=mask)
+    return array
 
 
 def _stored(leaf: pa.DataType) -> pa.DataType:

@@ -59,9 +59,11 @@ class Stripe:
 def stripes_of(source: BinaryIO, file: po.ORCFile) -> list[Stripe] | None:
     """The stripes in order; None if the file has no statistics of them, or in a codec that is not known here.
 
+    None too where several columns have one name: which of them is meant nobody can tell.
+
     Raises: an error out of `orc_message.WRONG` where the bytes are damaged.
     """
-    if file.compression not in CODECS:
+    if file.compression not in CODECS or len(set(file.schema.names)) < len(file.schema.names):
         return None
     end = file.file_length - 1 - file.file_postscript_length
     begin = end - file.file_footer_length - file.stripe_statistics_length

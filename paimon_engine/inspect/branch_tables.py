@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine.meta.paths import TablePaths
-from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.table_statistics import column_to_json
-from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.snapshots import branches, consumers, list_tags, snapshots_newest_first
 from paimon_engine.table.statistics import read_statistics
 from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, MultisetType, field_to_json, type_to_json
@@ -96,7 +95,10 @@ def _duration_text(duration: timedelta) -> str:
 
 
 def schemas(table: TableHandle) -> pa.Table:
-    """All schemas, oldest first; columns, keys and options as JSON, `update_time` in UTC."""
+    """All schemas, oldest first; columns, keys and options as JSON, `update_time` in UTC.
+
+    Raises: NotFoundError if one between others is gone: each has the id that follows; CorruptTableError.
+    """
     schema = pa.schema(
         [
             pa.field("schema_id", pa.int64(), nullable=False),
@@ -109,10 +111,10 @@ def schemas(table: TableHandle) -> pa.Table:
         ]
     )
     rows = []
-    for schema_id in numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX):
-        path = table.paths.schema(schema_id)
+    ids = numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX)
+    for schema_id in range(min(ids), max(ids) + 1) if ids else ():
         # Not `schema_of`: that one has the dynamic options in it.
-        found = parse_schema(table.env.storage.read(path), path)
+        found = read_schema_file(table.env, table.paths, schema_id, {})
         rows.append(
             {
                 "schema_id": schema_id,

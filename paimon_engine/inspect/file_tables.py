@@ -8,12 +8,21 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_engine.format.binary_row import decode_row
+from paimon_engine.meta.evolution import cast_stats, same_columns
 from paimon_engine.meta.manifest import DataFile, FileSource, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import partition_text
+from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.meta.stats import EMPTY_STATS, from_simple_stats
+from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, from_simple_stats
+from paimon_engine.table.file_format import data_file_path
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries, live_index_files, read_index_manifest, snapshot_manifests
+from paimon_engine.table.manifests import (
+    changelog_manifests,
+    live_entries,
+    live_index_files,
+    read_index_manifest,
+    snapshot_manifests,
+)
 from paimon_engine.types import AtomicType, DataType, RowType
 
 _TIME: Final = pa.timestamp("ms")
@@ -34,7 +43,11 @@ _FILE_FIELDS: Final = (
 
 
 def files(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
-    """Live data files of a snapshot: partition `{v1, v2}`, keys `[v1, v2]`, statistics `{column=value, …}`."""
+    """Live data files of a snapshot: partition `{v1, v2}`, keys `[v1, v2]`, statistics `{column=value, …}`.
+
+    Statistics are of the columns of today. Keys and bounds are in the form in which Java prints its internal values:
+    a DATE as its day since 1970, a time with a `T`.
+    """
     schema = pa.schema(
         [
             *_FILE_FIELDS,
@@ -62,11 +75,11 @@ def file_key_ranges(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
 
 def _file_row(table: TableHandle, entry: ManifestEntry) -> dict[str, Any]:
     file, schema = entry.file, table.schema_of(entry.file.schema_id)
-    low, high, nulls = _stats_texts(schema.row_type, file)
+    low, high, nulls = _stats_texts(table, schema, file)
     return {
         "partition": _row_text(table.schema.partition_type, entry.partition),
         "bucket": entry.bucket,
-        "file_path": file.external_path or file.name,
+        "file_path": data_file_path(table, entry.partition, entry.bucket, file),
         "file_format": file.format,
         "schema_id": file.schema_id,
         "level": file.level,
@@ -88,47 +101,52 @@ def _file_row(table: TableHandle, entry: ManifestEntry) -> dict[str, Any]:
 
 
 def _row_text(columns: RowType, row: bytes) -> str:
-    return "{" + ", ".join(_row_texts(columns, row)) + "}"
+    """Values as people read them: dates as dates, not as days."""
+    return "{" + ", ".join(_row_texts(columns, row, legacy=False)) + "}"
 
 
 def _key_text(columns: RowType, row: bytes) -> str:
-    return "[" + ", ".join(_row_texts(columns, row)) + "]"
+    return "[" + ", ".join(_row_texts(columns, row, legacy=True)) + "]"
 
 
-def _row_texts(columns: RowType, row: bytes) -> list[str]:
+def _row_texts(columns: RowType, row: bytes, *, legacy: bool) -> list[str]:
     types = [field.type for field in columns]
-    return _texts(decode_row(types, row), types)
+    values = decode_row(types, row)
+    return [_text(value, data_type, legacy=legacy) for value, data_type in zip(values, types, strict=True)]
 
 
-def _stats_texts(columns: RowType, file: DataFile) -> tuple[str, str, str]:
-    if not file.value_stats.null_counts:
+def _stats_texts(table: TableHandle, schema: TableSchema, file: DataFile) -> tuple[str, str, str]:
+    """Minima, maxima and null counts of the table's columns; of those that the file lacks, all are null."""
+    if not file.value_stats.null_counts and file.value_stats_columns is None:
         return "{}", "{}", "{}"
-    if file.value_stats_columns is not None:
-        columns = columns.project(file.value_stats_columns)
-    types = [field.type for field in columns]
-    known = from_simple_stats(types, file.value_stats)
+    columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
+    stored = dict(
+        zip(columns.names, from_simple_stats([field.type for field in columns], file.value_stats), strict=True)
+    )
+    pairs = same_columns(schema, table.schema)
+    known: dict[str, ColumnStats] = {}
+    for field in table.schema.row_type:
+        if field.name not in pairs:
+            known[field.name] = ColumnStats(None, None, file.row_count)
+        else:
+            old, today = pairs[field.name]
+            known[field.name] = cast_stats(stored.get(old.name, ColumnStats(None, None, None)), old, today)
 
-    def text(values: Sequence[str]) -> str:
-        return (
-            "{" + ", ".join(f"{name}={value}" for name, value in sorted(zip(columns.names, values, strict=True))) + "}"
-        )
+    def text(values: Mapping[str, str]) -> str:
+        return "{" + ", ".join(f"{name}={values[name]}" for name in sorted(values)) + "}"
 
+    types = {field.name: field.type for field in table.schema.row_type}
     return (
-        text(_texts([item.min for item in known], types)),
-        text(_texts([item.max for item in known], types)),
-        text(["null" if item.null_count is None else str(item.null_count) for item in known]),
+        text({name: _text(stats.min, types[name], legacy=True) for name, stats in known.items()}),
+        text({name: _text(stats.max, types[name], legacy=True) for name, stats in known.items()}),
+        text({name: "null" if stats.null_count is None else str(stats.null_count) for name, stats in known.items()}),
     )
 
 
-def _texts(values: Sequence[Any], types: Sequence[DataType]) -> list[str]:
-    """Values as people read them: dates as dates, not as days."""
-    return [_text(value, data_type) for value, data_type in zip(values, types, strict=True)]
-
-
-def _text(value: Any, data_type: DataType) -> str:
+def _text(value: Any, data_type: DataType, *, legacy: bool) -> str:
     if value is None:
         return "null"
-    return partition_text(data_type, value, legacy_name=False) if isinstance(data_type, AtomicType) else str(value)
+    return partition_text(data_type, value, legacy_name=legacy) if isinstance(data_type, AtomicType) else str(value)
 
 
 # ── sums over the live files ────────────────────────────────────────────────────────────────────
@@ -179,7 +197,7 @@ def partitions(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
 
 def _partition_path(table: TableHandle, partition: bytes) -> str:
     columns = table.schema.partition_type
-    texts = _row_texts(columns, partition)
+    texts = _row_texts(columns, partition, legacy=False)
     values = decode_row([field.type for field in columns], partition)
     default = table.options.partition_default_name
     return "/".join(
@@ -227,7 +245,7 @@ _ROW_ID_FIELDS: Final = {"min_row_id": "_MIN_ROW_ID", "max_row_id": "_MAX_ROW_ID
 
 
 def manifests(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
-    """Manifests of a snapshot in the order in which they apply."""
+    """Manifests of a snapshot in the order in which they apply, and behind them those of its changelog."""
     schema = pa.schema(
         [
             pa.field("file_name", pa.string(), nullable=False),
@@ -241,7 +259,7 @@ def manifests(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
             pa.field("max_row_id", pa.int64()),
         ]
     )
-    found = () if snapshot is None else snapshot_manifests(table, snapshot)
+    found = [] if snapshot is None else [*snapshot_manifests(table, snapshot), *changelog_manifests(table, snapshot)]
     return pa.Table.from_pylist([_manifest_row(table, manifest) for manifest in found], schema)
 
 

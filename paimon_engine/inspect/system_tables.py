@@ -23,7 +23,8 @@ from paimon_engine.supported import check_row_views_readable
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.open_read import open_read
 from paimon_engine.table.read import ROW_KIND
-from paimon_engine.table.read_request import ReadRequest, State, locate
+from paimon_engine.table.read_request import ReadRequest, State, check_newest_schema, locate
+from paimon_engine.table.snapshots import latest_snapshot
 from paimon_engine.types import missing_column
 
 Stream = tuple[pa.Schema, Iterator[pa.RecordBatch]]
@@ -124,6 +125,7 @@ def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> St
     if request != branch:
         raise InvalidArgumentError(f"${name} tells of the whole branch; only columns, where, branch and limit apply")
     handle = table if request.branch in (None, table.paths.branch) else table.on_branch(str(request.branch))
+    check_newest_schema(handle, latest_snapshot(handle))
     return _chosen(_OF_BRANCHES[name](handle), request)
 
 

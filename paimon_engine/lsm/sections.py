@@ -59,14 +59,16 @@ def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
 # ── the order of runs ───────────────────────────────────────────────────────────────────────────
 
 
-def ordered_section(files: Sequence[DataFile], order: KeyOrder, runs_in_memory_max: int) -> Section:
+def ordered_section(
+    files: Sequence[DataFile], order: KeyOrder, runs_in_memory_max: int, *, is_planned_whole: bool
+) -> Section:
     """Runs of files that overlap, in the order in which the Java library merges them, which is the order of a heap.
 
     `files` come in order of commit. Runs are made twice there, for planning and for reading, and files of one key
-    range stay in the order of the first time. Where there are more runs than fit in memory it spills the smallest,
-    and these come last.
+    range stay in the order of the first time; files that are `is_planned_whole` are made runs of for reading only.
+    Where there are more runs than fit in memory it spills the smallest, and these come last.
     """
-    planned = [file for run in _heap_runs(files, order) for file in run]
+    planned = files if is_planned_whole else [file for run in _heap_runs(files, order) for file in run]
     runs = _heap_runs(planned, order)
     if len(runs) > runs_in_memory_max:
         by_size = sorted(runs, key=lambda run: sum(file.size_bytes for file in run))

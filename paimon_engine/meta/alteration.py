@@ -12,10 +12,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import assert_never
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.casts import is_alterable, is_implicit
+from paimon_engine.meta.fixed_options import FIXED_OPTIONS
 from paimon_engine.meta.option_names import rename_in_options
 from paimon_engine.meta.schema import VERSION, TableSchema, keys_of_options, not_null_keys, with_nested_ids
 from paimon_engine.meta.schema_change import (
@@ -36,31 +37,6 @@ from paimon_engine.meta.schema_change import (
 from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.meta.type_text import to_data_type
 from paimon_engine.types import ArrayType, DataField, DataType, MapType, RowType, type_to_json, with_nullable
-
-FIXED_OPTIONS: Final = frozenset(
-    {
-        "type",
-        "bucket-key",
-        "bucket-function.type",
-        "path",
-        "merge-engine",
-        "primary-key",
-        "partition",
-        "rowkind.field",
-        "dynamic-bucket.initial-buckets",
-        "sequence.field",
-        "ignore-delete",
-        "partial-update.remove-record-on-delete",
-        "partial-update.remove-record-on-sequence-group",
-        "aggregation.remove-record-on-delete",
-        "force-lookup",
-        "row-tracking.enabled",
-        "data-evolution.enabled",
-        "data-file.path-directory",
-        "index-file-in-data-file-dir",
-    }
-)
-"""Options that say what stored files mean, so that they must not change once there are some."""
 
 
 @dataclass(frozen=True, slots=True)

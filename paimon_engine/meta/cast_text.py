@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.meta.java_floats import float_text
+
 _TRUE: Final = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
 _BLANKS: Final = "".join(map(chr, range(33)))
@@ -66,32 +68,6 @@ def _other_floats_as_text(values: pa.Array) -> pa.Array:
     bits = values.view(pa.int64() if wide else pa.int32())
     bits_kind = np.int64 if wide else np.int32
     return by_distinct(bits, lambda one: float_text(bits_kind(one).view(kind)), pa.string())
-
-
-def float_text(value: np.floating[Any]) -> str:
-    """The shortest digits that give the value again: plain from 0.001 up to 10,000,000, else with an exponent."""
-    if not np.isfinite(value):
-        return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(np.format_float_scientific(value, trim="-")).as_tuple()
-    assert isinstance(exponent, int)
-    text = "".join(map(str, digits)).rstrip("0") or "0"
-    point = len(digits) + exponent
-    minus = "-" if sign else ""
-    if text == "0":
-        return f"{minus}0.0"
-    if 1e-3 <= abs(float(value)) < 1e7:
-        padded = text.ljust(point, "0")
-        whole, fraction = (padded[:point], padded[point:]) if point > 0 else ("0", "0" * -point + text)
-        return f"{minus}{whole}.{fraction or '0'}"
-    if len(text) == 1:
-        # Java writes two digits at least, and those nearest to the value: 4.9E-324.
-        text, point = _two_digits(abs(float(value)))
-    return f"{minus}{text[0]}.{text[1:]}E{point - 1}"
-
-
-def _two_digits(value: float) -> tuple[str, int]:
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return mantissa.replace(".", ""), int(exponent) + 1
 
 
 def decimals_as_text(values: pa.Array) -> pa.Array:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta import cast_text, cast_time, timestamp_casts
+from paimon_engine.meta.java_floats import float_text
 from paimon_engine.meta.nested import list_of, list_parts, plain_numbers
 from paimon_engine.types import (
     MAX_LENGTH,
@@ -189,12 +190,13 @@ def _floats_to_decimal(values: pa.Array, _source: AtomicType, target: AtomicType
     def convert(value: float) -> Decimal | None:
         if not np.isfinite(value):
             raise ValueError("it is no number of finite size")
-        return cast_text.fit_decimal(Decimal(repr(value)), target.precision, target.scale)
+        return cast_text.fit_decimal(Decimal(float_text(np.float64(value))), target.precision, target.scale)
 
     doubles = values.cast(pa.float64())
     try:
-        # The shortest digits of a number, as Arrow writes them, are those that Java goes by.
-        return _fit_decimals(doubles.cast(pa.string()).cast(pa.decimal256(76, _FLOAT_SCALE)), target)
+        # Java goes by the digits of the text.
+        text = cast_text.floats_as_text(doubles)
+        return _fit_decimals(text.cast(pa.decimal256(76, _FLOAT_SCALE)), target)
     except pa.ArrowInvalid:
         return cast_text.by_distinct(doubles, convert, to_arrow(target))
 

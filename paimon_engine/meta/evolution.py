@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.binary_row import internal_values, to_arrow_array
-from paimon_engine.meta.casts import cast
+from paimon_engine.meta.casts import cast, is_castable
 from paimon_engine.meta.nested import list_of, list_parts, struct_of
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import ColumnStats
@@ -67,6 +67,23 @@ def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns:
     """Whether these columns hold in files of `file_schema` what they hold today: then order and hash are alike too."""
     pairs = same_columns(file_schema, table_schema)
     return all(name in pairs and _stays(pairs[name][0].type, pairs[name][1].type) for name in columns)
+
+
+def widened_integers(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
+    """Whether these columns are the same but for whole numbers that are wider today: their order is the same too."""
+    pairs = same_columns(file_schema, table_schema)
+    return all(
+        name in pairs and (_stays(*map(_type_of, pairs[name])) or _widens(*map(_type_of, pairs[name])))
+        for name in columns
+    )
+
+
+def _type_of(field: DataField) -> DataType:
+    return field.type
+
+
+def _widens(old: DataType, new: DataType) -> bool:
+    return isinstance(old, AtomicType) and isinstance(new, AtomicType) and new.root in _WIDER.get(old.root, ())
 
 
 def _stays(old: DataType, new: DataType) -> bool:
@@ -179,7 +196,22 @@ def evolved_stats(stats: ColumnStats, stored: DataField, field: DataField) -> Co
         return None
     if not _keeps_order(stored.type, field.type):
         return None
-    bounds = cast(to_arrow_array([stats.min, stats.max], stored.type), stored.type, field.type)
+    return cast_stats(stats, stored, field)
+
+
+def cast_stats(stats: ColumnStats, stored: DataField, field: DataField) -> ColumnStats:
+    """Bounds of a column of an old file, each as a value of the type that the column has today; to be looked at only.
+
+    None stands for a bound that is no value of that type.
+    """
+    if bare(stored.type) == bare(field.type):
+        return stats
+    if not is_castable(stored.type, field.type):
+        return ColumnStats(None, None, stats.null_count)
+    try:
+        bounds = conform_values(to_arrow_array([stats.min, stats.max], stored.type), stored.type, field.type)
+    except InvalidArgumentError:
+        return ColumnStats(None, None, stats.null_count)
     low, high = internal_values(bounds, field.type)
     return ColumnStats(low, high, stats.null_count)
 

@@ -14,10 +14,18 @@ from paimon_engine.errors import CorruptTableError
 from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry
 
 
+class FoldError(CorruptTableError):
+    """Entries do not add up; `file_name` is the data file of which they say what cannot be."""
+
+    def __init__(self, file_name: str, what: str) -> None:
+        super().__init__(what)
+        self.file_name = file_name
+
+
 def merge_entries(entries: Iterable[ManifestEntry]) -> dict[FileIdentity, ManifestEntry]:
     """What remains of the entries, applied in order; each file at most once.
 
-    Raises: CorruptTableError if a file is added twice.
+    Raises: FoldError if a file is added twice.
     """
     merged: dict[FileIdentity, ManifestEntry] = {}
     for entry in entries:
@@ -25,9 +33,8 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> dict[FileIdentity, Manife
         present = merged.get(identity)
         if entry.kind is FileKind.ADD:
             if present is not None and present.kind is FileKind.ADD:
-                raise CorruptTableError(
-                    f"file {entry.file.name} of bucket {entry.bucket} is added twice without a removal"
-                )
+                what = f"file {entry.file.name} of bucket {entry.bucket} is added twice without a removal"
+                raise FoldError(entry.file.name, what)
             merged[identity] = entry
         elif present is not None and present.kind is FileKind.ADD:
             del merged[identity]
@@ -39,12 +46,13 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> dict[FileIdentity, Manife
 def live_files(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     """The entries of live files, in order of addition.
 
-    Raises: CorruptTableError if a removal has no addition before it.
+    Raises: FoldError if a removal has no addition before it.
     """
     merged = merge_entries(entries)
     for entry in merged.values():
         if entry.kind is FileKind.DELETE:
-            raise CorruptTableError(f"file {entry.file.name} of bucket {entry.bucket} is removed but was never added")
+            what = f"file {entry.file.name} of bucket {entry.bucket} is removed but was never added"
+            raise FoldError(entry.file.name, what)
     return list(merged.values())
 
 

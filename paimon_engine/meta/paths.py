@@ -14,6 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.binary_row import to_arrow_array
+from paimon_engine.meta.casts import STRING, cast
+from paimon_engine.meta.java_floats import float_text
 from paimon_engine.types import AtomicType, DataType, RowType, TypeRoot
 
 MAIN_BRANCH = "main"
@@ -158,32 +161,28 @@ def partition_text(data_type: DataType, value: Any, *, legacy_name: bool) -> str
     """
     if not isinstance(data_type, AtomicType):
         raise InvalidArgumentError(f"{data_type} cannot be the type of a partition column")
+    if not legacy_name:
+        return str(cast(to_arrow_array([value], data_type), data_type, STRING)[0].as_py())
     match data_type.root:
         case TypeRoot.BOOLEAN:
             return "true" if value else "false"
         case TypeRoot.FLOAT:
-            # The shortest digits that give the same float again, which are fewer than those of the double.
-            return java_double_text(float(str(np.float32(value))))
+            return float_text(np.float32(value))
         case TypeRoot.DOUBLE:
-            return java_double_text(float(value))
+            return float_text(np.float64(value))
         case TypeRoot.DECIMAL:
             return f"{Decimal(value):f}"
-        case TypeRoot.DATE if not legacy_name:
-            return _iso(np.datetime64(value, "D"))
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            return _timestamp_text(value, data_type.precision, legacy_name=legacy_name)
+            return _timestamp_text(value)
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return bytes(value).decode("utf-8", errors="replace")
         case _:
             return str(value)
 
 
-def _timestamp_text(nanos: int, precision: int, *, legacy_name: bool) -> str:
+def _timestamp_text(nanos: int) -> str:
     seconds, fraction = divmod(nanos, 1_000_000_000)
     moment = _iso(np.datetime64(seconds, "s"))
-    if not legacy_name:
-        digits = f"{fraction:09d}".rstrip("0").ljust(precision, "0")
-        return moment.replace("T", " ") + (f".{digits}" if digits else "")
     if fraction == 0:
         return moment.removesuffix(":00") if seconds % 60 == 0 else moment
     digits = f"{fraction:09d}"
@@ -196,21 +195,3 @@ def _iso(moment: np.datetime64) -> str:
     """ISO text with at least four digits of the year, and a sign if there are more."""
     text = str(moment)
     return f"+{text}" if len(text.split("-", 1)[0]) > _YEAR_DIGITS else text
-
-
-def java_double_text(value: float) -> str:
-    """Java's `Double.toString`: plain between 10⁻³ and 10⁷, else with an exponent.
-
-    These are the shortest digits. JDKs before 19 print one digit too many of about 1 in 10 FLOATs of many digits and 1
-    in 400 DOUBLEs; partitions by such numbers lie elsewhere then, and are not found.
-    """
-    if value != value:  # noqa: PLR0124 - NaN is the one value that differs from itself
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        text = repr(value)
-        return text if "e" not in text else f"{Decimal(text):f}"
-    mantissa, exponent = f"{Decimal(repr(value)):E}".split("E")
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"

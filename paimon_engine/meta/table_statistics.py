@@ -6,7 +6,7 @@ Source: `Statistics`, `ColStats` and the serializers' `serializeToString` of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,8 @@ import numpy as np
 from paimon_engine.errors import damaged
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole, whole_or_none
-from paimon_engine.meta.paths import java_double_text, partition_text
+from paimon_engine.meta.java_floats import float_text
+from paimon_engine.meta.paths import partition_text
 from paimon_engine.types import AtomicType, TypeRoot
 
 _KEYS: Final[Mapping[str, str]] = {
@@ -98,6 +99,9 @@ def value_text(data_type: AtomicType, value: Any) -> str:
             return str(value)
         case TypeRoot.FLOAT:
             # The decimal that stands for this FLOAT, not for the DOUBLE of the same value.
-            return java_double_text(float(str(np.float32(value))))
+            return float_text(np.float32(value))
+        case TypeRoot.TIMESTAMP_LTZ:
+            # In UTC, wherever it is gathered.
+            return partition_text(replace(data_type, root=TypeRoot.TIMESTAMP), value, legacy_name=False)
         case _:
             return partition_text(data_type, value, legacy_name=False)

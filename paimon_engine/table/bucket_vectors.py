@@ -18,7 +18,9 @@ from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.abort import delete_unneeded
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.deletion_vectors import check_cardinality
+from paimon_engine.table.external import index_path, store_of
+from paimon_engine.table.handle import TableHandle, read_needed
 from paimon_engine.table.manifests import live_index_files
 from paimon_engine.table.vector_mode import check_mode
 
@@ -110,9 +112,13 @@ class BucketVectors:
         return self._loaded
 
     def _read(self, file: IndexFile) -> dict[str, Positions]:
-        path = self._table.paths.index(file.name)
+        path = index_path(self._table, file)
         ranges = {item.data_file: (item.offset, item.length) for item in file.vectors}
-        return decode_index_file(self._table.env.storage.read(path), ranges, path)
+        data = read_needed(self._table, path, storage=store_of(self._table, path))
+        found = decode_index_file(data, ranges, path)
+        for item in file.vectors:
+            check_cardinality(found[item.data_file], item.cardinality, path, item.offset)
+        return found
 
     def _write(self, vectors: dict[str, Positions]) -> IndexFile:
         data, ranges = encode_index_file(vectors, bits=64 if self._table.options.deletion_vectors_bitmap64 else 32)

@@ -28,6 +28,8 @@ BRANCH_MARK: Final = "branch_"
 def split_system_name(name: str) -> tuple[str, str | None, str | None]:
     """Table, branch and system table of `table$branch_<branch>$<system table>`, the latter two where they are named.
 
+    Names of system tables are in small letters, however they are written.
+
     Raises: InvalidArgumentError.
     """
     directory, slash, last = name.rpartition("/")
@@ -37,7 +39,7 @@ def split_system_name(name: str) -> tuple[str, str | None, str | None]:
         branch = marked.pop(0).removeprefix(BRANCH_MARK)
     if len(marked) > 1 or not all([table, *marked]) or branch == "":
         raise InvalidArgumentError(f"{last!r} is no table name; write table, table$system_table or table$branch_name")
-    return directory + slash + table, branch, marked[0] if marked else None
+    return directory + slash + table, branch, marked[0].lower() if marked else None
 
 
 def split_name(name: str) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from paimon_engine.merge.functions import merge_function, sequence_order
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.table.bucket_vectors import BucketVectors
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import bucket_place, read_data_file
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.key_range import RangeReader
 from paimon_engine.types import RowType, to_arrow
@@ -60,7 +60,7 @@ class ChangedRows:
         self._marks = table.options.deletion_vectors_enabled
         self._table = table
         self._task = task
-        self._directory = bucket_path(table, task.partition, task.bucket)
+        self._place = bucket_place(table, task.partition, task.bucket)
         self._order = key_order(table.schema.key_type)
         self._keys = None if task.keys is None else RangeReader(table.schema, task.keys)
         self._merge = merge_function(table.schema, lone=task.changes == "lookup")
@@ -139,7 +139,7 @@ class ChangedRows:
         first_row = 0
         found = read_data_file(
             self._table,
-            self._directory,
+            self._place,
             file,
             columns,
             with_system_columns=True,

@@ -14,7 +14,8 @@
 9. Rows of data files (`table.check_rows`): number, order and range of keys, sequence numbers, statistics, and that
    they belong to the file's partition and bucket.
 
-How much of it is a matter of `Depth`. Nothing is written.
+How much of it is a matter of `Depth`. Nothing is written. Files outside the table are looked at where reading them is
+allowed (`table.external`), and counted where it is not.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress
-from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.changelogs import is_change
 from paimon_engine.table.check_chain import Chain, miscounted, outside_statistics
+from paimon_engine.table.check_places import Places
 from paimon_engine.table.check_rows import FileToRead, read_rows
+from paimon_engine.table.external import store_of
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.file_index import check_indexes
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
 from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.reachability import (
-    DataPaths,
     Root,
     RootFiles,
     changelog_files,
@@ -91,6 +92,8 @@ class Examination:
     manifests: int
     data_files: int
     rows: int
+    closed: int
+    """Files outside the table that nobody allows to be read; they were not looked at."""
 
 
 def check_table(table: TableHandle, *, depth: Depth = Depth.FILES, footers: bool = True) -> list[Problem]:
@@ -148,7 +151,8 @@ def _examine(
         problems += [Problem(path, what) for path, found in outcomes for what in found]
         rows = sum(file.entry.file.row_count for file in check.to_read)
     found = tuple(dict.fromkeys(problems))
-    return Examination(found, len(roots), check.manifest_count, check.data_file_count, rows), roots
+    counted = check.manifest_count, check.data_file_count, rows, len(check.places.closed)
+    return Examination(found, len(roots), *counted), roots
 
 
 def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
@@ -156,7 +160,8 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
         paths = on_line(table, branch).paths
         stored = numbered(table.env, paths.schema_dir, SCHEMA_PREFIX)
         needed = {root.snapshot.schema_id for root in roots if root.branch == branch}
-        for schema_id in sorted({*stored, *needed}):
+        known = {*stored, *needed}
+        for schema_id in range(min(known), max(known) + 1) if known else ():
             try:
                 read_schema_file(table.env, paths, schema_id, {})
             except PaimonError as error:
@@ -206,9 +211,8 @@ class _Check:
         self._table = table
         self._depth = depth
         self._footers = footers
-        self._paths = DataPaths(table)
+        self.places = Places(table)
         self._manifests: dict[str, list[ManifestEntry]] = {}
-        self._directories: dict[str, dict[str, FileInfo]] = {}
         self._checked: set[str] = set()
         self._noted: set[str] = set()
         self._seen: set[str] = set()
@@ -278,7 +282,7 @@ class _Check:
         is_dynamic = self._depth is Depth.ROWS and self._table.schema.bucket_mode is BucketMode.DYNAMIC
         indexes = hash_files(live_index_files(self._table, root.snapshot)) if is_dynamic else {}
         for entry in live:
-            if entry.file.name in self._noted or entry.file.external_path is not None or "$" in entry.file.name:
+            if entry.file.name in self._noted or "$" in entry.file.name or self.places.directory(entry) is None:
                 continue
             self._noted.add(entry.file.name)
             self.data_file_count += 1
@@ -291,14 +295,6 @@ class _Check:
             self._manifests[manifest.name] = read_manifest(self._table, manifest.name, manifest)
         return self._manifests[manifest.name]
 
-    def _size_bytes(self, path: str) -> int | None:
-        directory = path.rpartition("/")[0]
-        if directory not in self._directories:
-            listed = self._table.env.storage.list(directory)
-            self._directories[directory] = {info.path: info for info in listed if not info.is_dir}
-        info = self._directories[directory].get(path)
-        return None if info is None else info.size_bytes
-
     def _chain_of(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         base = read_manifest_list(self._table, root.snapshot.base_manifest_list)
         reason = self._chain.broken(root, (entry for item in base for entry in self._entries(item)), live)
@@ -307,7 +303,7 @@ class _Check:
 
     def _sizes(self, root: Root, metadata: Mapping[str, int | None]) -> Iterator[Problem]:
         for path, said in metadata.items():
-            found = self._size_bytes(path)
+            found = self.places.size_bytes(path)
             if found is None:
                 yield Problem(root.label, f"{path} is missing")
             elif said not in (None, found):
@@ -377,8 +373,8 @@ class _Check:
     def _deletion_vectors(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         owners = {entry.file.name: entry for entry in live}
         for file in live_index_files(self._table, root.snapshot):
-            path = self._table.paths.index(file.name)
-            if file.kind != DELETION_VECTORS or file.external_path is not None or self._size_bytes(path) is None:
+            path = self.places.of_index(file) if file.kind == DELETION_VECTORS else None
+            if path is None or self._is_missing(path, file):
                 continue
             try:
                 vectors = self._vectors_of(file, path)
@@ -412,7 +408,8 @@ class _Check:
                 yield Problem(root.label, f"bucket {bucket} has files but no hash index")
         partitions: dict[bytes, list[IndexFile]] = {}
         for (partition, _), file in indexes.items():
-            if file.external_path is None and self._size_bytes(self._table.paths.index(file.name)) is not None:
+            path = self.places.of_index(file)
+            if path is not None and not self._is_missing(path, file):
                 partitions.setdefault(partition, []).append(file)
         for files in partitions.values():
             names = tuple(sorted(file.name for file in files))
@@ -427,24 +424,28 @@ class _Check:
             if len(np.unique(hashes)) < len(hashes):
                 yield Problem(root.label, f"a hash is in two of the hash indexes {', '.join(names)}")
 
+    def _is_missing(self, path: str, file: IndexFile) -> bool:
+        """Whether it is not there, which is told with the metadata if it is to lie in the table."""
+        return file.external_path is None and self.places.size_bytes(path) is None
+
     def _vectors_of(self, file: IndexFile, path: str) -> dict[str, Positions]:
         if path not in self._vectors:
             ranges = {vector.data_file: (vector.offset, vector.length) for vector in file.vectors}
-            self._vectors[path] = decode_index_file(self._table.env.storage.read(path), ranges, path)
+            self._vectors[path] = decode_index_file(self.places.store(path).read(path), ranges, path)
         return self._vectors[path]
 
     def _data(self, root: Root, entries: Sequence[ManifestEntry]) -> list[Problem]:
         problems: list[Problem] = []
         to_open: list[tuple[str, int]] = []
         for entry in entries:
-            # Places outside the table are not ours to look at, and byte ranges of other files have no path.
-            if entry.file.external_path is not None or "$" in entry.file.name:
+            # Byte ranges of other files have no path.
+            if "$" in entry.file.name:
                 continue
-            for path, size_bytes in self._paths.of(entry):
+            for path, size_bytes in self.places.of(entry):
                 if path in self._checked:
                     continue
                 self._checked.add(path)
-                found = self._size_bytes(path)
+                found = self.places.size_bytes(path)
                 if found is None:
                     problems.append(Problem(root.label, f"{path} is missing"))
                 elif size_bytes not in (None, found):
@@ -455,7 +456,7 @@ class _Check:
 
     def _statistics(self, root: Root) -> Iterator[Problem]:
         name = root.snapshot.statistics
-        if name is None or name in self._seen or self._size_bytes(self._table.paths.statistics(name)) is None:
+        if name is None or name in self._seen or self.places.size_bytes(self._table.paths.statistics(name)) is None:
             return
         self._seen.add(name)
         try:
@@ -464,7 +465,7 @@ class _Check:
             yield Problem(root.label, str(error))
 
     def _file_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        fresh = [entry for entry in live if entry.file.external_path is None and entry.identity not in self._indexed]
+        fresh = [entry for entry in live if entry.identity not in self._indexed and self.places.directory(entry)]
         self._indexed.update(entry.identity for entry in fresh)
         with_index = [entry for entry in fresh if entry.file.embedded_file_index is not None or entry.file.extra_files]
         for reason in in_threads(self._table, _index_problem, with_index):
@@ -485,7 +486,7 @@ def _index_problem(table: TableHandle, entry: ManifestEntry) -> str | None:
 def _footer(table: TableHandle, task: tuple[str, int]) -> Problem | None:
     path, expected = task
     try:
-        with table.env.storage.open(path) as stream:
+        with store_of(table, path).open(path) as stream:
             found = pq.read_metadata(stream).num_rows
     except NotFoundError:
         return Problem(path, "vanished while the table was checked")

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError, naming
 from paimon_engine.executor import Executor, Failed
+from paimon_engine.format import orc
 from paimon_engine.format.hash_index import Hashes
 from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.meta.index_manifest import IndexFile
@@ -42,7 +43,7 @@ from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.bucketing import bucket_numbers, partition_codes
 from paimon_engine.table.dynamic_buckets import key_hashes
 from paimon_engine.table.file_filter import counts_nan, is_float
-from paimon_engine.table.file_format import bucket_path, read_data_file, read_stored_keys
+from paimon_engine.table.file_format import BucketPlace, data_file_path, read_data_file, read_stored_keys
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.hash_index import read_hashes
 from paimon_engine.table.reachability import on_line
@@ -82,7 +83,7 @@ def read_rows(
         entry = file.entry
         # A file is read with the very schema that it was written with.
         plain = replace(on_line(table, file.branch).plain(), schema_id=entry.file.schema_id)
-        path = f"{bucket_path(table, entry.partition, entry.bucket)}/{entry.file.name}"
+        path = data_file_path(table, entry.partition, entry.bucket, entry.file)
         tasks.append(_Task(plain, entry, path, file.hash_index))
     listener = counting(on_progress, "verify", len(tasks))
     outcomes = executor.map(_problems, tasks, config=table.config, on_done=listener)
@@ -108,11 +109,11 @@ def _check_file(table: TableHandle, task: _Task) -> list[str]:
     except PaimonError:
         hashes = None  # told already
     check = _FileCheck(task.entry, schema, is_sorted=has_keys and task.entry.bucket >= 0, hashes=hashes)
-    directory = task.path.rpartition("/")[0]
+    place = BucketPlace(task.path.rpartition("/")[0], task.entry.partition)
     twice = has_keys and not schema.table_options.thin_files
-    with closing(read_stored_keys(table, directory, file)) as keys:
+    with closing(read_stored_keys(table, place.directory, file)) as keys:
         stored = _Taking(keys)
-        for batch in read_data_file(table, directory, file, columns.names, with_system_columns=has_keys):
+        for batch in read_data_file(table, place, file, columns.names, with_system_columns=has_keys, as_stored=True):
             check.add(batch)
             if twice and batch.num_rows:
                 check.hold_against(stored.take(batch.num_rows), batch)
@@ -255,8 +256,9 @@ class _FileCheck:
             if said.null_count not in (None, actual.null_count):
                 what = f"has {actual.null_count} nulls, its statistics say {said.null_count}"
                 self._problems.append(f"column {field.name} {what}")
-            # Where there is a NaN no bounds were gathered; those of ORC files leave it out.
-            if actual.min is None or (is_float(field) and not counts_nan(self._file)):
+            # Where there is a NaN no bounds were gathered; those of ORC files leave it out, and count spaces of CHARs.
+            is_other = not counts_nan(self._file) and (is_float(field) or orc.has_char(field.type))
+            if actual.min is None or is_other:
                 continue
             for outside, bound in (
                 (said.min is not None and actual.min < said.min, f"{actual.min!r}, below {said.min!r}"),

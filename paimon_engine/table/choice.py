@@ -14,9 +14,9 @@ from paimon_engine.predicate import parse_where
 from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.pruning import manifest_filter, matching_partitions, partition_predicate_parts
+from paimon_engine.table.old_keys import with_keys_of_today
+from paimon_engine.table.pruning import entry_filter, partition_predicate_parts
 from paimon_engine.table.roll import local_wall_clock_ms
-from paimon_engine.table.scan import check_key_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,8 @@ def chosen_entries(table: TableHandle, snapshot: Snapshot | None, choice: Choice
         raise InvalidArgumentError(
             f"{str(choice.where)[:200]!r}: compaction is chosen by partition columns only ({keys})"
         )
-    found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, chosen))
-    check_key_types(table, found)
-    found = matching_partitions(table.schema, found, chosen)
+    found = live_entries(table, snapshot, where=entry_filter(table.schema, chosen))
+    found = with_keys_of_today(table, found)
     if choice.idle_ms is not None:
         found = _idle(table, found, choice.idle_ms)
     return found if choice.buckets is None else [entry for entry in found if entry.bucket in choice.buckets]

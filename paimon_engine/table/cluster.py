@@ -27,7 +27,7 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import bucket_place, read_data_file
 from paimon_engine.table.handle import PlainTable
 from paimon_engine.table.roll import RollingWriter
 from paimon_engine.table.sorting import sort_rows
@@ -91,7 +91,7 @@ class Sampling:
         Raises: NotFoundError, CorruptTableError.
         """
         table = self.table.load(env)
-        directory = bucket_path(table, task.partition, task.bucket)
+        place = bucket_place(table, task.partition, task.bucket)
         vectors = BucketVectors(table, task.partition, task.bucket, task.vectors)
         step = np.uint64(self.steps[task.unit])
         schema = to_arrow_schema(table.schema.row_type.project(self.columns))
@@ -102,7 +102,7 @@ class Sampling:
             chosen = np.flatnonzero((numbers * _SPREAD >> np.uint64(32)) % step == 0)
             found += read_data_file(
                 table,
-                directory,
+                place,
                 file,
                 self.columns,
                 with_system_columns=False,
@@ -135,7 +135,7 @@ class PlacedRows:
     def __call__(self, env: Env, task: FilesTask) -> Iterator[pa.RecordBatch]:
         """The rows of the task's files. Raises: NotFoundError, CorruptTableError."""
         table = self.table.load(env)
-        directory = bucket_path(table, task.partition, task.bucket)
+        place = bucket_place(table, task.partition, task.bucket)
         vectors = BucketVectors(table, task.partition, task.bucket, task.vectors)
         unit = self.units[task.unit]
         schema = self.schema(to_arrow_schema(table.schema.row_type))
@@ -143,7 +143,7 @@ class PlacedRows:
         for file in task.files:
             deleted = vectors.deleted_rows(file.name)
             names = table.schema.row_type.names
-            for rows in read_data_file(table, directory, file, names, with_system_columns=False, deleted=deleted):
+            for rows in read_data_file(table, place, file, names, with_system_columns=False, deleted=deleted):
                 if not rows.num_rows:
                     continue
                 places = unit.curve.places(rows.select(list(self.columns)))

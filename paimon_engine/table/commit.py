@@ -51,6 +51,7 @@ from paimon_engine.table.index_commit import NextIndex, next_index
 from paimon_engine.table.lineage import is_in_line
 from paimon_engine.table.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.manifests import MetadataWriter, live_entries, snapshot_manifests
+from paimon_engine.table.old_keys import with_keys_of_today
 from paimon_engine.table.publish import publish
 from paimon_engine.table.snapshots import (
     latest_snapshot,
@@ -461,7 +462,7 @@ class _Commit:
     def _conflicts(self, latest: Snapshot, changes: Sequence[ManifestEntry]) -> list[BucketConflict]:
         partitions = {entry.partition for entry in changes}
         schema = self._table.schema
-        live = live_entries(self._table, latest, partitions)
+        live = with_keys_of_today(self._table, live_entries(self._table, latest, partitions), lenient=True)
         if self._request.replaces_all and (others := find_unknown(live, changes)):
             return others
         scope = self._request.overwrite

@@ -55,6 +55,13 @@ def places_of(table: TableHandle, files: Iterable[IndexFile]) -> Mapping[str, Ve
     return places
 
 
+def check_cardinality(positions: Positions, cardinality: int | None, path: str, offset: int) -> None:
+    """Raises CorruptTableError if a vector marks not as many rows as its index manifest says, where that says it."""
+    if cardinality not in (None, len(positions)):
+        what = f"it marks {len(positions)} rows, its index manifest says {cardinality}"
+        raise damaged(f"{path}: deletion vector at offset {offset}", what)
+
+
 class DeletedRows(Protocol):
     """Knows which rows of data files are deleted."""
 
@@ -85,9 +92,7 @@ class VectorReader:
         if data_file not in self._frames:
             self._load(place.path)
         positions = decode_vector(self._frames.pop(data_file), place.path, place.offset, place.length)
-        if place.cardinality not in (None, len(positions)):
-            what = f"it marks {len(positions)} rows, its index manifest says {place.cardinality}"
-            raise damaged(f"{place.path}: deletion vector at offset {place.offset}", what)
+        check_cardinality(positions, place.cardinality, place.path, place.offset)
         return positions
 
     def _load(self, path: str) -> None:

@@ -24,7 +24,7 @@ from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import bucket_place, read_data_file
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.postponed import in_arrival_order
 from paimon_engine.table.write import TableWriter, WriteState, write_state
@@ -50,10 +50,10 @@ def distribute(env: Env, task: DistributeTask) -> list[CommitMessage]:
 
 
 def _rows(table: TableHandle, task: DistributeTask) -> Iterator[pa.RecordBatch]:
-    directory = bucket_path(table, task.partition, POSTPONED_BUCKET)
+    place = bucket_place(table, task.partition, POSTPONED_BUCKET)
     for file in task.files:
         for rows in read_data_file(
-            table, directory, file, table.schema.row_type.names, with_system_columns=True, is_sorted=False
+            table, place, file, table.schema.row_type.names, with_system_columns=True, is_sorted=False
         ):
             yield rows.drop_columns([SEQUENCE_NUMBER])
 

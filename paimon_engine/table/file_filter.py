@@ -11,7 +11,7 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.stats import from_simple_stats
 from paimon_engine.predicate import Predicate, conjunction, renamed
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.types import AtomicType, DataField, TypeRoot
+from paimon_engine.types import AtomicType, DataField, DataType, TypeRoot
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,10 @@ def file_filter(table: TableHandle, file: DataFile, where: Sequence[Predicate]) 
     if not where:
         return None
     schema = table.schema_of(file.schema_id)
-    names = {name: stored for stored, name in unchanged_columns(schema, table.schema).items()}
+    # Whole files have been chosen by partition columns already, and what they hold of these does not count.
+    partition = table.schema.partition_keys
+    unchanged = unchanged_columns(schema, table.schema).items()
+    names = {name: stored for stored, name in unchanged if name not in partition}
     parts = [part for conjunct in where if (part := renamed(conjunct, names)) is not None]
     return FileFilter(conjunction(*parts), _without_nan(schema, file)) if parts else None
 
@@ -40,6 +43,11 @@ def is_float(field: DataField) -> bool:
 def counts_nan(file: DataFile) -> bool:
     """Whether a range in the manifest says that there is no NaN; those that Java takes from ORC files do not."""
     return file.format != "orc"
+
+
+def has_padded_texts(file: DataFile, data_type: DataType) -> bool:
+    """Whether bounds and indexes are of texts with spaces behind them, as ORC files have CHARs, which read without."""
+    return file.format == "orc" and isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR
 
 
 def _without_nan(schema: TableSchema, file: DataFile) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Final, Protocol
 
@@ -18,12 +19,13 @@ from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
-from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.predicate import Predicate
 from paimon_engine.table.external import data_file_at
 from paimon_engine.table.file_filter import FileFilter, file_filter
 from paimon_engine.table.handle import TableHandle, check_size, open_needed
 from paimon_engine.table.lost_keys import LostKeys
+from paimon_engine.table.partition_columns import not_as_stored, partition_values, with_partition
 from paimon_engine.table.projection import narrowed_like
 from paimon_engine.table.row_check import RowCheck
 from paimon_engine.types import to_arrow, to_arrow_field
@@ -89,6 +91,19 @@ def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
     return table.paths.bucket_dir("/".join(part for part in (options.data_file_directory, relative) if part), bucket)
 
 
+@dataclass(frozen=True, slots=True)
+class BucketPlace:
+    """Where the files of a bucket lie, and the partition of all their rows."""
+
+    directory: str
+    partition: bytes
+
+
+def bucket_place(table: TableHandle, partition: bytes, bucket: int) -> BucketPlace:
+    """The place of a bucket."""
+    return BucketPlace(bucket_path(table, partition, bucket), partition)
+
+
 def data_file_path(table: TableHandle, partition: bytes, bucket: int, file: DataFile) -> str:
     """Path of a data file; an external path wins over the bucket's directory."""
     return file.external_path or f"{bucket_path(table, partition, bucket)}/{file.name}"
@@ -96,7 +111,7 @@ def data_file_path(table: TableHandle, partition: bytes, bucket: int, file: Data
 
 def read_data_file(
     table: TableHandle,
-    directory: str,
+    place: BucketPlace,
     file: DataFile,
     columns: Sequence[str],
     *,
@@ -106,9 +121,12 @@ def read_data_file(
     selected: Positions | None = None,
     batch_rows: int = BATCH_ROWS,
     is_sorted: bool = True,
+    as_stored: bool = False,
     words: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
+
+    Partition columns are those of the place; `as_stored`: of the file, where it has them as they were.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
@@ -121,20 +139,19 @@ def read_data_file(
     if reader is None:
         raise UnsupportedError(f"data file {file.name}: format {file.format!r} is not supported yet")
     file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
-    sources = column_sources(file_schema, table.schema, columns)
-    wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
-    stored = [source.stored for source in sources if source.stored is not None]
-    wanted += [pa.field(field.name, to_arrow(field.type)) for field in stored]
-    if not wanted:
-        # A file must be asked for something, or its batches would have no rows.
-        wanted = [_SYSTEM_FIELDS[0] if file_schema.primary_keys else to_arrow_field(file_schema.row_type.fields[0])]
-    source, directory = data_file_at(table, directory, file)
+    partition = partition_values(table.schema, place.partition, columns)
+    given = not_as_stored(table.schema, partition, file.format) if as_stored else partition
+    sources = column_sources(file_schema, table.schema, [name for name in columns if name not in given])
+    wanted = _wanted(file_schema, sources, with_system_columns=with_system_columns)
+    source, directory = data_file_at(table, place.directory, file)
     path = f"{directory}/{file.name}"
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
     same = unchanged_columns(file_schema, table.schema) if words and file.format == "parquet" else {}
     numbers = [stored for stored, name in same.items() if name in words]
-    check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=is_sorted)
+    # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
+    has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
+    check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=has_order)
     check.deleted(deleted)
     lost = LostKeys(
         () if file_schema.table_options.thin_files else file_schema.key_type.fields,
@@ -146,9 +163,13 @@ def read_data_file(
         for first_row, found in _positioned(
             stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows, words=numbers
         ):
-            check.columns(found, [field.name for field in wanted])
+            here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
+            check.columns(found, [field.name for field in wanted if field.name not in here])
             rows = lost.put_back(first_row, orc.fitted(found, stored_types) if file.format == "orc" else found)
-            batch = _typed(rows, sources, path, with_system_columns=with_system_columns)
+            batch = _typed(rows, [source for source in sources if source.field.name not in here], path)
+            batch = with_partition(batch, here, columns, rows.num_rows)
+            if with_system_columns:
+                batch = _with_system_columns(batch, rows, path)
             check.add(first_row, rows, batch)
             kept = _kept(first_row, batch.num_rows, deleted, selected)
             yield batch if kept is None else batch.filter(pa.array(kept))
@@ -164,13 +185,14 @@ def read_stored_keys(table: TableHandle, directory: str, file: DataFile) -> Gene
     """
     keys = table.schema_of(file.schema_id).key_type
     columns = [pa.field(KEY_PREFIX + field.name, to_arrow(field.type)) for field in keys]
+    types = {KEY_PREFIX + field.name: field.type for field in keys}
     source, directory = data_file_at(table, directory, file)
     path = f"{directory}/{file.name}"
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         for rows in READERS[file.format](stream, pa.schema(columns), path=path, batch_rows=BATCH_ROWS):
             if rows.schema.names != [column.name for column in columns]:
                 raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
-            yield rows
+            yield orc.fitted(rows, types) if file.format == "orc" else rows
 
 
 def _kept(
@@ -208,14 +230,29 @@ def _positioned(
         first_row += rows.num_rows
 
 
-def _typed(
-    rows: pa.RecordBatch, sources: Sequence[ColumnSource], path: str, *, with_system_columns: bool
-) -> pa.RecordBatch:
+def _wanted(file_schema: TableSchema, sources: Sequence[ColumnSource], *, with_system_columns: bool) -> list[pa.Field]:
+    """What to read of the file. It must be asked for something, or its batches would have no rows."""
+    wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
+    stored = [source.stored for source in sources if source.stored is not None]
+    wanted += [pa.field(field.name, to_arrow(field.type)) for field in stored]
+    if wanted:
+        return wanted
+    if file_schema.primary_keys:
+        return [_SYSTEM_FIELDS[0]]
+    columns = file_schema.row_type.fields
+    return [to_arrow_field(next((one for one in columns if one.name not in file_schema.partition_keys), columns[0]))]
+
+
+def _typed(rows: pa.RecordBatch, sources: Sequence[ColumnSource], path: str) -> pa.RecordBatch:
     try:
-        batch = conform(rows, sources)
-        if with_system_columns:
-            batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
-            batch = batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
+        return conform(rows, sources)
     except pa.ArrowException as error:
         raise damaged(path, f"its columns are not those of its schema: {error}") from error
-    return batch
+
+
+def _with_system_columns(batch: pa.RecordBatch, rows: pa.RecordBatch, path: str) -> pa.RecordBatch:
+    try:
+        batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
+        return batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
+    except pa.ArrowException as error:
+        raise damaged(path, f"its columns are not those of its schema: {error}") from error

@@ -28,6 +28,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import And, Predicate, bind, columns_of, find_field
 from paimon_engine.table.external import data_file_at
+from paimon_engine.table.file_filter import has_padded_texts
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.types import AtomicType, MapType, to_arrow, to_arrow_schema
 
@@ -206,4 +207,4 @@ def _columns(table: TableHandle, file: DataFile, where: Predicate) -> Mapping[st
         in_file, kind = stored.get(path[0], ("", None))
         if len(path) == 2 and isinstance(kind, MapType) and isinstance(kind.value, AtomicType):
             found[name] = (f"{in_file}[{path[1].as_py()}]", kind.value)
-    return found
+    return {name: (in_file, kind) for name, (in_file, kind) in found.items() if not has_padded_texts(file, kind)}

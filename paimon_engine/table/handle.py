@@ -11,6 +11,7 @@ from typing import BinaryIO, Final
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import WAY_OUT, NotFoundError, damaged
+from paimon_engine.meta.fixed_options import with_dynamic_options
 from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema
@@ -82,7 +83,7 @@ class TableHandle:
             return load_table(
                 self.paths.root, self.config, env=self.env, branch=self.paths.branch, options=self.dynamic_options
             )
-        schema = self.schema_door.latest(self).with_options(self.dynamic_options)
+        schema = with_dynamic_options(self.schema_door.latest(self), self.dynamic_options)
         return replace(self, schema=schema, _schemas={schema.id: schema})
 
     def plain(self) -> PlainTable:
@@ -120,7 +121,8 @@ def load_table(
 ) -> TableHandle:
     """The table in that directory, with its latest schema and `options` laid over the stored ones.
 
-    Raises: NotFoundError if there is no table or branch; CorruptTableError, UnsupportedError from its schema.
+    Raises: NotFoundError if there is no table or branch; CorruptTableError, UnsupportedError from its schema;
+    InvalidArgumentError if the options would let its files be taken for something else.
     """
     env = env or config.build()
     check_stays_inside("branch", branch)
@@ -131,7 +133,7 @@ def load_table(
         raise NotFoundError(
             f"there is no {where}: {paths.schema_dir} holds no schema file; check the path, or create it first"
         )
-    schema = read_schema_file(env, paths, latest, options or {})
+    schema = with_dynamic_options(read_schema_file(env, paths, latest, {}), options or {})
     return TableHandle(env, config, paths, schema, dict(options or {}), _schemas={schema.id: schema})
 
 
@@ -150,13 +152,13 @@ def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mappi
     return schema.with_options(options)
 
 
-def read_needed(table: TableHandle, path: str) -> bytes:
-    """A file that others name, so that it must be there.
+def read_needed(table: TableHandle, path: str, *, storage: Storage | None = None) -> bytes:
+    """A file that others name, so that it must be there; `storage` is where it lies, if elsewhere.
 
     Raises: NotFoundError naming it and the way out.
     """
     try:
-        return table.env.storage.read(path)
+        return (storage or table.env.storage).read(path)
     except NotFoundError as error:
         raise missing(path) from error
 

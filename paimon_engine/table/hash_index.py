@@ -33,7 +33,7 @@ from paimon_engine.meta.conflict import Bucket, BucketConflict
 from paimon_engine.meta.index_manifest import HASH, IndexFile
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.external import index_path, store_of
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, read_needed
 from paimon_engine.table.manifests import MetadataWriter
 
 HashFiles = Mapping[Bucket, IndexFile]
@@ -50,7 +50,7 @@ def read_hashes(table: TableHandle, file: IndexFile) -> Hashes:
     Raises: NotFoundError; CorruptTableError; UnsupportedError for a file outside the table.
     """
     path = index_path(table, file)
-    hashes = decode_hashes(store_of(table, path).read(path), path)
+    hashes = decode_hashes(read_needed(table, path, storage=store_of(table, path)), path)
     if len(hashes) != file.row_count:
         raise CorruptTableError(f"{path} has {len(hashes)} hashes, its manifest says {file.row_count}")
     return hashes

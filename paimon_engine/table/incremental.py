@@ -15,7 +15,8 @@ Source: `IncrementalStartingScanner`, `IncrementalTagStartingScanner`, `Incremen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -26,11 +27,11 @@ from paimon_engine.merge.deduplicate import drop_retracts
 from paimon_engine.merge.difference import differences
 from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
-from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestEntry
+from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.table.changelogs import read_commit
+from paimon_engine.table.changelogs import Commit, read_commit
 from paimon_engine.table.deletion_vectors import VectorPlace, VectorReader, vector_places
-from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.file_format import BucketPlace, bucket_place
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_entries, delta_entries
 from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
@@ -45,20 +46,35 @@ def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[p
     # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
     alive = [commit.snapshot for commit in commits if not commit.is_expired]
     check_mode(table, *alive)
-    entries = [entry for commit in commits for entry in _added(table, commit.snapshot, changes.mode)]
+    added = [_added(table, commit.snapshot, changes.mode) for commit in commits]
+    entries = [entry for found in added for entry in found]
     if not table.schema.primary_keys:
-        places = _vectors(table, *alive)
+        places = _own_vectors(table, zip(commits, added, strict=True))
         yield from read_splits(table, splits_of(table, entries, rows.file_filter, vectors=places), rows)
         return
     splits = splits_of(table, entries, rows.file_filter)
     ages = {entry.file.name: age for age, entry in enumerate(entries)}
+    whole = _planned_whole(table, splits)
     splits = [
-        _exactly_ordered(table, split, ages)
+        _exactly_ordered(table, split, ages, is_planned_whole=(split.partition, split.bucket) in whole)
         if changes.mode == "changelog" or not all(map(arrived_in_order, split.sections))
         else split
         for split in splits
     ]
     yield from read_splits(table, splits, rows)
+
+
+def _own_vectors(
+    table: TableHandle, added: Iterable[tuple[Commit, Sequence[ManifestEntry]]]
+) -> Mapping[str, VectorPlace] | None:
+    """Vectors of what each commit added, as they were then: rows that went later were added all the same."""
+    if not table.options.deletion_vectors_enabled:
+        return None
+    found: dict[str, VectorPlace] = {}
+    for commit, entries in added:
+        places = {} if commit.is_expired or not entries else vector_places(table, commit.snapshot)
+        found |= {entry.file.name: places[entry.file.name] for entry in entries if entry.file.name in places}
+    return found
 
 
 def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorPlace] | None:
@@ -68,7 +84,22 @@ def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorPla
     return {name: place for snapshot in snapshots for name, place in vector_places(table, snapshot).items()}
 
 
-def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int]) -> Split:
+def _planned_whole(table: TableHandle, splits: Sequence[Split]) -> set[tuple[bytes, int]]:
+    """Buckets whose files the Java library takes for free of overlaps, without a look at their keys."""
+    options = table.options
+    files: dict[tuple[bytes, int], list[DataFile]] = defaultdict(list)
+    for split in splits:
+        files[split.partition, split.bucket] += [file for section in split.sections for run in section for file in run]
+    levels_suffice = options.deletion_vectors_enabled or options.merge_engine == "first-row"
+    return {
+        bucket
+        for bucket, held in files.items()
+        if all(file.level > 0 and not file.delete_row_count for file in held)
+        and (levels_suffice or len({file.level for file in held}) == 1)
+    }
+
+
+def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int], *, is_planned_whole: bool) -> Split:
     """The split with its runs in the order that decides between records of equal sequence.
 
     Changelogs have them by nature. Deltas have them where an overwrite, or a compaction that dropped the newest
@@ -78,7 +109,7 @@ def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int]) 
     found = []
     for section in split.sections:
         files = sorted((file for run in section for file in run), key=lambda file: ages[file.name])
-        found.append(ordered_section(files, order, options.sort_spill_threshold))
+        found.append(ordered_section(files, order, options.sort_spill_threshold, is_planned_whole=is_planned_whole))
     return replace(split, sections=tuple(found), has_equal_sequences=True)
 
 
@@ -105,8 +136,8 @@ def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Itera
     for partition, bucket in dict.fromkeys([*gone, *new]):
         old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
         if old and table.schema.primary_keys:
-            directory = bucket_path(table, partition, bucket)
-            states = _state(table, directory, old, old_vectors), _state(table, directory, young, new_vectors)
+            place = bucket_place(table, partition, bucket)
+            states = _state(table, place, old, old_vectors), _state(table, place, young, new_vectors)
             yield from shaped(table, _compared(table, *states), rows)
         else:
             splits = splits_of(table, young, rows.file_filter, vectors=new_vectors)
@@ -127,10 +158,10 @@ def _compared(
 
 
 def _state(
-    table: TableHandle, directory: str, entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
+    table: TableHandle, place: BucketPlace, entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
 ) -> Iterator[pa.RecordBatch]:
     """All columns of the files' rows, sorted by key."""
     vectors = None if places is None else VectorReader(table, places)
     for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
-        for merged in merge_section(table, directory, section, table.schema.row_type.names, vectors=vectors):
+        for merged in merge_section(table, place, section, table.schema.row_type.names, vectors=vectors):
             yield drop_retracts(merged)

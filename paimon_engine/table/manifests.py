@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, damaged, naming
 from paimon_engine.format.avro import read_records, record_fields, write_record_files, write_records
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.hash_index import Hashes, encode_hashes
 from paimon_engine.meta.conflict import Bucket
-from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.file_set import FoldError, live_files
 from paimon_engine.meta.index_manifest import (
     HASH,
     IndexFile,
@@ -37,6 +37,8 @@ from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from
 from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.handle import TableHandle, read_needed
 
+_NAMED_MAX: Final = 8
+"""Manifests that a message names."""
 _ENTRIES_BETWEEN_LOOKS: Final = 1_000
 """Entries after which a manifest is asked whether it has its size, as in Java."""
 
@@ -54,13 +56,21 @@ def _bytes(table: TableHandle, name: str, size_bytes: int | None = None) -> tupl
     return path, data
 
 
+def _fields(data: bytes, path: str, kind: str, telling: str) -> list[dict[str, Any]]:
+    """Fields of the records; a file of another kind may be empty, so that no record tells that it is one."""
+    found = record_fields(data, path)
+    if all(field["name"] != telling for field in found):
+        raise damaged(path, f"it is no {kind}: its records have no field {telling}")
+    return found
+
+
 def read_manifest_list(table: TableHandle, name: str, size_bytes: int | None = None) -> list[ManifestFile]:
     """Manifests of a list, in order. `size_bytes` is its size, where the snapshot tells it.
 
     Raises: NotFoundError, CorruptTableError.
     """
     path, data = _bytes(table, name, size_bytes)
-    unknown = unknown_types_of_manifests(record_fields(data, path))
+    unknown = unknown_types_of_manifests(_fields(data, path, "manifest list", "_NUM_ADDED_FILES"))
     return [manifest_file_from_record(record, path, unknown) for record in read_records(data, path)]
 
 
@@ -70,7 +80,7 @@ def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = N
     Raises: NotFoundError, CorruptTableError.
     """
     path, data = _bytes(table, name, None if listed is None else listed.size_bytes)
-    unknown = unknown_types_of_entries(record_fields(data, path))
+    unknown = unknown_types_of_entries(_fields(data, path, "manifest", "_FILE"))
     entries = [entry_from_record(record, path, unknown) for record in read_records(data, path)]
     if listed is not None and counts(entries) != (listed.added_count, listed.deleted_count):
         added, deleted = counts(entries)
@@ -95,7 +105,7 @@ def live_index_files(table: TableHandle, snapshot: Snapshot | None) -> list[Inde
     if snapshot is None or snapshot.index_manifest is None:
         return []
     path, data = _bytes(table, snapshot.index_manifest)
-    return index_files(read_records(data, path), path, record_fields(data, path))
+    return index_files(read_records(data, path), path, _fields(data, path, "index manifest", "_INDEX_TYPE"))
 
 
 def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
@@ -106,16 +116,33 @@ def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestF
     ]
 
 
+def changelog_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
+    """Manifests of the snapshot's changelog files; none where it has no changelog.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    name = snapshot.changelog_manifest_list
+    return [] if name is None else read_manifest_list(table, name, snapshot.changelog_manifest_list_size)
+
+
+class EntryFilter(NamedTuple):
+    """Chooses entries by their partitions.
+
+    `chosen` gives those of the partitions that match, `may_hold` whether a manifest can have any of them.
+    """
+
+    may_hold: Callable[[ManifestFile], bool]
+    chosen: Callable[[Sequence[ManifestEntry]], list[ManifestEntry]]
+
+
 def live_entries(
     table: TableHandle,
     snapshot: Snapshot | None,
     partitions: Collection[bytes] | None = None,
     *,
-    may_hold: Callable[[ManifestFile], bool] | None = None,
+    where: EntryFilter | None = None,
 ) -> list[ManifestEntry]:
-    """Entries of the files live in a snapshot, of these partitions only where given.
-
-    Manifests of which `may_hold` says no are not read; it must say so of all that hold entries of a partition, or none.
+    """Entries of the files live in a snapshot, of these partitions only where given, or of those that a filter chooses.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -124,15 +151,41 @@ def live_entries(
     manifests = snapshot_manifests(table, snapshot)
     if partitions is not None:
         manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
-    if may_hold is not None:
-        manifests = [manifest for manifest in manifests if may_hold(manifest)]
+    if where is not None:
+        manifests = [manifest for manifest in manifests if where.may_hold(manifest)]
     with naming(lists_of(table, snapshot)):
-        live = live_files(_entries(table, manifests, partitions))
+        live = _live_of(table, manifests, partitions, where)
     total = sum(entry.file.row_count for entry in live)
-    if partitions is None and may_hold is None and snapshot.total_record_count not in (None, total):
+    if partitions is None and where is None and snapshot.total_record_count not in (None, total):
         what = f"their files have {total} records, snapshot {snapshot.id} says {snapshot.total_record_count}"
-        raise damaged(lists_of(table, snapshot), what)
+        raise damaged(f"{lists_of(table, snapshot)}, of {_names(manifests)}", what)
     return live
+
+
+def _live_of(
+    table: TableHandle,
+    manifests: Sequence[ManifestFile],
+    partitions: Collection[bytes] | None,
+    where: EntryFilter | None,
+) -> list[ManifestEntry]:
+    entries = _entries(table, manifests, partitions)
+    try:
+        # Of other partitions there may be removals here, and what they remove in a manifest that was left out.
+        return live_files(entries if where is None else where.chosen(list(entries)))
+    except FoldError as error:
+        concerned = [item for item in manifests if _mentions(table, item, error.file_name)]
+        raise CorruptTableError(f"{_names(concerned)}: {error}") from error
+
+
+def _mentions(table: TableHandle, manifest: ManifestFile, file_name: str) -> bool:
+    return any(entry.file.name == file_name for entry in read_manifest(table, manifest.name, manifest))
+
+
+def _names(manifests: Sequence[ManifestFile]) -> str:
+    """The manifests, for messages; of many the last, which are the newest."""
+    more = len(manifests) - _NAMED_MAX
+    shown = ", ".join(manifest.name for manifest in manifests[-_NAMED_MAX:]) or "no manifest"
+    return shown if more <= 0 else f"{shown} and {more} older"
 
 
 def lists_of(table: TableHandle, snapshot: Snapshot) -> str:
@@ -196,11 +249,12 @@ def _list_entries(
     table: TableHandle, name: str, record_count: int | None, size_bytes: int | None = None
 ) -> list[ManifestEntry]:
     """Entries of all manifests of a list, in order; their records, added less removed, are as many as expected."""
-    entries = list(_entries(table, read_manifest_list(table, name, size_bytes), None))
+    manifests = read_manifest_list(table, name, size_bytes)
+    entries = list(_entries(table, manifests, None))
     found = sum(entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count for entry in entries)
     if record_count not in (None, found):
         what = f"its files come to {found} records, the snapshot says {record_count}"
-        raise damaged(table.paths.manifest(name), what)
+        raise damaged(f"{table.paths.manifest(name)}, of {_names(manifests)}", what)
     return entries
 
 

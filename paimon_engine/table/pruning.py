@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -36,6 +36,7 @@ from paimon_engine.predicate import (
 from paimon_engine.table.bucketing import bucket_numbers
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.internal import internal_predicate
+from paimon_engine.table.manifests import EntryFilter
 from paimon_engine.types import to_arrow_schema
 
 _KEYS_MAX: Final = 1_000
@@ -49,8 +50,8 @@ def partition_predicate_parts(schema: TableSchema, where: Predicate | None) -> t
     return only, [part for part in parts if part not in only]
 
 
-def manifest_filter(schema: TableSchema, conjuncts: Sequence[Predicate]) -> Callable[[ManifestFile], bool] | None:
-    """Whether a manifest can have entries of partitions that match; None if the conjuncts do not look at partitions."""
+def entry_filter(schema: TableSchema, conjuncts: Sequence[Predicate]) -> EntryFilter | None:
+    """Entries of partitions that match; None if the conjuncts do not look at partitions."""
     columns = schema.partition_type
     only = [internal_predicate(schema.row_type, part) for part in conjuncts if columns_of(part) <= set(columns.names)]
     if not only or not columns.fields:
@@ -64,7 +65,7 @@ def manifest_filter(schema: TableSchema, conjuncts: Sequence[Predicate]) -> Call
         count = manifest.added_count + manifest.deleted_count
         return all(may_match(part, ranges, count) for part in only)
 
-    return may_hold
+    return EntryFilter(may_hold, lambda entries: matching_partitions(schema, entries, conjuncts))
 
 
 def matching_partitions(

@@ -26,7 +26,7 @@ from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, ro
 from paimon_engine.supported import check_readable
 from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.deletion_vectors import DeletedRows, VectorReader
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import BucketPlace, bucket_place, read_data_file
 from paimon_engine.table.file_index import index_filter, selected_rows
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.key_range import RangeReader
@@ -99,10 +99,10 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: Rows) -> Iter
     needed = needed_columns(narrow, rows)
     conjuncts = usable_conjuncts(table, rows.file_filter)
     for split in splits:
-        directory = bucket_path(table, split.partition, split.bucket)
+        place = bucket_place(table, split.partition, split.bucket)
         for section in split.sections:
             skipping = skipping_conjuncts(table, section, conjuncts)
-            files = _Files(narrow, directory, needed, vectors, skipping)
+            files = _Files(narrow, place, needed, vectors, skipping)
             merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
             yield from shaped(table, merged, rows)
 
@@ -167,7 +167,7 @@ class _Files:
     """How to read the files of a section: the columns, without deleted rows, and where rows may be left out."""
 
     table: TableHandle
-    directory: str
+    place: BucketPlace
     columns: Sequence[str]
     vectors: DeletedRows | None = None
     where: Sequence[Predicate] = ()
@@ -177,13 +177,13 @@ class _Files:
     words: Collection[str] = ()
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
-        selected = selected_rows(self.table, self.directory, file, index_filter(self.table, self.where))
+        selected = selected_rows(self.table, self.place.directory, file, index_filter(self.table, self.where))
         if selected is not None and not len(selected):
             return
         deleted = None if self.vectors is None else self.vectors.deleted_rows(file.name)
         yield from read_data_file(
             self.table,
-            self.directory,
+            self.place,
             file,
             self.columns,
             with_system_columns=with_system_columns,
@@ -220,7 +220,7 @@ def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> 
 
 def merge_section(
     table: TableHandle,
-    directory: str,
+    place: BucketPlace,
     section: Section,
     columns: Sequence[str],
     *,
@@ -236,7 +236,7 @@ def merge_section(
     merge to a range. Of each run `batch_rows` are read at once. The text columns `words` may come as dictionaries.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, directory, columns, vectors, where, keys, batch_rows, keep, words)
+    files = _Files(table, place, columns, vectors, where, keys, batch_rows, keep, words)
     yield from _merged(files, section, equal_sequences=False)
 
 

@@ -130,6 +130,7 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
         raise InvalidArgumentError(f"'{_CHANGE_MODE}' says how to read changes; add incremental=(from, to)")
     if way is None:
         snapshot = newest_compacted_snapshot(handle) if mode == "compacted-full" else latest_snapshot(handle)
+        check_newest_schema(handle, snapshot)
         return handle, State(snapshot)
     if way in (_CREATION_WAY, _SINCE_WAY):
         since_ms = _whole(way, str(value))
@@ -139,6 +140,16 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
     else:
         snapshot = _travel(handle, way, value)
     return (handle if snapshot is None else handle.at_schema(snapshot.schema_id)), State(snapshot)
+
+
+def check_newest_schema(table: TableHandle, snapshot: Snapshot | None) -> None:
+    """Raises NotFoundError if the schema of a snapshot is newer than the table's and its file is gone.
+
+    Else the table would be taken for what it was before its last change. Where the file is there, somebody has
+    changed the table since it was opened.
+    """
+    if snapshot is not None and snapshot.schema_id > table.schema.id and table.schema_door is None:
+        table.schema_of(snapshot.schema_id)
 
 
 def locate_fallback(table: TableHandle, request: ReadRequest, found: Scope) -> tuple[TableHandle, State] | None:

@@ -23,7 +23,7 @@ from paimon_engine.supported import check_writable
 from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.changed_rows import ChangedRows, keep_unexpired
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import bucket_place, read_data_file
 from paimon_engine.table.file_index import wanted_indexes
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.key_range import RangeReader
@@ -189,7 +189,7 @@ class _Rewrite:
 
     def _plainly_merged(self, section: Section) -> Iterator[pa.RecordBatch]:
         table, task = self._table, self._task
-        directory = bucket_path(table, task.partition, task.bucket)
+        place = bucket_place(table, task.partition, task.bucket)
         columns = table.schema.row_type.names
         if not table.schema.primary_keys:
             for run in section:
@@ -197,7 +197,7 @@ class _Rewrite:
                     deleted = self._vectors.deleted_rows(file.name)
                     yield from read_data_file(
                         table,
-                        directory,
+                        place,
                         file,
                         columns,
                         with_system_columns=False,
@@ -207,7 +207,7 @@ class _Rewrite:
             return
         merged = merge_section(
             table,
-            directory,
+            place,
             section,
             columns,
             vectors=self._vectors,

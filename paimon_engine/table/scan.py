@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from paimon_engine.errors import UnsupportedError, naming
+from paimon_engine.errors import naming
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
-from paimon_engine.meta.evolution import evolved_stats, has_same_types, same_columns
+from paimon_engine.meta.evolution import evolved_stats, same_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
@@ -22,13 +22,14 @@ from paimon_engine.meta.stats import ColumnStats, from_simple_stats
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
 from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
-from paimon_engine.table.file_filter import counts_nan
+from paimon_engine.table.file_filter import counts_nan, has_padded_texts
 from paimon_engine.table.file_index import embedded_index_excludes, index_filter
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.internal import internal_predicate
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.pruning import manifest_filter, matching_buckets, matching_partitions
-from paimon_engine.types import AtomicType, DataType, TypeRoot, to_arrow_schema
+from paimon_engine.table.old_keys import with_keys_of_today
+from paimon_engine.table.pruning import entry_filter, matching_buckets, matching_partitions
+from paimon_engine.types import to_arrow_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,8 @@ def visible_entries(
 ) -> list[ManifestEntry]:
     """Live entries of partitions that can match, but for files whose rows no reader gets to see yet."""
     conjuncts = usable_conjuncts(table, where)
-    found = live_entries(table, snapshot, may_hold=manifest_filter(table.schema, conjuncts))
-    entries = [entry for entry in found if is_visible(table, entry)]
-    return matching_partitions(table.schema, entries, conjuncts)
+    found = live_entries(table, snapshot, where=entry_filter(table.schema, conjuncts))
+    return with_keys_of_today(table, (entry for entry in found if is_visible(table, entry)))
 
 
 def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:
@@ -144,7 +144,7 @@ def splits_of(
     """
     if where is not None:
         bind(where, to_arrow_schema(table.schema.row_type))
-    check_key_types(table, entries)
+    entries = with_keys_of_today(table, entries)
     conjuncts = usable_conjuncts(table, where)
     entries = matching_partitions(table.schema, entries, conjuncts)
     entries = matching_buckets(table, entries, conjuncts)
@@ -155,17 +155,6 @@ def splits_of(
             found = _pack(table, partition, bucket, find(table, members, conjuncts))
         splits += [split if not vectors else replace(split, vectors=_places_in(split, vectors)) for split in found]
     return splits
-
-
-def check_key_types(table: TableHandle, entries: Sequence[ManifestEntry]) -> None:
-    """Raises UnsupportedError if files are in the order of a primary key that had other types than today."""
-    keys = table.schema.trimmed_primary_keys
-    for schema_id in {entry.file.schema_id for entry in entries} if keys else ():
-        if not has_same_types(table.schema_of(schema_id), table.schema, keys):
-            raise UnsupportedError(
-                f"{table.paths.root}: the type of a primary key column, one of {', '.join(keys)}, changed after schema "
-                f"{schema_id}, but files are still in the order of the old type; write the rows into a new table"
-            )
 
 
 def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
@@ -201,7 +190,7 @@ def _key_sections(
         if not on_keys or len(file.key_stats.null_counts) != len(types):
             return True
         known = dict(zip(columns, from_simple_stats(types, file.key_stats), strict=True))
-        ranges = {field.name: stats for field, stats in known.items() if not _has_padded_bounds(file, field.type)}
+        ranges = {field.name: stats for field, stats in known.items() if not has_padded_texts(file, field.type)}
         return all(may_match(part, ranges, file.row_count) for part in on_keys)
 
     found = []
@@ -250,17 +239,14 @@ def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStat
     schema = table.schema_of(file.schema_id)
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
     known = dict(zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True))
-    usable = {column.name: stats for column, stats in known.items() if not _has_padded_bounds(file, column.type)}
-    pairs = same_columns(schema, table.schema)
+    usable = {column.name: stats for column, stats in known.items() if not has_padded_texts(file, column.type)}
+    # Whole partitions have been chosen already, and what a file holds of their columns does not count.
+    partition = table.schema.partition_keys
+    pairs = {name: pair for name, pair in same_columns(schema, table.schema).items() if name not in partition}
     # What the file lacks is read as null.
     missing = ColumnStats(None, None, file.row_count)
-    ranges = {name: missing for name in table.schema.row_type.names if name not in pairs}
+    ranges = {name: missing for name in table.schema.row_type.names if name not in (*pairs, *partition)}
     for name, (stored, today) in pairs.items():
         if stored.name in usable and (stats := evolved_stats(usable[stored.name], stored, today)):
             ranges[name] = stats
     return ranges
-
-
-def _has_padded_bounds(file: DataFile, data_type: DataType) -> bool:
-    """Whether bounds are of texts with spaces behind them, as Java's ORC files have CHARs, which are read without."""
-    return file.format == "orc" and isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR

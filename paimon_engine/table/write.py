@@ -38,7 +38,7 @@ from paimon_engine.table.commit import IndexRead
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.cross_partition import place_rows
 from paimon_engine.table.dynamic_buckets import DynamicBuckets, bucket_rule
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import bucket_path, bucket_place, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.hash_index import hash_files
 from paimon_engine.table.manifests import live_entries, live_index_files
@@ -151,9 +151,9 @@ def rewrite_uncommitted(
 def _rows_of(table: TableHandle, messages: Sequence[CommitMessage]) -> Iterator[pa.RecordBatch]:
     columns = table.schema.row_type.names
     for message in messages:
-        directory = bucket_path(table, message.partition, message.bucket)
+        place = bucket_place(table, message.partition, message.bucket)
         for file in message.changelog_files or message.new_files:
-            for rows in read_data_file(table, directory, file, columns, with_system_columns=True):
+            for rows in read_data_file(table, place, file, columns, with_system_columns=True):
                 yield rows.drop_columns([SEQUENCE_NUMBER])
 
 

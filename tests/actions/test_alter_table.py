@@ -123,6 +123,27 @@ def test_fields_of_rows_are_matched_by_id_at_any_depth(table: Table):
     assert [field.name for field in table.to_arrow().schema.field("r").type] == ["x", "z", "y"]
 
 
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_rows_deep_inside_lose_fields_whatever_lies_beside_them(tmp_path: Path, form: str):
+    deep = pa.struct(
+        [("n", pa.int32()), ("gone", pa.int32()), ("row", pa.struct([("x", pa.int32()), ("y", pa.int32())]))]
+    )
+    kind = pa.struct([("a", pa.int32()), ("deep", deep)])
+    schema = pa.schema([("k", pa.int32()), ("r", kind), ("l", pa.list_(kind))])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, options={"file.format": form})
+    value = {"a": 1, "deep": {"n": 2, "gone": 3, "row": {"x": 4, "y": 5}}}
+    table.write(pa.Table.from_pylist([{"k": 1, "r": value, "l": [value]}, {"k": 2, "r": None, "l": None}], schema))
+
+    for path in ("r.deep.row.x", "l.element.deep.gone"):
+        table.alter([DropColumn(path)])
+    table.alter([DropColumn("r.deep.gone"), AddColumn("r.deep.new", "INT")])
+
+    listed = {"a": 1, "deep": {"n": 2, "row": {"x": 4, "y": 5}}}
+    expected = {"a": 1, "deep": {"n": 2, "row": {"y": 5}, "new": None}}
+    assert rows(table) == [(1, expected, [listed]), (2, None, None)]
+    assert rows(table, "k", "r.deep.row") == [(1, {"y": 5}), (2, None)]
+
+
 def test_old_values_keep_being_cast_when_files_are_compacted(table: Table):
     table.alter([UpdateColumnType("v", "TINYINT")])
     before = rows(table)

@@ -37,8 +37,7 @@ def rows(table: Table, **how: Any) -> list[int]:
 
 
 def data_files(table: Table) -> list[str]:
-    names = set(table.files()["file_path"].to_pylist())
-    return sorted(str(path) for path in Path(table.path).rglob("data-*") if path.name in names)
+    return sorted(table.files()["file_path"].to_pylist())
 
 
 def snapshot(table: Table, number: int) -> Any:

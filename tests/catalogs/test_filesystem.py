@@ -116,6 +116,12 @@ def test_unknown_catalogs_and_options_are_refused():
         Catalog("lake", options={"metastore": "rest"})
 
 
+def test_names_without_capitals_cannot_be_asked_for(tmp_path: Path):
+    assert Catalog(str(tmp_path), options={"case-sensitive": "true"}).list_databases() == []
+    with pytest.raises(UnsupportedError, match="'case-sensitive' = 'false' is not supported"):
+        Catalog(str(tmp_path), options={"case-sensitive": "false"})
+
+
 def test_options_about_speed_change_nothing(tmp_path: Path):
     assert (
         Catalog(str(tmp_path), options={"cache-enabled": "false", "cache.manifest.max-memory": "1 mb"}).list_databases()

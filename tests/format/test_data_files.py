@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,49 @@ def values_of(table: pa.Table) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("form", FORMATS)
 def test_values_of_every_type_come_back(form: str):
     assert values_of(read(form, written(form, TABLE), SCHEMA)) == values_of(TABLE)
+
+
+NESTED = pa.schema(
+    [
+        ("row", pa.struct([("text", pa.string()), ("n", pa.int32())])),
+        ("rows in a row", pa.struct([("row", pa.struct([("text", pa.string())])), ("list", pa.list_(pa.int8()))])),
+        ("rows in a list", pa.list_(pa.struct([("row", pa.struct([("n", pa.int64())])), ("bytes", pa.binary())]))),
+        ("rows in a map", pa.map_(pa.string(), pa.struct([("text", pa.string())]))),
+    ]
+)
+
+
+def nested_rows(count: int) -> pa.Table:
+    """Rows in which each part of a nested column is null now and then."""
+    random = Random(5)
+
+    def drawn(kind: pa.DataType) -> Any:
+        if random.random() < 0.3:
+            return None
+        if pa.types.is_struct(kind):
+            return {field.name: drawn(field.type) for field in kind}
+        if pa.types.is_map(kind):
+            return [(key, drawn(kind.item_type)) for key in "abc"[: random.randrange(4)]]
+        if pa.types.is_list(kind):
+            return [drawn(kind.value_type) for _ in range(random.randrange(4))]
+        number = random.randrange(100)
+        return number if pa.types.is_integer(kind) else "x" * number if pa.types.is_string(kind) else b"x" * number
+
+    columns = [pa.array([drawn(field.type) for _ in range(count)], field.type) for field in NESTED]
+    return pa.table(columns, schema=NESTED)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_parts_of_batches_come_back_as_they_are(form: str):
+    rows = nested_rows(60)
+    parts = [
+        rows.slice(7, 30),
+        rows.take(pa.array([3, 59, 8, 8, 20, 0, 41])),
+        rows.take(pa.array(range(59, 0, -2))).slice(3),
+    ]
+
+    for part in parts:
+        assert values_of(read(form, written(form, part), NESTED)) == values_of(part)
 
 
 @pytest.mark.parametrize("form", ["orc", "avro"])

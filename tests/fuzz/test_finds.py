@@ -48,6 +48,14 @@ FINDS: dict[str, tuple[str, bytes]] = {
             "CIABEAIYgIAEIgIADCg6MAaC9AMDT1JDGA=="
         ),
     ),
+    "an ORC file with two columns of one name": (
+        "orc-stripes",
+        base64.b64decode(
+            "TytDgEIAgAo1CgQIAlAACgwIARIGCAIQAhgLUAEKDggCIggKAWESAWJ+BFAACg8IAlAASgkY/7+oypo6IAAQZxoKCAMQABgaIE0o"
+            "AggDIhYIDBIDAQIDGgFpGgFpGgF0IAAoADAAIggIBCAAKAAwACIICA8gACgAMAAiCAgJIAAoADAAMAJIAWIFMi4yLjI6BAgCUAA6"
+            "DAgBEgYIAhACGAJQAToOCAIiCAoBYRIBYhgEUAA6DwgCUABKCRj/v6jKmjogAEAACIgBEAAYgIAEIgIADCg3MAKC9AMDT1JDGA=="
+        ),
+    ),
     "an empty row": ("binary-row", b""),
     "a row whose slots are all zero": ("binary-row", bytes(24 + 8 * 13)),
     "a row whose slots are all ones": ("binary-row", bytes(24) + b"\xff" * 8 * 13),

@@ -121,6 +121,26 @@ def test_files_outside_the_table_are_read_where_allowed(box: Sandbox, spelling: 
     assert table.to_arrow().sort_by([("p", "ascending"), ("k", "ascending")]).num_rows == expected.num_rows
 
 
+def test_files_outside_the_table_are_looked_at_where_allowed(box: Sandbox):
+    files = move_out(box, box.root / "far" / "away")
+    open_one = {"external-paths.allowed": str(box.root / "far")}
+
+    unseen = box.table.verify("rows")
+    assert (unseen.status, unseen.data_files, unseen.rows, unseen.closed) == ("sound", 0, 0, 6)
+    seen = open_table(str(box.path), storage_options=open_one).verify("rows")
+    assert (seen.status, seen.data_files, seen.rows, seen.closed) == ("sound", 6, 6, 0)
+
+    files[0].unlink()
+    files[1].write_bytes(files[1].read_bytes()[:-1])
+    files[2].write_bytes(files[3].read_bytes())
+    assert box.table.verify("rows").status == "sound", "nobody allows looking there"
+    found = open_table(str(box.path), storage_options=open_one).verify("rows").problems
+    assert {path.name for path in files[:3]} == {
+        path.name for path in files if any(path.name in one.what or path.name in one.where for one in found)
+    }
+    assert any(f"{files[0]} is missing" in one.what for one in found)
+
+
 def test_files_outside_the_table_are_never_deleted_without_permission(box: Sandbox):
     box.table.create_tag("t")
     box.table.create_branch("b", tag="t")

@@ -24,7 +24,8 @@ from paimon_engine import (
     UpdateColumnType,
     UpdateComment,
 )
-from paimon_engine.meta.alteration import FIXED_OPTIONS, altered
+from paimon_engine.meta.alteration import altered
+from paimon_engine.meta.fixed_options import FIXED_OPTIONS
 from paimon_engine.meta.schema import TableSchema, new_schema
 from paimon_engine.meta.schema_change import CHANGES, SchemaChange, change_from_json, change_to_json
 from paimon_engine.meta.type_text import parse_type_text

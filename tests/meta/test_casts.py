@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.casts import STRING, cast, is_alterable, is_castable, is_implicit
+from paimon_engine.meta.java_floats import float_text
 from paimon_engine.meta.type_text import parse_type_text
 from paimon_engine.types import to_arrow
 from tests.support.canonical import value_of, values_of
@@ -235,3 +237,46 @@ def test_hours_that_a_clock_skips_or_shows_twice_are_taken_as_java_takes_them():
     )
 
     assert instants == ["2024-03-31T01:30:00.000000000Z", "2024-10-27T00:30:00.000000000Z"]
+
+
+FLOATS_OF_JAVA_17 = {
+    -573415330: "-1.89490246E18",
+    1572282379: "1.64944488E18",
+    1520664583: "2.30105944E16",
+    838860800: "7.4505806E-9",
+    1761607680: "9.6714065E24",
+    -365458676: "-5.5472513E25",
+    369098752: "1.03397577E-25",
+    292: "4.09E-43",
+    1: "1.4E-45",
+    560478251: "7.8678995E-19",
+    1203: "1.686E-42",
+    1315859240: "1.0E9",
+    1200454402: "72438.016",
+    981668463: "0.001",
+    -2147483648: "-0.0",
+    2139095040: "Infinity",
+}
+DOUBLES_OF_JAVA_17 = {
+    4864934718284060312: "1.77623051241444096E17",
+    -4336213027677564147: "-5.3831814221762529E18",
+    -4358381955441428240: "-1.79394671378636288E17",
+    3314649325744685056: "4.0215293667718976E-87",
+    7883164322401693319: "9.983648486895943E218",
+    2989978056: "1.4772454393E-314",
+    1: "4.9E-324",
+    4881101806497202176: "2.10099447867532902E18",
+    4679847636491687061: "74378.0879",
+    4617878467915022336: "5.5",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits", "text"),
+    [
+        *((np.float32, np.int32(bits), text) for bits, text in FLOATS_OF_JAVA_17.items()),
+        *((np.float64, np.int64(bits), text) for bits, text in DOUBLES_OF_JAVA_17.items()),
+    ],
+)
+def test_numbers_have_the_digits_that_java_up_to_18_gives_them(kind: Any, bits: Any, text: str):
+    assert float_text(bits.view(kind)) == text

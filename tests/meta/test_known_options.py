@@ -77,6 +77,14 @@ def test_options_beside_the_core_are_refused_too():
     check_writable(TableOptions({"metadata.iceberg.storage": "disabled", "log.system": "none"}))
 
 
+def test_tables_of_other_kinds_are_refused():
+    for kind in ("format-table", "object-table", "iceberg-table"):
+        with pytest.raises(UnsupportedError, match=f"'type' = '{kind}'"):
+            check_readable(TableOptions({"type": kind}))
+    for kind in ("table", "TABLE", "materialized-table"):
+        check_readable(TableOptions({"type": kind}))
+
+
 def test_postponed_rows_do_not_go_to_buckets_at_once():
     with pytest.raises(UnsupportedError, match="wait for a compaction"):
         check_writable(TableOptions({"bucket": "-2", "postpone.batch-write-fixed-bucket": "true"}))

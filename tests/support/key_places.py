@@ -13,7 +13,7 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.table.check import check_table
 from paimon_engine.table.dynamic_buckets import key_hashes
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import bucket_place, read_data_file
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import live_entries, live_index_files
@@ -31,8 +31,8 @@ def stored_keys(table: TableHandle) -> Iterator[tuple[bytes, int, pa.RecordBatch
     """Partition, bucket and keys without their partition columns, of all live files, delete records included."""
     names = table.schema.trimmed_primary_keys
     for entry in live_entries(table, latest_snapshot(table)):
-        directory = bucket_path(table, entry.partition, entry.bucket)
-        for rows in read_data_file(table, directory, entry.file, names, with_system_columns=False):
+        place = bucket_place(table, entry.partition, entry.bucket)
+        for rows in read_data_file(table, place, entry.file, names, with_system_columns=False):
             yield entry.partition, entry.bucket, rows
 
 

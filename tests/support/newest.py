@@ -64,6 +64,10 @@ class NewestPaimon:
             more["system"] = system
         return self._call("read", path, options=chosen, **more)
 
+    def columns(self, path: str | Path, *, system: str) -> list[Row]:
+        """Name and type of each column of a system table."""
+        return self._call("columns", path, system=system)
+
     def create(
         self,
         path: str | Path,

@@ -20,7 +20,7 @@ from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.check import check_table
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path, read_data_file
+from paimon_engine.table.file_format import bucket_path, bucket_place, read_data_file
 from paimon_engine.table.file_index import FileIndexWriter, selected_rows, wanted_indexes
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.manifests import live_entries
@@ -181,10 +181,8 @@ def test_indexes_have_the_bytes_that_java_gave_them(one: Case):
 def assert_stored_bytes_are_ours(handle: TableHandle) -> None:
     for entry in live_entries(handle, latest_snapshot(handle)):
         index = FileIndexWriter(wanted_indexes(handle.schema))
-        directory = bucket_path(handle, entry.partition, entry.bucket)
-        for rows in read_data_file(
-            handle, directory, entry.file, handle.schema.row_type.names, with_system_columns=False
-        ):
+        place = bucket_place(handle, entry.partition, entry.bucket)
+        for rows in read_data_file(handle, place, entry.file, handle.schema.row_type.names, with_system_columns=False):
             index.add(rows)
 
         assert index.finish() == stored_index(handle, entry)
@@ -416,6 +414,6 @@ def test_expired_files_go_with_their_indexes(tmp_path: Path):
     table.compact(full=True)
     table.expire_snapshots(retain_max=1, retain_min=1)
 
-    names = {path.name for path in Path(table.path).rglob("data-*")}
+    names = {str(path) for path in Path(table.path).rglob("data-*")}
     [live] = table.files()["file_path"].to_pylist()
     assert names == {live, f"{live}.index"}

@@ -14,6 +14,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFile
 
 from paimon_engine import open_table
+from paimon_engine.actions.compact import Compact, compact
+from paimon_engine.executor import LocalExecutor
 from paimon_engine.format import orc, parquet
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, as_predicate, col, to_arrow_expression
@@ -213,6 +215,34 @@ def test_manifests_of_other_partitions_are_not_read(make_table: MakeTable):
 
     assert table.rows("day > DATE '1971-01-01' AND k = 1") == []
     assert not [path for verb, path in storage.take() if verb == "open"]
+
+
+@pytest.mark.parametrize("where", ["p = 1", "p < 2", "p IN (1, 3)", "p = 1 AND v = 1", "p = 1 OR p = 0"])
+def test_files_of_other_partitions_may_be_removed_by_manifests_that_are_read(make_table: MakeTable, where: str):
+    options = {"bucket": "1"}
+    columns = {"p": pa.int32(), "k": pa.int64(), "v": pa.int64()}
+    table = make_table(columns, primary_keys=["p", "k"], partition_keys=["p"], options=options)
+    for number in range(4):
+        table.write({"p": [number], "k": [7], "v": [0]})
+    table.write({"p": [0, 1, 2, 3], "k": [7] * 4, "v": [1] * 4})
+    table.compact(full=True)
+
+    kept = {"p = 1": [1], "p < 2": [0, 1], "p IN (1, 3)": [1, 3], "p = 1 AND v = 1": [1], "p = 1 OR p = 0": [0, 1]}
+    assert sorted(table.rows(where)) == [(number, 7, 1) for number in kept[where]]
+
+
+def test_removals_of_other_partitions_do_not_matter(make_table: MakeTable):
+    table = make_table({"day": pa.date32(), "k": pa.int64()}, partition_keys=["day"], primary_keys=["day", "k"])
+    for day in (0, 1, 1, 0, 2):
+        table.write({"day": [day], "k": [day]})
+    # One manifest takes away files of two days, of which other manifests added those of one day each.
+    table.compact()
+
+    assert table.rows("day = DATE '1970-01-02'") == [(date(1970, 1, 2), 1)]
+    assert table.rows("day > DATE '1970-01-01' AND k < 2") == [(date(1970, 1, 2), 1)]
+    assert table.rows("day <> DATE '1970-01-02'") == [(date(1970, 1, 1), 0), (date(1970, 1, 3), 2)]
+    compact(table.handle, Compact(full=True, where="day = DATE '1970-01-01'"), LocalExecutor(1, env=table.handle.env))
+    assert len(table.rows()) == 3
 
 
 @pytest.mark.parametrize(

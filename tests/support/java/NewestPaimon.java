@@ -1,5 +1,6 @@
 // The newest release of Java Paimon, to be asked by the tests: one command a line as JSON, one answer a line.
 //   {"op": "read", "table": PATH, "options": {…}, "equal": {COLUMN: TEXT}, "system": NAME}   -> {"rows": […]}
+//   {"op": "columns", "table": PATH, "system": NAME}   -> {"rows": [[NAME, TYPE], …]}
 //   {"op": "create", "table": PATH, "like": PATH, "primary_keys": […], "partition_keys": […], "options": {…}}
 //   {"op": "write", "table": PATH, "from": PATH, "kind": "-D", "compact": true}     all rows of another table, one commit
 // Rows are in the form of `tests/support/canonical.py`.
@@ -95,6 +96,8 @@ public class NewestPaimon {
         switch (command.get("op").asText()) {
             case "read":
                 return read(command);
+            case "columns":
+                return columns(command);
             case "create":
                 create(command);
                 return List.of();
@@ -125,11 +128,21 @@ public class NewestPaimon {
 
     // ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-    private List<Object> read(JsonNode command) throws Exception {
-        Table table = open(command, "table");
-        if (command.has("system")) {
-            table = SystemTableLoader.load(command.get("system").asText(), (FileStoreTable) table);
+    private Table asked(JsonNode command) {
+        FileStoreTable table = open(command, "table");
+        return command.has("system") ? SystemTableLoader.load(command.get("system").asText(), table) : table;
+    }
+
+    private List<Object> columns(JsonNode command) {
+        List<Object> columns = new ArrayList<>();
+        for (DataField field : asked(command).rowType().getFields()) {
+            columns.add(List.of(field.name(), field.type().asSQLString()));
         }
+        return columns;
+    }
+
+    private List<Object> read(JsonNode command) throws Exception {
+        Table table = asked(command);
         RowType type = table.rowType();
         ReadBuilder builder = table.newReadBuilder();
         if (command.has("equal")) {

@@ -1,0 +1,56 @@
+"""Options that say what stored files mean: they hold for the table, and not for one who opens it.
+
+Source: the options marked `@Immutable` in `CoreOptions`, and `checkImmutability`, of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.schema import TableSchema
+
+FIXED_OPTIONS: Final = frozenset(
+    {
+        "type",
+        "bucket-key",
+        "bucket-function.type",
+        "path",
+        "merge-engine",
+        "primary-key",
+        "partition",
+        "rowkind.field",
+        "dynamic-bucket.initial-buckets",
+        "sequence.field",
+        "ignore-delete",
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+        "aggregation.remove-record-on-delete",
+        "force-lookup",
+        "row-tracking.enabled",
+        "data-evolution.enabled",
+        "data-file.path-directory",
+        "index-file-in-data-file-dir",
+    }
+)
+"""Options that must not change once there are files."""
+
+_OF_WRITERS: Final = frozenset({"dynamic-bucket.initial-buckets"})
+"""Of these, what each writer may choose for itself."""
+
+
+def with_dynamic_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
+    """The schema with options laid over the stored ones, for somebody who opens the table with them.
+
+    Raises: InvalidArgumentError for an option that another value would let files be taken for something else.
+    """
+    for key, value in options.items():
+        stored = schema.options.get(key)
+        if stored != str(value) and key in (FIXED_OPTIONS | {"bucket"}) - _OF_WRITERS:
+            has = "is not set" if stored is None else f"is '{stored}'"
+            raise InvalidArgumentError(
+                f"'{key}' = '{value}' cannot be chosen when the table is opened: it {has} in the table, and says what "
+                "the stored files mean; leave it out, or alter the table"
+            )
+    return schema.with_options(options)

@@ -1,0 +1,84 @@
+"""Partition columns are what the manifest says: as of Java, whatever a data file holds of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import open_table
+from paimon_engine.format.layout import WriteOptions
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.file_format import READERS, WRITERS, bucket_path
+from tests.support.canonical import assert_same_rows
+from tests.support.oracle import JavaPaimon
+from tests.table.conftest import MakeTable, Subject
+
+FORMATS = ["parquet", "orc", "avro"]
+
+
+def without_day(table: Subject, message: CommitMessage) -> CommitMessage:
+    """The message with its file written anew, without the partition column: as Hive does, where directories tell it."""
+    [file] = message.new_files
+    path = f"{bucket_path(table.handle, message.partition, message.bucket)}/{file.name}"
+    storage = table.handle.env.storage
+    columns = pa.schema([("k", pa.int64()), ("v", pa.string())])
+    sink = io.BytesIO()
+    writer = WRITERS[file.format](sink, columns, WriteOptions())
+    for rows in _rows(file, storage.read(path), columns):
+        writer.write(rows)
+    writer.close()
+    storage.delete([path])
+    storage.create(path, sink.getvalue())
+    return replace(message, new_files=(replace(file, size_bytes=len(sink.getvalue())),))
+
+
+def _rows(file: DataFile, data: bytes, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    yield from READERS[file.format](io.BytesIO(data), columns, path=file.name)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_files_without_partition_columns_are_read(make_table: MakeTable, form: str):
+    columns = {"day": pa.date32(), "k": pa.int64(), "v": pa.string()}
+    table = make_table(columns, partition_keys=["day"], options={"file.format": form}, on_disk=True)
+    messages = table.messages({"day": [3, 3, None], "k": [1, 2, 3], "v": ["a", "b", "c"]})
+    table.commit([without_day(table, message) for message in messages], CommitKind.APPEND)
+    taken = open_table(table.path)
+
+    assert_same_rows([["1970-01-04", 1, "a"], ["1970-01-04", 2, "b"], [None, 3, "c"]], taken.to_arrow())
+    assert taken.to_arrow(["day"], where="k >= 2")["day"].null_count == 1
+    assert taken.to_arrow(["day"]).num_rows == 3
+    assert taken.to_arrow(["k"], where="day = DATE '1970-01-04' AND v = 'b'")["k"].to_pylist() == [2]
+    assert taken.to_arrow(["k"], where="day = DATE '1970-01-04' OR v = 'c'").num_rows == 3
+    assert taken.verify("rows").problems == ()
+
+    taken.compact(full=True)
+    assert taken.to_arrow(where="day IS NULL")["k"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize("keys", [[], ["p", "k"]], ids=["append", "keyed"])
+def test_spaces_behind_a_partition_stay_where_files_lose_them(oracle: JavaPaimon, tmp_path: Path, keys: list[str]):
+    path = tmp_path / "db.db" / "t"
+    fields = [["p", "CHAR(3) NOT NULL"], ["k", "INT NOT NULL"], ["v", "CHAR(2)"]]
+    options = {"file.format": "orc", "bucket": "1" if keys else "-1"}
+    oracle.call(
+        "create_table", table=str(path), fields=fields, primary_keys=keys, partition_keys=["p"], options=options
+    )
+    rows: list[list[Any]] = [["a  ", 1, "x "], ["a", 2, "y"], ["bcd", 3, None]]
+    oracle.call("write", table=str(path), rows=rows)
+    table = open_table(str(path))
+
+    assert_same_rows(table.to_arrow(), oracle.read(path))
+    assert table.to_arrow(where="p = 'a  '")["k"].to_pylist() == [1]
+    assert table.verify("rows").problems == ()
+
+    table.write(table.to_arrow())
+    table.compact(full=True)
+    assert_same_rows(table.to_arrow(), oracle.read(path))
