@@ -111,7 +111,7 @@ def _check_file(table: TableHandle, task: _Task) -> list[str]:
     check = _FileCheck(task.entry, schema, is_sorted=has_keys and task.entry.bucket >= 0, hashes=hashes)
     place = BucketPlace(task.path.rpartition("/")[0], task.entry.partition)
     twice = has_keys and not schema.table_options.thin_files
-    with closing(read_stored_keys(table, place.directory, file)) as keys:
+    with closing(read_stored_keys(table, place, file)) as keys:
         stored = _Taking(keys)
         for batch in read_data_file(table, place, file, columns.names, with_system_columns=has_keys, as_stored=True):
             check.add(batch)

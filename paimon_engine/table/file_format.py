@@ -178,7 +178,7 @@ def read_data_file(
     check.finish(whole=skipping is None)
 
 
-def read_stored_keys(table: TableHandle, directory: str, file: DataFile) -> Generator[pa.RecordBatch, None, None]:
+def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> Generator[pa.RecordBatch, None, None]:
     """The keys that stand in front of the rows of a file, in order, as columns of the key.
 
     Raises: NotFoundError; CorruptTableError.
@@ -186,7 +186,7 @@ def read_stored_keys(table: TableHandle, directory: str, file: DataFile) -> Gene
     keys = table.schema_of(file.schema_id).key_type
     columns = [pa.field(KEY_PREFIX + field.name, to_arrow(field.type)) for field in keys]
     types = {KEY_PREFIX + field.name: field.type for field in keys}
-    source, directory = data_file_at(table, directory, file)
+    source, directory = data_file_at(table, place.directory, file)
     path = f"{directory}/{file.name}"
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         for rows in READERS[file.format](stream, pa.schema(columns), path=path, batch_rows=BATCH_ROWS):

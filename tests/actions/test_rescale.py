@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from paimon_engine.meta.schema_change import SetOption
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.check import check_table
 from paimon_engine.table.commit import CommitRequest, Conflict, commit
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.rescale import sources_of
 from paimon_engine.table.write import write_batches, write_state
 from tests.support.oracle import JavaPaimon
@@ -145,9 +146,15 @@ def test_chosen_partitions_are_rescaled_and_a_dry_run_only_plans(table: Table):
     assert table.rescale().partitions == 1
 
 
+def opened_before(table: Table) -> TableHandle:
+    """The table as one has it who opened it before it got another number of buckets."""
+    handle = load_table(table.path, EnvConfig(table.path))
+    return replace(handle, schema=handle.schema.with_options({"bucket": "2"}))
+
+
 def test_what_others_append_meanwhile_is_a_conflict_and_not_lost(table: Table, monkeypatch: pytest.MonkeyPatch):
     write = action._write
-    handle = load_table(table.path, EnvConfig(table.path), options={"bucket": "2"})
+    handle = opened_before(table)
 
     def overtaken(*arguments: Any) -> Any:
         found = write(*arguments)
@@ -169,7 +176,7 @@ def test_what_others_append_meanwhile_is_a_conflict_and_not_lost(table: Table, m
 
 
 def test_an_append_that_was_prepared_for_the_old_buckets_does_not_apply_any_more(table: Table):
-    handle = load_table(table.path, EnvConfig(table.path), options={"bucket": "2"})
+    handle = opened_before(table)
     state = write_state(handle)
     late = write_batches(handle, state, rows(random.Random(2), 50).to_batches())
     table.rescale()
