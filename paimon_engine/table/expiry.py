@@ -162,6 +162,8 @@ def _check_latest_is_there(table: TableHandle, line: Line) -> None:
     """Somebody may roll back meanwhile: then what was to go is the newest there is."""
     latest = line.snapshots[-1].snapshot
     if table.door is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
+        # We may have let the hint name it a moment ago.
+        mend_latest_hint(table)
         raise ConflictError(
             f"snapshot {latest.id} of {table.paths.root} vanished while older ones were to expire: others roll back; "
             "run it again when they have done"

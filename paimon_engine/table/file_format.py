@@ -185,13 +185,14 @@ def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> 
     """
     keys = table.schema_of(file.schema_id).key_type
     columns = [pa.field(KEY_PREFIX + field.name, to_arrow(field.type)) for field in keys]
+    types = {KEY_PREFIX + field.name: field.type for field in keys}
     source, directory = data_file_at(table, place.directory, file)
     path = f"{directory}/{file.name}"
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         for rows in READERS[file.format](stream, pa.schema(columns), path=path, batch_rows=BATCH_ROWS):
             if rows.schema.names != [column.name for column in columns]:
                 raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
-            yield rows
+            yield orc.fitted(rows, types) if file.format == "orc" else rows
 
 
 def _kept(

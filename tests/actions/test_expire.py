@@ -291,6 +291,20 @@ def test_a_snapshot_that_vanishes_under_our_eyes_ends_the_run() -> None:
     assert history.reachable() <= history.stored()
 
 
+def test_a_rollback_while_the_latest_hint_is_mended_leaves_no_stale_one() -> None:
+    storage = EventStorage()
+    history = History(storage=storage).write("a").write("b").write("c").write("d")
+    storage.overwrite(history.handle.paths.latest_hint, b"1")
+    storage.once("overwrite", "snapshot/LATEST", lambda: history.rollback(snapshot=2))
+
+    with pytest.raises(ConflictError, match="snapshot 4 .* vanished"):
+        history.expire(retain_max=1)
+
+    assert history.ids() == [1, 2]
+    assert storage.read(history.handle.paths.latest_hint) == b"2"
+    assert check_table(history.handle, footers=False) == []
+
+
 def test_a_broken_tag_file_keeps_all_files_and_expiry_goes_on() -> None:
     history = History().write("a").compact("b").write("c")
     history.tag("sound", snapshot=1)
