@@ -152,12 +152,6 @@ def test_chosen_partitions_are_rescaled_and_a_dry_run_only_plans(table: Table):
     assert table.rescale().partitions == 1
 
 
-def opened_before(table: Table) -> TableHandle:
-    """The table as one has it who opened it before it got another number of buckets."""
-    handle = load_table(table.path, EnvConfig(table.path))
-    return replace(handle, schema=handle.schema.with_options({"bucket": "2"}))
-
-
 def test_what_others_append_meanwhile_is_a_conflict_and_not_lost(table: Table, monkeypatch: pytest.MonkeyPatch):
     write = action._write
     handle = opened_before(table)
