@@ -258,5 +258,7 @@ class _Steps:
                 return {"change": "set_option", "name": "write-buffer-size", "value": "64 mb"}
             choices = ["2", "3", "5"]
         value = self.chance.choice(choices)
+        if key == "changelog-producer.row-deduplicate" and not self.draw.compares_rows:
+            value = "false"
         self.draw.options[key] = value
         return {"change": "set_option", "name": key, "value": value}
