@@ -8,10 +8,13 @@ operating system closes that end, and reading here gives end of file.
 2. What is left after `GRACE_S` is killed, together with the process group where this process leads one: the JVM and
    the workers of an embedded Spark are in it. A main thread that is stuck in a library's call hears of no signal, so
    a thread counts these seconds.
+3. So is what is left when this process ends by itself once its starter is gone: a JVM that was about to say where it
+   listens finds nobody any more, and would wait for ever.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import select
@@ -24,6 +27,7 @@ from typing import Final, NoReturn
 
 GRACE_S: Final = 10.0
 EXIT_CODE: Final = 70
+_STARTER_IS_GONE: Final = threading.Event()
 
 
 def exit_when_stdin_closes() -> None:
@@ -34,6 +38,8 @@ def exit_when_stdin_closes() -> None:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _interrupt)
     watched = (sys.stdin.fileno(), signals)
+    # Registered before all others, so that it runs when these have cleaned up.
+    atexit.register(_end_group)
     threading.Thread(target=_watch, args=watched, name="stdin-guard", daemon=True).start()
 
 
@@ -43,8 +49,14 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _end_group() -> None:
+    if _STARTER_IS_GONE.is_set() and os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+
+
 def _watch(stdin: int, signals: int) -> None:
     if _closed_before_sigterm(stdin, signals):
+        _STARTER_IS_GONE.set()
         with contextlib.suppress(OSError):
             os.write(2, b"error: the process that started this one is gone; stopping\n")
         main = threading.main_thread().ident

@@ -277,6 +277,30 @@ Subprocess("local[1]").launch(Job.from_json(sys.argv[1]), {})
 """
 
 
+GUARDED = """
+import subprocess, sys, time
+from paimon_engine.cli.guard import exit_when_stdin_closes
+exit_when_stdin_closes()
+print(subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).pid, flush=True)
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    sys.exit(1)
+"""
+
+
+def test_what_a_process_has_started_ends_with_it_when_its_starter_is_gone():
+    command = [sys.executable, "-c", GUARDED]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=PROJECT, start_new_session=True) as process:
+        started = int(process.stdout.readline())
+        assert is_alive(started)
+        process.stdin.close()
+        process.wait(timeout=60)
+
+    assert wait_until(lambda: not is_alive(started))
+
+
 @pytest.mark.spark
 def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse: str, tmp_path: Path):
     job = job_on(warehouse, "compact", full=True).to_json()
@@ -294,7 +318,6 @@ def test_the_engine_ends_when_its_starter_is_killed(catalog: Catalog, warehouse:
             starter.kill()
 
     assert wait_until(lambda: not is_alive(child), seconds=10)
-    # A JVM notices that its standard input is closed only when its start is over, which takes long on a busy machine.
     assert wait_until(lambda: not is_alive(java))
 
 
