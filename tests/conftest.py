@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.support.newest import NewestPaimon, start_newest
 from tests.support.oracle import JavaPaimon, start_oracle
@@ -44,10 +45,21 @@ def _isolate() -> None:
 
 _isolate()
 
-# The same inputs in every run, however slow the machine; PAIMON_TEST_EXPLORE=1 tries new ones.
-settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
-settings.register_profile("explore", deadline=None)
-settings.load_profile("explore" if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else "fixed")
+
+def _choose_inputs() -> None:
+    """The same inputs of property tests in every run, however slow the machine; PAIMON_TEST_EXPLORE=1 tries new ones."""
+    settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+    settings.register_profile("explore", deadline=None)
+    if os.environ.get("PAIMON_TEST_EXPLORE") == "1":
+        settings.load_profile("explore")
+        return
+    settings.load_profile("fixed")
+    # Hypothesis also draws the texts and numbers that it finds in the modules imported so far, so that inputs would
+    # depend on the tests that ran before, and on every line of the engine. No setting of its own turns this off.
+    providers.HypothesisProvider._local_constants = property(lambda _: providers.Constants())  # type: ignore[assignment, attr-defined]
+
+
+_choose_inputs()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
