@@ -82,8 +82,8 @@ def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
     return [stored.name] if paths == list(inner) else [f"{stored.name}.{path}" for path in paths]
 
 
-def spelled_out(rows: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
-    """The rows with the values themselves in columns that are numbers in a dictionary."""
+def dictionary_decoded(rows: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
+    """The rows with plain values in the columns of these names, which are Arrow dictionaries."""
     for name in names:
         place = rows.schema.get_field_index(name)
         field = rows.schema.field(place)

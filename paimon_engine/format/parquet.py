@@ -3,8 +3,8 @@
 Reading streams batches of `BATCH_ROWS` rows, so that memory stays bounded by the batch, not by the row group.
 Writing gathers batches into row groups; per column it uses a dictionary only where the first rows repeat
 themselves, which halves the time and a quarter of the size against a dictionary on every column.
-Texts that a file keeps as numbers in a small dictionary can be read so, and are written so again: rows then move
-about as numbers, and no text is spelled out in between.
+Texts that a file has encoded with a small dictionary can be read as Arrow dictionaries, and are written as such again,
+so that only indices are copied in between.
 
 Types are laid out as the Java library's `ParquetSchemaConverter` does: decimals as INT32, INT64 or fixed bytes,
 times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or microseconds, or as INT96 if they have
@@ -30,11 +30,11 @@ from paimon_engine.format.layout import (
     BATCH_ROWS,
     WriteOptions,
     cast,
+    dictionary_decoded,
     leaf_arrays,
     leaf_paths,
     leaves_of,
     replace_leaves,
-    spelled_out,
 )
 from paimon_engine.format.parquet_footer import FooterSink
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
@@ -47,9 +47,9 @@ ROW_GROUP_BYTES_MAX = 64 << 20
 
 _NANOS_MICROS_MAX = (1 << 63) // 1_000
 _DICTIONARY_SHARE_MAX = 0.5
-_WORDS_MAX = 1 << 10
+_DICTIONARY_VALUES_MAX = 1 << 10
 """Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
-_WORD_NUMBER_BYTES_MAX = 2
+_DICTIONARY_INDEX_BYTES_MAX = 2
 _BOUND_BYTES_MAX = 4_096
 """Arrow leaves longer ones out of the footer (`parquet::WriterProperties::max_statistics_size`)."""
 _CODECS = {"zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "none", "uncompressed"}
@@ -61,21 +61,21 @@ def read_batches(
     *,
     path: str,
     batch_rows: int = BATCH_ROWS,
-    words: Collection[str] = (),
+    dictionary_columns: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in the file's own types and order.
 
-    The text columns `words` may come as dictionaries, where the file keeps them so.
+    The text columns `dictionary_columns` may come as dictionaries, where the file keeps them so.
 
     Raises: CorruptTableError if the bytes are no Parquet file; UnsupportedError for nanoseconds outside 1677 to 2262.
     """
     file = _open(source, path)
     try:
-        kept = _kept_as_numbers(file.metadata, words)
+        kept = _dictionary_encoded(file.metadata, dictionary_columns)
         if kept:
             file = _open(source, path, metadata=file.metadata, read_dictionary=kept)
         for rows in _decoded(file, source, schema, path=path, batch_rows=batch_rows):
-            yield _with_few_words(rows)
+            yield _without_large_dictionaries(rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
@@ -102,8 +102,8 @@ def _decoded(
     yield from batches
 
 
-def _kept_as_numbers(metadata: pq.FileMetaData, names: Collection[str]) -> list[str]:
-    """Those of the text columns that are numbers in a dictionary throughout: a text itself takes 4 bytes or more."""
+def _dictionary_encoded(metadata: pq.FileMetaData, names: Collection[str]) -> list[str]:
+    """Those of the text columns that are dictionary-encoded throughout: a plain text takes 4 bytes or more."""
     places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
     if any(metadata.schema.column(place).physical_type == "INT96" for place in places.values()):
         # Batches of dictionaries end where row groups do, and those that INT96 is held against do not.
@@ -112,23 +112,23 @@ def _kept_as_numbers(metadata: pq.FileMetaData, names: Collection[str]) -> list[
     return [
         name
         for name in names
-        if name in places and all(_is_kept_as_numbers(group.column(places[name])) for group in groups)
+        if name in places and all(_is_dictionary_encoded(group.column(places[name])) for group in groups)
     ]
 
 
-def _is_kept_as_numbers(chunk: pq.ColumnChunkMetaData) -> bool:
+def _is_dictionary_encoded(chunk: pq.ColumnChunkMetaData) -> bool:
     nulls = chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else 0
-    return bool(chunk.total_uncompressed_size < _WORD_NUMBER_BYTES_MAX * (chunk.num_values - nulls))
+    return bool(chunk.total_uncompressed_size < _DICTIONARY_INDEX_BYTES_MAX * (chunk.num_values - nulls))
 
 
-def _with_few_words(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _without_large_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows, without large dictionaries."""
     large = [
         field.name
         for field in rows.schema
-        if pa.types.is_dictionary(field.type) and len(rows[field.name].dictionary) > _WORDS_MAX
+        if pa.types.is_dictionary(field.type) and len(rows[field.name].dictionary) > _DICTIONARY_VALUES_MAX
     ]
-    return spelled_out(rows, large)
+    return dictionary_decoded(rows, large)
 
 
 def _int96_columns(schema: pq.ParquetSchema, wanted: list[str]) -> list[str]:
@@ -311,7 +311,7 @@ class ParquetWriter:
         if not self._pending:
             return
         if self._writer is None:
-            self._schema = _with_words(self._schema, self._pending)
+            self._schema = _with_dictionaries(self._schema, self._pending)
             self._writer = self._begin(self._pending[0])
         rows = _row_group(self._pending, self._schema)
         for name, column in _long_texts(rows):
@@ -393,7 +393,7 @@ def _repeating_columns(batch: pa.RecordBatch) -> list[str]:
     return names
 
 
-def _with_words(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Schema:
+def _with_dictionaries(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Schema:
     """The schema with dictionaries for the columns that have one in each of the batches."""
     fields = [
         field.with_type(batches[0].schema.field(place).type)
@@ -410,8 +410,8 @@ def _row_group(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     for place, field in enumerate(schema):
         chunks = [batch.column(place) for batch in batches]
         if pa.types.is_dictionary(field.type):
-            numbers = [chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode() for chunk in chunks]
-            columns.append(pa.chunked_array(numbers).unify_dictionaries())
+            encoded = [chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode() for chunk in chunks]
+            columns.append(pa.chunked_array(encoded).unify_dictionaries())
         else:
             columns.append(pa.chunked_array([cast(chunk, field.type) for chunk in chunks], field.type))
     return pa.Table.from_arrays(columns, schema=schema)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.format.layout import spelled_out
+from paimon_engine.format.layout import dictionary_decoded
 from paimon_engine.merge.keys import Keys, count_up_to, join_keys, normalise_keys
 from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_key, sort_window
 from paimon_engine.types import RowType
@@ -68,12 +68,12 @@ class _Run:
 
 
 def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all rows; texts that are numbers in a dictionary in some parts only are spelled out."""
+    """One batch of all rows; columns that are Arrow dictionaries in some parts only are decoded."""
     schema = parts[0].schema
     if not all(part.schema.equals(schema) for part in parts):
-        numbered = [{field.name for field in part.schema if pa.types.is_dictionary(field.type)} for part in parts]
-        everywhere = set.intersection(*numbered)
-        parts = [spelled_out(part, names - everywhere) for part, names in zip(parts, numbered, strict=True)]
+        encoded = [{field.name for field in part.schema if pa.types.is_dictionary(field.type)} for part in parts]
+        everywhere = set.intersection(*encoded)
+        parts = [dictionary_decoded(part, names - everywhere) for part, names in zip(parts, encoded, strict=True)]
     return pa.concat_batches(parts)
 
 

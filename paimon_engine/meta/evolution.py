@@ -72,14 +72,8 @@ def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns:
 def widened_integers(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
     """Whether these columns are the same but for whole numbers that are wider today: their order is the same too."""
     pairs = same_columns(file_schema, table_schema)
-    return all(
-        name in pairs and (_stays(*map(_type_of, pairs[name])) or _widens(*map(_type_of, pairs[name])))
-        for name in columns
-    )
-
-
-def _type_of(field: DataField) -> DataType:
-    return field.type
+    types = [(pairs[name][0].type, pairs[name][1].type) for name in columns if name in pairs]
+    return len(types) == len(columns) and all(_stays(old, new) or _widens(old, new) for old, new in types)
 
 
 def _widens(old: DataType, new: DataType) -> bool:

@@ -122,7 +122,7 @@ def read_data_file(
     batch_rows: int = BATCH_ROWS,
     is_sorted: bool = True,
     as_stored: bool = False,
-    words: Collection[str] = (),
+    dictionary_columns: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
@@ -130,8 +130,8 @@ def read_data_file(
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
-    does not hold may be left out. Batches have at most `batch_rows` rows. The text columns `words` may come as
-    dictionaries.
+    does not hold may be left out. Batches have at most `batch_rows` rows. Text columns in
+    `dictionary_columns` may come as Arrow dictionaries.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -147,8 +147,8 @@ def read_data_file(
     path = f"{directory}/{file.name}"
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
-    same = unchanged_columns(file_schema, table.schema) if words and file.format == "parquet" else {}
-    numbers = [stored for stored, name in same.items() if name in words]
+    same = unchanged_columns(file_schema, table.schema) if dictionary_columns and file.format == "parquet" else {}
+    encoded = [stored for stored, name in same.items() if name in dictionary_columns]
     # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
     has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
     check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=has_order)
@@ -161,7 +161,7 @@ def read_data_file(
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
-            stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows, words=numbers
+            stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows, dictionary_columns=encoded
         ):
             here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
             check.columns(found, [field.name for field in wanted if field.name not in here])
@@ -216,7 +216,7 @@ def _positioned(
     skipping: FileFilter | None,
     *,
     batch_rows: int,
-    words: Collection[str],
+    dictionary_columns: Collection[str],
 ) -> Positioned:
     reader = SKIPPING_READERS.get(file_format)
     if reader is not None and skipping is not None:
@@ -224,7 +224,11 @@ def _positioned(
         yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, batch_rows=batch_rows)
         return
     first_row = 0
-    read = partial(parquet.read_batches, words=words) if words else READERS[file_format]
+    read = (
+        partial(parquet.read_batches, dictionary_columns=dictionary_columns)
+        if dictionary_columns
+        else READERS[file_format]
+    )
     for rows in read(stream, wanted, path=path, batch_rows=batch_rows):
         yield first_row, rows
         first_row += rows.num_rows

@@ -174,7 +174,7 @@ class _Files:
     keys: RangeReader | None = None
     batch_rows: int = BATCH_ROWS
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
-    words: Collection[str] = ()
+    dictionary_columns: Collection[str] = ()
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
         selected = selected_rows(self.table, self.place.directory, file, index_filter(self.table, self.where))
@@ -191,7 +191,7 @@ class _Files:
             where=self.where,
             selected=selected,
             batch_rows=self.batch_rows,
-            words=self.words,
+            dictionary_columns=self.dictionary_columns,
         )
 
     def run_rows(
@@ -228,15 +228,16 @@ def merge_section(
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     keys: RangeReader | None = None,
     batch_rows: int = BATCH_ROWS,
-    words: Collection[str] = (),
+    dictionary_columns: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
     `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
-    merge to a range. Of each run `batch_rows` are read at once. The text columns `words` may come as dictionaries.
+    merge to a range. Of each run `batch_rows` are read at once. Text columns in `dictionary_columns`
+    may come as Arrow dictionaries.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, place, columns, vectors, where, keys, batch_rows, keep, words)
+    files = _Files(table, place, columns, vectors, where, keys, batch_rows, keep, dictionary_columns)
     yield from _merged(files, section, equal_sequences=False)
 
 

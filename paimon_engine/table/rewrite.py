@@ -177,7 +177,7 @@ class _Rewrite:
             if changed.changelog is not None:
                 changelog.write(changed.changelog)
 
-    def _words(self) -> frozenset[str]:
+    def _dictionary_columns(self) -> frozenset[str]:
         """Text columns that nobody looks into on the way from file to file: rows are chosen whole."""
         schema, options = self._table.schema, self._table.options
         in_parquet = options.file_format_of(self._task.output_level) == "parquet"
@@ -214,7 +214,7 @@ class _Rewrite:
             keep=keep_unexpired(table),
             keys=self._keys,
             batch_rows=task.batch_rows,
-            words=self._words(),
+            dictionary_columns=self._dictionary_columns(),
         )
         for rows in merged:
             check_storable(table.schema, rows)

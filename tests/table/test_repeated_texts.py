@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from paimon_engine import Catalog, Table
 from paimon_engine.env import EnvConfig
-from paimon_engine.format.layout import WriteOptions, spelled_out
+from paimon_engine.format.layout import WriteOptions, dictionary_decoded
 from paimon_engine.format.parquet import ParquetWriter, read_batches
 from paimon_engine.merge import frontier
 from paimon_engine.meta.stats import from_simple_stats
@@ -189,7 +189,9 @@ def test_rows_and_bounds_are_those_of_the_texts_written(groups: list[Any], data:
 
 
 def read(file: bytes) -> list[pa.RecordBatch]:
-    return list(read_batches(io.BytesIO(file), pa.schema([("text", pa.string())]), path="f", words=["text"]))
+    return list(
+        read_batches(io.BytesIO(file), pa.schema([("text", pa.string())]), path="f", dictionary_columns=["text"])
+    )
 
 
 def test_texts_come_as_numbers_only_where_few_of_them_repeat() -> None:
@@ -221,7 +223,7 @@ def test_batches_of_numbers_and_of_texts_are_joined_as_texts() -> None:
     joined = frontier._joined([numbered, plain])
 
     assert joined.to_pylist() == [{"p": "a", "q": "x"}, {"p": "b", "q": None}, {"p": "c", "q": "y"}]
-    assert spelled_out(numbered, ["p"]).schema.field("p").type == pa.string()
+    assert dictionary_decoded(numbered, ["p"]).schema.field("p").type == pa.string()
 
 
 def test_the_manifest_has_the_bounds_of_texts(tmp_path: Path) -> None:
