@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.interop.histories import values
+from tests.interop.histories.option_changes import of_files, of_modes
 from tests.interop.histories.program import Program, Step
 from tests.interop.histories.tables import Column, Draw, crosses_partitions, draw_table
 
@@ -51,19 +52,23 @@ class _Steps:
         self.added = 0
         self.removed: set[str] = set()
         self.written: set[str] = set()
+        self.is_begun = False
+        """Whether there are rows for sure."""
 
     def drawn(self, count: int) -> list[Step]:
         """That many steps, and a full compaction at the end of most programs."""
         steps = [self.write()]
         for _ in range(count):
             drawn = self.chance.random()
-            if drawn < 0.5:
+            if drawn < 0.46:
                 steps.append(self.write())
-            elif drawn < 0.75:
+            elif drawn < 0.7:
                 steps.append(self.compact())
-            elif drawn < 0.85:
+            elif drawn < 0.79:
                 steps += self.alter()
-            elif drawn < 0.92:
+            elif drawn < 0.88:
+                steps += self.switch()
+            elif drawn < 0.94:
                 self.tags += 1
                 steps.append({"op": "tag", "tag": f"t{self.tags}"})
             else:
@@ -79,6 +84,7 @@ class _Steps:
         rows = self._rows_that_go_once(count) if once else [self._row() for _ in range(count)]
         if self.draw.adds_first:
             rows = self._added_first(rows)
+        self.is_begun |= any(row[0] == "+I" for row in rows) and self.draw.kind_column is None
         step: Step = {"op": "write", "kinds": True, "rows": rows}
         if self.chance.random() < 0.06 and self._may_overwrite():
             step["overwrite"] = {}
@@ -175,19 +181,26 @@ class _Steps:
 
     def alter(self) -> list[Step]:
         """Changes of one or two columns or options."""
-        changes = [change for change in (self._change() for _ in range(self.chance.randint(1, 2))) if change]
+        changes = []
+        for _ in range(self.chance.randint(1, 2)):
+            if self.chance.random() < 0.3:
+                changes += of_files(self.draw, self.chance)
+            elif change := self._change():
+                changes.append(change)
         return [{"op": "alter", "changes": changes}] if changes else []
+
+    def switch(self) -> list[Step]:
+        """A change of what the levels mean, once there are rows."""
+        return of_modes(self.draw, self.chance) if self.is_begun else []
 
     def _change(self) -> dict[str, Any] | None:
         columns = self.draw.columns
         free = [name for name, column in columns.items() if column.is_free]
-        kind = self.chance.choice(["add", "rename", "drop", "type", "nullable", "move", "option", "option"])
+        kind = self.chance.choice(["add", "rename", "drop", "type", "nullable", "move"])
         if kind == "add":
             return self._add()
         if kind == "move" and len(columns) > 2:
             return self._move()
-        if kind == "option":
-            return self._option()
         if not free:
             return None
         name = self.chance.choice(free)
@@ -240,25 +253,3 @@ class _Steps:
             order, change = [*others[:at], name, *others[at:]], {"after": after}
         self.draw.columns = {one: self.draw.columns[one] for one in order}
         return {"change": "move", "name": name, **change}
-
-    def _option(self) -> dict[str, Any]:
-        key, choices = self.chance.choice(
-            [
-                ("file.format", ["parquet", "orc", "avro"]),
-                ("file.compression", ["zstd", "snappy"]),
-                ("target-file-size", ["2 kb", "1 mb"]),
-                ("metadata.stats-mode", ["none", "full", "truncate(16)"]),
-                ("changelog-producer.row-deduplicate", ["true", "false"]),
-                ("num-sorted-run.compaction-trigger", None),
-            ]
-        )
-        if choices is None:
-            # Java 0.9 makes no changelog of a full compaction where files lie higher than the levels of today.
-            if self.draw.is_told or self.draw.options.get("changelog-producer") == "full-compaction":
-                return {"change": "set_option", "name": "write-buffer-size", "value": "64 mb"}
-            choices = ["2", "3", "5"]
-        value = self.chance.choice(choices)
-        if key == "changelog-producer.row-deduplicate" and not self.draw.compares_rows:
-            value = "false"
-        self.draw.options[key] = value
-        return {"change": "set_option", "name": key, "value": value}

@@ -15,6 +15,7 @@ Step = dict[str, Any]
 | write | `rows`, each beginning with its kind; `overwrite`: partition values, or {} |
 | compact | `full`; `limits`: further arguments of our `Table.compact` |
 | alter | `changes` as the reference spells them |
+| switch | as alter, of options that say what the levels mean; not done where a table is not ready for it |
 | tag | `tag` |
 | delete | `column`, `value`: rows of an append table that have that value |
 """

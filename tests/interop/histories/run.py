@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,16 @@ import fastavro
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from paimon_engine import PaimonError, Table, open_table
+from paimon_engine import InvalidArgumentError, PaimonError, Table, open_table
+from tests.interop.histories.modes import (
+    PRODUCER,
+    VECTORS,
+    as_then,
+    marks,
+    options_after,
+    producer_of,
+    why_not_ready,
+)
 from tests.interop.histories.program import Program, Step
 from tests.support.canonical import Row, difference, rows_of, table_of, text_of
 from tests.support.oracle import JavaPaimon
@@ -78,19 +87,45 @@ class _Trial:
         self.paths = paths
         # Latest snapshot of each side before the first step and after each one.
         self.snapshots: dict[str, list[int]] = {side: [0] for side in SIDES}
+        # Options of the tables before the first step and after each one.
+        self.options: list[dict[str, str]] = [dict(program.options)]
 
     # ── running ─────────────────────────────────────────────────────────────────────────────────
 
     def run(self) -> None:
         for number, step in enumerate(self.program.steps):
-            outcomes = {side: self._do(side, step) for side in SIDES}
             where = f"step {number} ({_short(step)})"
+            outcomes = self._outcomes(where, step)
             if len({outcome is None for outcome in outcomes.values()}) > 1:
                 raise Difference(f"{where}: refused by some only: {outcomes}")
+            is_done = outcomes["java"] is None
+            self.options.append(options_after(self.options[-1], step.get("changes", []) if is_done else []))
             for side in SIDES:
                 self.snapshots[side].append(_latest_id(self.paths[side]))
-            if not self.program.looks_back and outcomes["java"] is None:
+            if not self.program.looks_back and is_done:
                 self._same_rows(where, NOW, number=number)
+
+    def _outcomes(self, where: str, step: Step) -> dict[str, str | None]:
+        """Why each side refused the step; None: it was done."""
+        if step["op"] == "switch":
+            before, is_keyed = self.options[-1], bool(self.program.primary_keys)
+            after = options_after(before, step["changes"])
+            unready = {
+                side: why_not_ready(self.oracle, path, before, after, is_keyed=is_keyed)
+                for side, path in self.paths.items()
+            }
+            if any(unready.values()):
+                self._refuses(where, step, {side for side, reason in unready.items() if reason and side != "java"})
+                return {**dict.fromkeys(SIDES, "not ready")}
+        return {side: self._do(side, step) for side in SIDES}
+
+    def _refuses(self, where: str, step: Step, sides: Collection[str]) -> None:
+        for side in sides:
+            try:
+                _here(open_table(str(self.paths[side])), step)
+            except InvalidArgumentError:
+                continue
+            raise Difference(f"{where}: taken in table {side!r}, where it changes what rows are read")
 
     def _do(self, side: str, step: Step) -> str | None:
         """Why the step was refused; None: it was done."""
@@ -118,7 +153,7 @@ class _Trial:
             self._look_back()
         self._same_changelogs()
         self._same_differences()
-        if self.program.is_told and self.program.options.get("deletion-vectors.enabled") == "true":
+        if self.program.is_told and self._ever_marks:
             self._same_vectors()
         for side in ("here", "turns"):
             problems = self.oracle.problems(self.paths[side])
@@ -126,13 +161,27 @@ class _Trial:
                 raise Difference(f"Java finds in table {side!r}: {problems}")
 
     def _look_back(self) -> None:
+        now = self.options[-1]
         for number, step in enumerate(self.program.steps):
             where = f"looking back at step {number} ({_short(step)})"
             ids = {side: self.snapshots[side][number + 1] for side in SIDES}
             if step["op"] == "tag":
-                self._same_rows(where, {side: {"tag": step["tag"]} for side in SIDES}, number=number)
+                states = {side: {"tag": step["tag"]} for side in SIDES}
             elif ids["java"] > self.snapshots["java"][number]:
-                self._same_rows(where, {side: {"snapshot": ids[side]} for side in SIDES}, number=number)
+                states = {side: {"snapshot": ids[side]} for side in SIDES}
+            else:
+                continue
+            then = self.options[number + 1]
+            options = as_then(then, now)
+            if options:
+                self._same_rows(
+                    f"{where}, as then",
+                    {side: {**at, "options": options} for side, at in states.items()},
+                    number=number,
+                )
+            # Taken for something else, a state of one mode has other rows where its levels are others.
+            if marks(then) == marks(now) and (self.program.is_told or not options):
+                self._same_rows(where, states, number=number)
 
     def _same_rows(self, where: str, at: Mapping[str, Mapping[str, Any]], *, number: int | None = None) -> None:
         """Held against what Java reads in its own table: all that can be read, or in step `number` two of them."""
@@ -157,7 +206,8 @@ class _Trial:
         return [column["name"] for column in answer["columns"]], answer["rows"]
 
     def _our_rows(self, side: str, at: Mapping[str, Any], system: str = "") -> _Read:
-        found = open_table(f"{self.paths[side]}{system}").to_arrow(**at)
+        asked = dict(at)
+        found = open_table(f"{self.paths[side]}{system}", options=asked.pop("options", None)).to_arrow(**asked)
         return found.column_names, rows_of(found)
 
     def _same(self, where: str, found: _Read, expected: _Read) -> None:
@@ -179,16 +229,23 @@ class _Trial:
         return plain
 
     def _same_changelogs(self) -> None:
-        told = {side: self._changes(side) for side in SIDES}
-        for number, step in enumerate(self.program.steps):
-            for side in ("here", "turns"):
-                found = difference(told[side][number], told["java"][number])
-                if found:
-                    raise Difference(f"changelog of step {number} ({_short(step)}) in table {side!r}: {found}")
+        """As a reader sees them for whom the producer is the one of today, or any that there was."""
+        now = producer_of(self.options[-1])
+        for producer in sorted({producer_of(options) for options in self.options}):
+            options = {} if producer == now else {PRODUCER: producer}
+            if producer == "full-compaction" and marks(self.options[-1]):
+                options[VECTORS] = "false"
+            told = {side: self._changes(side, options) for side in SIDES}
+            for number, step in enumerate(self.program.steps):
+                for side in ("here", "turns"):
+                    found = difference(told[side][number], told["java"][number])
+                    if found:
+                        where = f"changelog of step {number} ({_short(step)}) in table {side!r}"
+                        raise Difference(f"{where}, with producer {producer}: {found}")
 
-    def _changes(self, side: str) -> list[list[Row]]:
+    def _changes(self, side: str, options: Mapping[str, str]) -> list[list[Row]]:
         """Rows of the changelog that each step has written."""
-        answer = self.oracle.call("changelog", table=str(self.paths[side]))
+        answer = self.oracle.call("changelog", table=str(self.paths[side]), options=dict(options))
         names = [column["name"] for column in answer.get("columns", [])]
         by_snapshot = {one["snapshot"]: one["rows"] for one in answer["changes"]}
         return [
@@ -196,9 +253,13 @@ class _Trial:
             for before, after in pairwise(self.snapshots[side])
         ]
 
+    @property
+    def _ever_marks(self) -> bool:
+        return any(map(marks, self.options))
+
     def _same_differences(self) -> None:
         """What changed from the first step's snapshot to the last one's, as each engine tells it of each table."""
-        if self.program.options.get("deletion-vectors.enabled") == "true":
+        if self._ever_marks:
             # Java 0.9 plans such splits without the list of their vectors, and ends with an index out of bounds.
             return
         if "partial-update.remove-record-on-delete" in self.program.options:
@@ -294,7 +355,7 @@ def _in_java(oracle: JavaPaimon, path: Path, step: Step) -> None:
             call("write", table=table, rows=step["rows"], kinds=True, options={"write-only": "true"}, **more)
         case "compact":
             call("compact", table=table, full=step["full"])
-        case "alter":
+        case "alter" | "switch":
             call("alter", table=table, changes=step["changes"])
         case "tag":
             call("create_tag", table=table, tag=step["tag"])
@@ -339,7 +400,7 @@ def _here(table: Table, step: Step) -> None:
             table.write(rows, row_kinds=None if plain else kinds, overwrite=step.get("overwrite"))
         case "compact":
             table.compact(full=step["full"], **step.get("limits", {}))
-        case "alter":
+        case "alter" | "switch":
             table.alter([_ours(change) for change in step["changes"]])
         case "tag":
             table.create_tag(step["tag"])

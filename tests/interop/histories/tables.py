@@ -86,6 +86,8 @@ class Draw:
     adds_first: bool = False
     """Whether a key is taken back only after it was there."""
     is_told: bool = False
+    may_have_fewer_levels: bool = False
+    """Whether files may lie higher than the levels that the options give."""
 
     def maybe(self, share: float) -> bool:
         return self.chance.random() < share
@@ -122,6 +124,8 @@ def draw_table(chance: Random) -> Draw:
         _changelog(draw)
         _levels(draw)
     _files(draw)
+    # Java 0.9 asks nothing before it changes the mode.
+    draw.options["deletion-vectors.modifiable"] = "true"
     # Columns that schema changes may have.
     for name in ("x", "y"):
         if draw.maybe(0.6):
@@ -310,21 +314,33 @@ def _append(draw: Draw) -> None:
         draw.options["deletion-vectors.enabled"] = "true"
 
 
-def _changelog(draw: Draw) -> None:
-    chance = draw.chance
-    producers = ["none", "lookup"] if draw.engine == "first-row" else ["none", "input", "full-compaction", "lookup"]
+def producers(draw: Draw) -> list[str]:
+    """What may make the changelog of the table."""
+    if draw.engine == "append":
+        return ["none"]
     if draw.removes_on_delete:
         # A lookup compaction of 0.9 forgets a delete that it moves below the level of the older row, and one that
         # makes a changelog of what a full compaction changes fails at it.
-        producers = ["none", "input"]
-    producer = chance.choice(producers)
+        return ["none", "input"]
+    return ["none", "lookup"] if draw.engine == "first-row" else ["none", "input", "full-compaction", "lookup"]
+
+
+def may_mark(draw: Draw, producer: str) -> bool:
+    """Whether the table may have deletion vectors."""
+    if draw.engine == "append":
+        return draw.options["bucket"] == "-1"
+    if draw.engine == "first-row" or producer == "full-compaction" or draw.removes_on_delete:
+        return False
+    # As with `first-row`, the reference does not find keys that lie in level 0.
+    return not crosses_partitions(draw) and "record-level.expire-time" not in draw.options
+
+
+def _changelog(draw: Draw) -> None:
+    producer = draw.chance.choice(producers(draw))
     draw.options["changelog-producer"] = producer
     if producer in ("lookup", "full-compaction") and draw.maybe(0.5):
         draw.options["changelog-producer.row-deduplicate"] = str(draw.compares_rows).lower()
-    may_mark = draw.engine != "first-row" and producer != "full-compaction" and not draw.removes_on_delete
-    # As with `first-row`, the reference does not find keys that lie in level 0.
-    may_mark = may_mark and not crosses_partitions(draw)
-    if may_mark and "record-level.expire-time" not in draw.options and draw.maybe(0.4):
+    if may_mark(draw, producer) and draw.maybe(0.4):
         draw.options["deletion-vectors.enabled"] = "true"
     elif producer == "none" and not draw.removes_on_delete and draw.maybe(0.1):
         draw.options["force-lookup"] = "true"
@@ -342,18 +358,24 @@ def _levels(draw: Draw) -> None:
     elif way == "all":
         draw.options["num-sorted-run.compaction-trigger"] = str(draw.chance.randint(2, 4))
         draw.options["compaction.size-ratio"] = "100000000"
+        if draw.maybe(0.5):
+            draw.options["num-levels"] = str(draw.chance.choice([4, 6]))
     else:
         draw.options["num-sorted-run.compaction-trigger"] = str(draw.chance.randint(2, 5))
     draw.is_told = way != "sizes"
+
+
+def formats_by_level(chance: Random) -> str:
+    """Formats of one to three levels, as the option has them."""
+    levels = sorted(chance.sample(range(6), chance.randint(1, 3)))
+    return ",".join(f"{level}:{chance.choice(FORMATS)}" for level in levels)
 
 
 def _files(draw: Draw) -> None:
     chance = draw.chance
     draw.options["file.format"] = chance.choices(FORMATS, [3, 1, 1])[0]
     if draw.maybe(0.2):
-        draw.options["file.format.per.level"] = ",".join(
-            f"{level}:{chance.choice(FORMATS)}" for level in sorted(chance.sample(range(6), chance.randint(1, 3)))
-        )
+        draw.options["file.format.per.level"] = formats_by_level(chance)
     if draw.maybe(0.2):
         draw.options["file.compression"] = chance.choice(["zstd", "snappy"])
     if draw.maybe(0.15):
