@@ -33,11 +33,11 @@ from paimon_engine.table.changelogs import Commit, read_commit
 from paimon_engine.table.deletion_vectors import VectorPlace, VectorReader, vector_places
 from paimon_engine.table.file_format import BucketPlace, bucket_place
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.level_mode import check_mode
 from paimon_engine.table.manifests import changelog_entries, delta_entries
 from paimon_engine.table.read import Rows, merge_section, read_splits, shaped
 from paimon_engine.table.read_request import Changes, Difference
 from paimon_engine.table.scan import Split, is_visible, splits_of, visible_entries
-from paimon_engine.table.vector_mode import check_mode
 
 
 def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -45,7 +45,7 @@ def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[p
     commits = [read_commit(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
     # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
     alive = [commit.snapshot for commit in commits if not commit.is_expired]
-    check_mode(table, *alive)
+    check_mode(table, *alive, merges_levels=False)
     added = [_added(table, commit.snapshot, changes.mode) for commit in commits]
     entries = [entry for found in added for entry in found]
     if not table.schema.primary_keys:

@@ -14,10 +14,10 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.predicate import as_predicate
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.incremental import read_changes, read_difference
+from paimon_engine.table.level_mode import check_mode
 from paimon_engine.table.read import Rows, check_rows, read_splits
 from paimon_engine.table.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
 from paimon_engine.table.scan import FileChoice, plan_splits, visible_entries
-from paimon_engine.table.vector_mode import check_mode
 
 
 def open_read(

@@ -23,9 +23,9 @@ from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.options import TableOptions
 from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id
+from paimon_engine.table.level_mode import check_switch
 from paimon_engine.table.schema_door import SchemaDoor
 from paimon_engine.table.snapshots import latest_snapshot
-from paimon_engine.table.vector_mode import check_switch
 
 logger = logging.getLogger(__name__)
 

@@ -60,11 +60,11 @@ class _Steps:
         steps = [self.write()]
         for _ in range(count):
             drawn = self.chance.random()
-            if drawn < 0.46:
+            if drawn < 0.44:
                 steps.append(self.write())
-            elif drawn < 0.7:
+            elif drawn < 0.67:
                 steps.append(self.compact())
-            elif drawn < 0.79:
+            elif drawn < 0.75:
                 steps += self.alter()
             elif drawn < 0.88:
                 steps += self.switch()

@@ -23,7 +23,6 @@ from tests.support.oracle import JavaPaimon
 VECTORS = "deletion-vectors.enabled"
 PRODUCER = "changelog-producer"
 ADDING = ("partial-update", "aggregation")
-"""Merge engines for which it matters whether a record has taken in older ones."""
 
 
 def marks(options: Mapping[str, str]) -> bool:
@@ -39,6 +38,11 @@ def producer_of(options: Mapping[str, str]) -> str:
 def is_whole(options: Mapping[str, str]) -> bool:
     """Whether a record above level 0 has taken in all older ones of its key."""
     return producer_of(options) == "lookup" or options.get("force-lookup") == "true"
+
+
+def adds_up(options: Mapping[str, str]) -> bool:
+    """Whether it matters what older versions a record has taken in."""
+    return options.get("merge-engine") in ADDING
 
 
 def options_after(options: Mapping[str, str], changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -78,7 +82,7 @@ def why_not_ready(
             return "a bucket has more than one level, or level 0"
         if any(file.get("delete_rows") for files in buckets.values() for file in files):
             return "a bucket has delete records"
-    adds_up = after.get("merge-engine") in ADDING and not marks(before)
-    if adds_up and is_whole(before) != is_whole(after) and any(len(held - {0}) > 1 for held in levels):
+    is_switched = is_whole(before) != is_whole(after) and not marks(before)
+    if is_switched and adds_up(after) and any(len(held - {0}) > 1 for held in levels):
         return "a bucket has several levels above level 0"
     return None

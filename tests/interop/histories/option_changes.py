@@ -91,7 +91,7 @@ def of_modes(draw: Draw, chance: Random) -> list[Step]:
     if not changes:
         return []
     steps: list[Step] = [{"op": "switch", "changes": changes}]
-    if _must_be_compacted(draw, after) or chance.random() < 0.6:
+    if _must_be_compacted(draw, after) or chance.random() < 0.5:
         steps.insert(0, {"op": "compact", "full": True})
     draw.options = after
     return steps

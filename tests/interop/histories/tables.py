@@ -124,8 +124,10 @@ def draw_table(chance: Random) -> Draw:
         _changelog(draw)
         _levels(draw)
     _files(draw)
-    # Java 0.9 asks nothing before it changes the mode.
+    # Java 0.9 knows neither: it asks nothing before it changes the mode, and rewrites no file for what is deleted of it.
     draw.options["deletion-vectors.modifiable"] = "true"
+    if draw.is_told:
+        draw.options["compaction.delete-ratio-threshold"] = "1"
     # Columns that schema changes may have.
     for name in ("x", "y"):
         if draw.maybe(0.6):
