@@ -33,6 +33,7 @@ class _Piece:
 
     size_bytes: int
     group: Group = ()
+    is_followed: bool = False
     upgrades: tuple[DataFile, ...] = ()
     keys: KeyRange | None = None
 
@@ -45,7 +46,11 @@ def split_task(task: CompactTask, schema: TableSchema, part_bytes: int) -> tuple
     if task.is_move:
         return (task,)
     order = key_order(schema.key_type) if schema.primary_keys else None
-    pieces = [piece for group in task.rewrites for piece in _pieces(group, order, part_bytes)]
+    pieces = [
+        replace(piece, is_followed=task.follows(number))
+        for number, group in enumerate(task.rewrites)
+        for piece in _pieces(group, order, part_bytes)
+    ]
     pieces += [_Piece(file.size_bytes, upgrades=(file,)) for file in task.upgrades if task.must_read(file)]
     shared = _shared(pieces, part_bytes)
     if len(shared) < 2:
@@ -61,6 +66,7 @@ def _part(task: CompactTask, pieces: Sequence[_Piece]) -> CompactTask:
         rewrites=tuple(piece.group for piece in pieces if piece.group),
         upgrades=tuple(file for piece in pieces for file in piece.upgrades),
         keys=pieces[0].keys,
+        followed=tuple(piece.is_followed for piece in pieces if piece.group),
     )
 
 

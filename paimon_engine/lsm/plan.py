@@ -65,6 +65,8 @@ class CompactTask:
     batch_rows: int = BATCH_ROWS
     is_append: bool = False
     keys: KeyRange | None = None
+    followed: tuple[bool, ...] | None = None
+    """For each group of `rewrites` of a part, whether the group that it was cut from is followed."""
 
     @property
     def rewritten_files(self) -> tuple[DataFile, ...]:
@@ -79,6 +81,16 @@ class CompactTask:
     def must_read(self, file: DataFile) -> bool:
         """Whether the rows of a file are needed although it only changes its level."""
         return self.changes == "full-compaction" or (self.changes is not None and file.level == 0)
+
+    def follows(self, group: int) -> bool:
+        """Whether it matters what the rewrite of that group changes.
+
+        Rows above level 0 change nothing by being merged with each other. Where some of a group is newer, though, all of
+        it goes through the merge function, as in Java: `partial-update` leaves of a lone row what its groups take.
+        """
+        if self.changes is None or self.followed is not None:
+            return self.followed is not None and self.followed[group]
+        return any(self.must_read(file) for section in self.rewrites[group] for run in section for file in run)
 
     @property
     def input_files(self) -> tuple[DataFile, ...]:

@@ -105,8 +105,8 @@ class _Rewrite:
     def run(self) -> CommitMessage:
         task = self._task
         try:
-            for group in task.rewrites:
-                self._rewrite(group)
+            for number, group in enumerate(task.rewrites):
+                self._rewrite(group, follows=task.follows(number))
             for file in task.upgrades:
                 self._upgrade(file)
             new_index_files, deleted_index_files = self._finish_vectors()
@@ -147,12 +147,8 @@ class _Rewrite:
         self._writers.append(writer)
         return writer
 
-    def _rewrite(self, group: tuple[Section, ...]) -> None:
+    def _rewrite(self, group: tuple[Section, ...], *, follows: bool) -> None:
         writer, changelog = self._writer(group[0][0][0].min_sequence_number), self._writer(changelog=True)
-        # Rows above level 0 change nothing by being merged with each other.
-        follows = self._changed is not None and any(
-            self._task.must_read(file) for section in group for run in section for file in run
-        )
         for section in group:
             for rows in self._merged(section, changelog) if follows else self._plainly_merged(section):
                 writer.write(rows)

@@ -256,6 +256,9 @@ def _partial_update(draw: Draw) -> None:
     _values(draw)
     if way == "ignore":
         draw.options["ignore-delete"] = "true"
+        if crosses_partitions(draw):
+            # In Java 0.9 a delete that is ignored gives its key a partition all the same, for the rest of the batch.
+            draw.kinds = ("+I", "+U")
     elif way == "adds":
         draw.kinds = ("+I", "+U")
     elif way == "remove":
