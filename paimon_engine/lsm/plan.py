@@ -85,8 +85,8 @@ class CompactTask:
     def follows(self, group: int) -> bool:
         """Whether it matters what the rewrite of that group changes.
 
-        Rows above level 0 change nothing by being merged with each other. Where some of a group is newer, though, all of
-        it goes through the merge function, as in Java: `partial-update` leaves of a lone row what its groups take.
+        Rows above level 0 change nothing by being merged with each other. Where some of a group is newer, though, all
+        of it goes through the merge function, as in Java: `partial-update` leaves of a lone row what its groups take.
         """
         if self.changes is None or self.followed is not None:
             return self.followed is not None and self.followed[group]
