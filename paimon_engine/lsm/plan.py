@@ -201,9 +201,12 @@ def plan_bucket(
 
 
 def _changes(pick: Pick, options: TableOptions, *, bottom: bool) -> Changes | None:
+    if options.changelog_producer == "full-compaction":
+        # Whether or not `force-lookup` is set: the changelog is what changes at the highest level.
+        return "full-compaction" if bottom else None
     if options.needs_lookup and any(run.level == 0 for run in pick.runs):
         return "first-row" if options.merge_engine == "first-row" else "lookup"
-    return "full-compaction" if options.changelog_producer == "full-compaction" and bottom else None
+    return None
 
 
 def _split(

@@ -172,6 +172,11 @@ class MergeOptions(OptionTexts):
         return looks_up or self.deletion_vectors_enabled or self.merge_engine == "first-row"
 
     @property
+    def adds_versions(self) -> bool:
+        """Whether all versions of a key make its row, rather than one of them."""
+        return self.merge_engine in ("partial-update", "aggregation")
+
+    @property
     def levels_hold_older_versions(self) -> bool:
         """Whether a record above level 0 has taken in all older ones of its key, as lookup compaction sees to."""
         looks_up = self.changelog_producer == "lookup" or self._bool("force-lookup", default=False)

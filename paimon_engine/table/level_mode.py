@@ -29,8 +29,6 @@ from paimon_engine.table.manifests import live_entries, live_index_files
 
 _VECTORS: Final = "deletion-vectors.enabled"
 _PRODUCER: Final = "changelog-producer"
-_ADDING: Final = ("partial-update", "aggregation")
-"""Merge engines for which it matters whether a record has taken in older ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def _difference(
         reason = _unlike_without_vectors(table, snapshot) if marked else _unlike_with_vectors(table, snapshot)
         return None if reason is None else _Difference(_VECTORS, _text(marked), _text(marks), reason)
     is_lookup_switched = then.levels_hold_older_versions != now.levels_hold_older_versions
-    if merges_levels and is_lookup_switched and not marks and now.merge_engine in _ADDING:
+    if merges_levels and is_lookup_switched and not marks and now.adds_versions:
         reason = _unlike_levels(table, snapshot)
     return None if reason is None else _Difference(_PRODUCER, then.changelog_producer, now.changelog_producer, reason)
 

@@ -81,7 +81,9 @@ def of_modes(draw: Draw, chance: Random) -> list[Step]:
         allowed = [one for one in producers(draw) if one != producer_of(draw.options)]
         if marks(draw.options):
             allowed = [one for one in allowed if one != "full-compaction"]
-        if draw.may_have_fewer_levels:
+        # With `force-lookup`, Java 0.9 takes level 0 up without a look above, and readers take it for the whole.
+        is_forced = "force-lookup" in draw.options and draw.engine in ADDING
+        if draw.may_have_fewer_levels or is_forced:
             allowed = [one for one in allowed if one != "full-compaction"]
         changes += [_to_producer(chance.choice(allowed), chance)] if allowed else []
     after = options_after(draw.options, changes)
