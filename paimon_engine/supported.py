@@ -114,7 +114,7 @@ def check_writable(options: TableOptions) -> None:
         others += ["'deletion-vectors.enabled'"] if options.deletion_vectors_enabled else []
         reasons += [f"'record-level.expire-time' together with {other}" for other in others]
     if options.levels_hold_older_versions and options.changelog_producer == "full-compaction" and options.adds_versions:
-        # Java 0.9 loses rows of such a table: it takes level 0 up without a look above, and readers merge nothing there.
+        # Java 0.9 loses rows of such a table: level 0 goes up without a look above, and readers merge nothing there.
         reasons.append("'force-lookup' together with 'changelog-producer' = 'full-compaction'; choose 'lookup'")
     reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]

@@ -116,6 +116,48 @@ WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
         ),
         "NullPointerException|Already closed",
     ),
+    "a compaction of forced lookups that makes the changelog of full ones does not look, and loses rows; refused here": (
+        Program(
+            "forced lookups",
+            [("k", "INT NOT NULL"), ("a", "INT")],
+            ["k"],
+            [],
+            {
+                "bucket": "1",
+                "merge-engine": "aggregation",
+                "fields.a.aggregate-function": "sum",
+                "force-lookup": "true",
+                "changelog-producer": "full-compaction",
+            },
+            [ONE_MORE],
+        ),
+        "refused by some only: .*'force-lookup' together with 'changelog-producer' = 'full-compaction'",
+    ),
+    "a delete that is ignored gives its key a partition for the rest of the batch": (
+        Program(
+            "an ignored delete comes first",
+            [("k", "INT NOT NULL"), ("p", "INT NOT NULL")],
+            ["k"],
+            ["p"],
+            {"bucket": "-1", "merge-engine": "partial-update", "ignore-delete": "true"},
+            [{"op": "write", "rows": [["-D", 1, 0], ["+I", 1, 1]], "by": "java"}],
+        ),
+        "p ours 1 theirs 0",
+    ),
+    "rows within rows cannot be taken back from a collection": (
+        Program(
+            "a collection of rows",
+            [("k", "INT NOT NULL"), ("a", "ARRAY<ROW<id INT, name STRING>>")],
+            ["k"],
+            [],
+            {"bucket": "1", "merge-engine": "aggregation", "fields.a.aggregate-function": "collect"},
+            [
+                {"op": "write", "rows": [["+I", 1, [[1, "a"]]]], "by": "java"},
+                {"op": "write", "rows": [["-D", 1, [[1, "a"]]]], "by": "java"},
+            ],
+        ),
+        "refused by Java in its own table",
+    ),
     "columns that order versions of an aggregation keep values of older versions": (
         Program(
             "order of an aggregation",

@@ -92,6 +92,15 @@ def test_postponed_rows_do_not_go_to_buckets_at_once():
     check_writable(TableOptions({"bucket": "4", "postpone.batch-write-fixed-bucket": "true"}))
 
 
+def test_forced_lookups_and_the_changelog_of_full_compactions_go_together_where_one_row_wins():
+    options = {"force-lookup": "true", "changelog-producer": "full-compaction"}
+    for engine in ("partial-update", "aggregation"):
+        with pytest.raises(UnsupportedError, match="'force-lookup' together with .* choose 'lookup'"):
+            check_writable(TableOptions({**options, "merge-engine": engine}))
+        check_writable(TableOptions({**options, "merge-engine": engine, "changelog-producer": "lookup"}))
+    check_writable(TableOptions({**options, "merge-engine": "deduplicate"}))
+
+
 def test_logs_of_changes_with_sequence_numbers_are_refused(tmp_path: Path):
     schema = pa.schema([pa.field("k", pa.int32(), nullable=False)])
     options = {"table-read.sequence-number.enabled": "true"}

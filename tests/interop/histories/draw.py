@@ -183,7 +183,7 @@ class _Steps:
         """Changes of one or two columns or options."""
         changes = []
         for _ in range(self.chance.randint(1, 2)):
-            if self.chance.random() < 0.3:
+            if self.chance.random() < 0.5:
                 changes += of_files(self.draw, self.chance)
             elif change := self._change():
                 changes.append(change)

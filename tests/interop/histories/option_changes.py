@@ -11,11 +11,22 @@ from typing import Any
 
 from tests.interop.histories.modes import ADDING, PRODUCER, VECTORS, is_whole, marks, options_after, producer_of
 from tests.interop.histories.program import Step
-from tests.interop.histories.tables import FORMATS, Draw, formats_by_level, may_mark, producers
+from tests.interop.histories.tables import FORMATS, TAKES_BACK, Draw, formats_by_level, may_mark, producers
+from tests.interop.histories.values import INTEGERS
 
 Change = dict[str, Any]
 TRIGGER, RATIO, LEVELS = "num-sorted-run.compaction-trigger", "compaction.size-ratio", "num-levels"
-NOTHING: Change = {"change": "set_option", "name": "write-buffer-size", "value": "64 mb"}
+EXPIRY, TIME = "record-level.expire-time", "record-level.time-field"
+LIKE = (
+    "max",
+    "min",
+    "last_value",
+    "last_non_null_value",
+    "first_value",
+    "first_non_null_value",
+    "first_not_null_value",
+)
+"""Functions that take values of any kind that one of them takes."""
 
 
 def to_set(name: str, value: str) -> Change:
@@ -31,8 +42,16 @@ def of_files(draw: Draw, chance: Random) -> list[Change]:
 
 
 def _of_files(draw: Draw, chance: Random) -> list[Change]:
-    way = chance.choice(["format", "by level", "compression", "size", "stats", "equal rows", "runs", "levels"])
-    match way:
+    ways = ["format", "by level", "compression", "size", "stats", "equal rows"]
+    if LEVELS in draw.options:
+        ways.append("levels")
+    if LEVELS in draw.options or not (draw.is_told or producer_of(draw.options) == "full-compaction"):
+        ways.append("runs")
+    if TIME in draw.options:
+        ways.append("expiry")
+    functions = _functions(draw) if draw.is_told else {}
+    ways += ["function", "function"] if functions else []
+    match chance.choice(ways):
         case "format":
             return [to_set("file.format", chance.choice(FORMATS))]
         case "by level":
@@ -48,12 +67,34 @@ def _of_files(draw: Draw, chance: Random) -> list[Change]:
         case "equal rows":
             value = chance.choice(["true", "false"]) if draw.compares_rows else "false"
             return [to_set("changelog-producer.row-deduplicate", value)]
-        case "levels" if LEVELS in draw.options:
+        case "levels":
             return [to_set(LEVELS, str(int(draw.options[LEVELS]) + chance.randint(1, 2)))]
-        case "runs" if LEVELS in draw.options or not (draw.is_told or producer_of(draw.options) == "full-compaction"):
+        case "runs":
             return _of_runs(draw, chance)
+        case "expiry":
+            if EXPIRY in draw.options:
+                return [{"change": "remove_option", "name": EXPIRY}]
+            return [to_set(EXPIRY, "1 d")]
         case _:
-            return [NOTHING]
+            return [_to_function(draw, chance, functions)]
+
+
+def _functions(draw: Draw) -> dict[str, str]:
+    """Options of aggregate functions that may become others of the same kind."""
+    return {
+        name: f"fields.{name}.aggregate-function"
+        for name, column in draw.columns.items()
+        if column.function in (*LIKE, "sum") and column.kind in (*INTEGERS, "FLOAT", "DOUBLE")
+    }
+
+
+def _to_function(draw: Draw, chance: Random, functions: dict[str, str]) -> Change:
+    """Another aggregate function; where the options do not say what was merged before, it would tell."""
+    name = chance.choice(list(functions))
+    retracts = "-D" in draw.kinds and draw.options.get(f"fields.{name}.ignore-retract") != "true"
+    allowed = [one for one in (*LIKE, "sum") if not retracts or one in TAKES_BACK]
+    draw.columns[name].function = function = chance.choice(allowed)
+    return to_set(functions[name], function)
 
 
 def _of_runs(draw: Draw, chance: Random) -> list[Change]:
@@ -62,7 +103,8 @@ def _of_runs(draw: Draw, chance: Random) -> list[Change]:
     if not draw.is_told:
         # Java 0.9 makes no changelog of a full compaction where files lie higher than the levels of today.
         draw.may_have_fewer_levels = LEVELS not in draw.options
-        return [to_set(TRIGGER, trigger)]
+        amplification = to_set("compaction.max-size-amplification-percent", chance.choice(["1", "50", "200"]))
+        return [to_set(TRIGGER, trigger), *([amplification] if chance.random() < 0.5 else [])]
     if chance.random() < 0.5:
         return [to_set(TRIGGER, "60"), to_set(RATIO, "-100")]
     return [to_set(TRIGGER, trigger), to_set(RATIO, "100000000")]

@@ -338,7 +338,7 @@ def may_mark(draw: Draw, producer: str) -> bool:
     if draw.engine == "first-row" or producer == "full-compaction" or draw.removes_on_delete:
         return False
     # As with `first-row`, the reference does not find keys that lie in level 0.
-    return not crosses_partitions(draw) and "record-level.expire-time" not in draw.options
+    return not crosses_partitions(draw) and "record-level.time-field" not in draw.options
 
 
 def _changelog(draw: Draw) -> None:
