@@ -163,6 +163,8 @@ class _Steps:
             full = whole or self.chance.random() < 0.35
             # Which runs a minor one takes decides when the changelog of this producer tells of a change.
             full = full or (self.draw.options.get("changelog-producer") == "full-compaction" and not self.draw.is_told)
+            # It decides also which records that have expired are gone.
+            full = full or ("record-level.time-field" in self.draw.options and not self.draw.is_told)
         if full:
             self.removed.clear()
         step: Step = {"op": "compact", "full": full}
