@@ -47,6 +47,11 @@ ROW_GROUP_BYTES_MAX = 64 << 20
 
 _NANOS_MICROS_MAX = (1 << 63) // 1_000
 _DICTIONARY_SHARE_MAX = 0.5
+_SAMPLE_ROWS = 16_384
+_PAGE_BYTES = 1 << 20
+_PAGE_PART_ROWS = (1 << 10, 1 << 14)
+"""Arrow looks after each part of so many rows whether the page is full, and gathers the bounds of each part, which is
+costly for dictionaries: as many as may be, of rows that are small."""
 _DICTIONARY_VALUES_MAX = 1 << 10
 """Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
 _DICTIONARY_INDEX_BYTES_MAX = 2
@@ -362,6 +367,8 @@ class ParquetWriter:
             use_deprecated_int96_timestamps=self._has_int96,
             store_schema=False,
             write_page_checksum=True,
+            data_page_size=_PAGE_BYTES,
+            write_batch_size=_rows_per_part(self._pending_bytes / max(self._pending_rows, 1)),
             metadata_collector=self._footer,
         )
 
@@ -380,8 +387,14 @@ def _long_texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
                 yield name, column.cast(pa.string())
 
 
+def _rows_per_part(row_bytes: float) -> int:
+    least, most = _PAGE_PART_ROWS
+    return min(max(int(_PAGE_BYTES / max(row_bytes, 1)), least), most)
+
+
 def _repeating_columns(batch: pa.RecordBatch) -> list[str]:
-    """Top-level columns whose values repeat within the batch, so that a dictionary pays."""
+    """Top-level columns whose values repeat among the first rows of the batch, so that a dictionary pays."""
+    batch = batch.slice(0, _SAMPLE_ROWS)
     names = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
