@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -14,10 +14,14 @@ BATCH_ROWS: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Codec name as in `file.compression`, in small letters, and its level where it is zstd."""
+    """Codec name as in `file.compression`, in small letters, and its level where it is zstd.
+
+    `copies`: names of columns whose values are, in each batch, those of a column before; a format may make use of it.
+    """
 
     compression: str = "zstd"
     zstd_level: int = 1
+    copies: Mapping[str, str] = field(default_factory=dict)
 
 
 def replace_leaves(

@@ -19,7 +19,6 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, BinaryIO, Final
 from typing import cast as cast_type
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
@@ -297,12 +296,7 @@ class OrcWriter:
 
         Raises: UnsupportedError for timestamps that ORC cannot hold.
         """
-        try:
-            arrays = [
-                _settled(cast(column, field.type)) for column, field in zip(batch.columns, self._schema, strict=True)
-            ]
-        except pa.ArrowInvalid as error:
-            raise UnsupportedError(f"{error}: ORC files are written with timestamps from 1677 to 2262 only") from error
+        arrays = [_settled(cast(column, field.type)) for column, field in zip(batch.columns, self._schema, strict=True)]
         if self._waiting is not None:
             self._check_timestamps(arrays)
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
@@ -316,13 +310,13 @@ class OrcWriter:
             for leaf in leaf_arrays(array) if any(map(pa.types.is_timestamp, leaves_of(array.type))) else ():
                 if not pa.types.is_timestamp(leaf.type):
                     continue
-                nanos = np.asarray(leaf.drop_null().cast(pa.int64()))
-                if orc_timestamps.without_form(nanos).any():
+                moments = orc_timestamps.moments_of(leaf)
+                if orc_timestamps.without_form(moments).any():
                     raise UnsupportedError(
                         f"column {name!r} has timestamps with parts of a millisecond in the last second before 1970, "
                         "which ORC cannot tell from the first second after it: use 'file.format' = 'parquet'"
                     )
-                self._to_be_mended |= orc_timestamps.needs_rewriting(nanos)
+                self._to_be_mended |= orc_timestamps.needs_rewriting(moments)
 
     def close_row_group(self) -> None:
         """Nothing: ORC ends a stripe by its size alone."""
@@ -372,8 +366,4 @@ def _with_nulls_below(array: pa.Array) -> pa.Array:
 
 
 def _stored(leaf: pa.DataType) -> pa.DataType:
-    if pa.types.is_time(leaf):
-        return pa.int32()
-    if pa.types.is_timestamp(leaf):
-        return pa.timestamp("ns", leaf.tz)
-    return leaf
+    return pa.int32() if pa.types.is_time(leaf) else leaf

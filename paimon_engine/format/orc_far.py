@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,27 +16,17 @@ import pyarrow.orc as po
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.orc_message import (
     FOOTER_ROWS,
-    STREAM_BYTES,
-    STREAM_COLUMN,
-    STREAM_KIND,
-    STREAMS,
-    STRIPE_DATA_BYTES,
-    STRIPE_FOOTER_BYTES,
-    STRIPE_INDEX_BYTES,
-    STRIPE_OFFSET,
     STRIPE_ROWS,
     fields,
-    plain,
 )
-from paimon_engine.format.orc_runs import Numbers, decode_runs
 from paimon_engine.format.orc_timestamps import (
-    DATA,
-    EPOCH_S,
-    NANOS_PER_MILLI,
-    SECONDARY,
+    PER_SECOND,
+    Moments,
     Tail,
     one_stripe_file,
     rewritten_stripe,
+    stored_moments,
+    stripe_footer,
     timestamp_columns,
     type_tree,
 )
@@ -44,14 +34,6 @@ from paimon_engine.format.orc_timestamps import (
 _ENCODINGS, _ENCODING_KIND, _ZONE = 2, 1, 3
 _DIRECT_V2: Final = 2
 _ZONES: Final = (b"UTC", b"GMT", b"")
-_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-
-
-class _Moments(NamedTuple):
-    """Seconds since 1970 and the nanoseconds after them, of the timestamps of a column that are not null."""
-
-    seconds: Numbers
-    nanos: Numbers
 
 
 def read_far_stripe(source: BinaryIO, file: po.ORCFile, number: int, wanted: Sequence[pa.Field]) -> pa.RecordBatch:
@@ -62,9 +44,10 @@ def read_far_stripe(source: BinaryIO, file: po.ORCFile, number: int, wanted: Seq
     """
     tail = Tail.read(source, file)
     stripe = tail.stripes[number]
-    footer = _footer(source, stripe, tail)
-    moments = {column: _moments(source, stripe, footer, column, tail) for _, column in timestamp_columns(file.schema)}
-    zeros = {column: np.zeros(len(found.seconds), np.int64) for column, found in moments.items()}
+    columns = [column for _, column in timestamp_columns(file.schema)]
+    footer = _countable_footer(source, stripe, columns, tail)
+    moments = {column: stored_moments(source, stripe, footer, column, tail) for column in columns}
+    zeros = {column: Moments(*2 * [np.zeros(len(found.seconds), np.int64)]) for column, found in moments.items()}
     parts = rewritten_stripe(source, stripe, zeros, tail)
     rows_alone = [(key, stripe[STRIPE_ROWS] if key == FOOTER_ROWS else value) for key, value in tail.footer]
     alone = one_stripe_file(replace(tail, footer=rows_alone), stripe, *parts)
@@ -81,37 +64,22 @@ def _size(data_type: pa.DataType) -> int:
     return sum(1 for _ in type_tree(data_type))
 
 
-def _footer(source: BinaryIO, stripe: Mapping[int, Any], tail: Tail) -> list[tuple[int, Any]]:
-    source.seek(stripe[STRIPE_OFFSET] + stripe.get(STRIPE_INDEX_BYTES, 0) + stripe[STRIPE_DATA_BYTES])
-    footer = list(fields(plain(source.read(stripe[STRIPE_FOOTER_BYTES]), tail.codec)))
+def _countable_footer(
+    source: BinaryIO, stripe: Mapping[int, Any], columns: Sequence[int], tail: Tail
+) -> list[tuple[int, Any]]:
+    """The fields of the stripe's footer, if timestamps of these columns are kept as they are decoded here."""
+    footer = stripe_footer(source, stripe, tail)
     zone = dict(footer).get(_ZONE, b"")
     if zone not in _ZONES:
         raise UnsupportedError(f"timestamps before 1677 or after 2262, counted in the time zone {zone.decode()!r}")
+    encodings = [dict(fields(value)).get(_ENCODING_KIND, 0) for number, value in footer if number == _ENCODINGS]
+    for column in columns:
+        if encodings[column] != _DIRECT_V2:
+            raise UnsupportedError(f"timestamps before 1677 or after 2262 in the encoding {encodings[column]}")
     return footer
 
 
-def _moments(
-    source: BinaryIO, stripe: Mapping[int, Any], footer: Sequence[tuple[int, Any]], column: int, tail: Tail
-) -> _Moments:
-    encodings = [dict(fields(value)).get(_ENCODING_KIND, 0) for number, value in footer if number == _ENCODINGS]
-    if encodings[column] != _DIRECT_V2:
-        raise UnsupportedError(f"timestamps before 1677 or after 2262 in the encoding {encodings[column]}")
-    place, found = stripe[STRIPE_OFFSET], {DATA: b"", SECONDARY: b""}
-    for stream in (dict(fields(value)) for number, value in footer if number == STREAMS):
-        if stream.get(STREAM_COLUMN, 0) == column and stream.get(STREAM_KIND, 0) in found:
-            source.seek(place)
-            found[stream.get(STREAM_KIND, 0)] = plain(source.read(stream[STREAM_BYTES]), tail.codec)
-        place += stream[STREAM_BYTES]
-    seconds = decode_runs(found[DATA], has_sign=True) + EPOCH_S
-    coded = decode_runs(found[SECONDARY], has_sign=False)
-    zeros = coded & 7
-    nanos = (coded >> 3) * np.power(10, np.where(zeros > 0, zeros + 1, 0))
-    if len(seconds) != len(nanos):
-        raise ValueError(f"{len(seconds)} seconds and {len(nanos)} nanoseconds")
-    return _Moments(seconds - ((seconds < 0) & (nanos >= NANOS_PER_MILLI)), nanos)
-
-
-def _rebuilt(array: pa.Array, wanted: pa.DataType, column: int, moments: Mapping[int, _Moments]) -> pa.Array:
+def _rebuilt(array: pa.Array, wanted: pa.DataType, column: int, moments: Mapping[int, Moments]) -> pa.Array:
     """The array with the timestamps of the columns from this one on, and of rows the fields that are wanted."""
     kind = array.type
     mask = array.is_null() if array.null_count else None
@@ -135,8 +103,8 @@ def _rebuilt(array: pa.Array, wanted: pa.DataType, column: int, moments: Mapping
     return array
 
 
-def _timestamps(array: pa.Array, wanted: pa.TimestampType, moments: _Moments) -> pa.Array:
-    per_second = _PER_SECOND[wanted.unit]
+def _timestamps(array: pa.Array, wanted: pa.TimestampType, moments: Moments) -> pa.Array:
+    per_second = PER_SECOND[wanted.unit]
     is_valid = np.asarray(array.is_valid())
     if is_valid.sum() != len(moments.seconds):
         raise ValueError(f"{len(moments.seconds)} timestamps for {is_valid.sum()} rows that have one")

@@ -15,16 +15,15 @@ version 1, "Timestamp Columns".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.orc as po
 
-from paimon_engine.format.layout import leaf_arrays
 from paimon_engine.format.orc_message import (
     FOOTER_INDEX_STRIDE,
     FOOTER_STATISTICS,
@@ -53,7 +52,7 @@ from paimon_engine.format.orc_message import (
     plain,
     zigzag,
 )
-from paimon_engine.format.orc_runs import Numbers, encode_runs
+from paimon_engine.format.orc_runs import Numbers, decode_runs, encode_runs
 
 NANOS_PER_SECOND: Final = 1_000_000_000
 NANOS_PER_MILLI: Final = 1_000_000
@@ -68,15 +67,33 @@ _INDEX_STREAMS: Final = frozenset({6, 7, 8})
 """Row indexes and bloom filters."""
 
 
-def needs_rewriting(nanos: Numbers) -> bool:
+class Moments(NamedTuple):
+    """Seconds since 1970 and the nanoseconds after them, of the timestamps of a column that are not null."""
+
+    seconds: Numbers
+    nanos: Numbers
+
+
+PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": NANOS_PER_SECOND}
+
+
+def moments_of(timestamps: pa.Array) -> Moments:
+    """The timestamps, without nulls."""
+    per_second = PER_SECOND[timestamps.type.unit]
+    seconds, rest = np.divmod(np.asarray(timestamps.drop_null().cast(pa.int64())), per_second)
+    return Moments(seconds, rest * (NANOS_PER_SECOND // per_second))
+
+
+def needs_rewriting(moments: Moments) -> bool:
     """Whether Arrow would write some of these timestamps in a way that not all readers know."""
-    return bool(((nanos < 0) & (nanos % NANOS_PER_SECOND != 0)).any())
+    return bool(((moments.seconds < 0) & (moments.nanos != 0)).any())
 
 
-def without_form(nanos: Numbers) -> npt.NDArray[np.bool_]:
+def without_form(moments: Moments) -> npt.NDArray[np.bool_]:
     """Which timestamps ORC cannot hold: parts of a millisecond in the last second before 1970, but for its first."""
-    begin = -NANOS_PER_SECOND + NANOS_PER_MILLI
-    held: npt.NDArray[np.bool_] = (nanos < begin) | (nanos >= 0) | (nanos % NANOS_PER_MILLI == 0)
+    held: npt.NDArray[np.bool_] = (
+        (moments.seconds != -1) | (moments.nanos < NANOS_PER_MILLI) | (moments.nanos % NANOS_PER_MILLI == 0)
+    )
     return ~held
 
 
@@ -90,8 +107,9 @@ def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
     stripes, statistics = [], []
     all_ranges: dict[int, _Range] = {}
     for number, stripe in enumerate(tail.stripes):
-        values = _values(file.read_stripe(number, sorted({name for name, _ in columns})), columns)
-        ranges = {column: found for column, nanos in values.items() if (found := _range(nanos)) is not None}
+        before = stripe_footer(source, stripe, tail)
+        values = {column: stored_moments(source, stripe, before, column, tail) for _, column in columns}
+        ranges = {column: found for column, moments in values.items() if (found := _range(moments)) is not None}
         data, footer = rewritten_stripe(source, stripe, values, tail)
         sink.write(data)
         sink.write(footer)
@@ -123,15 +141,6 @@ def type_tree(data_type: pa.DataType) -> Iterator[pa.DataType]:
             yield from (list(type_tree(part))[1:] if pa.types.is_map(data_type) else type_tree(part))
 
 
-def _values(stripe: pa.RecordBatch, columns: list[tuple[str, int]]) -> dict[int, Numbers]:
-    """Timestamps, in nanoseconds, of each such column: those that are there, in order."""
-    found = []
-    for name in dict.fromkeys(name for name, _ in columns):
-        leaves = leaf_arrays(stripe[name])
-        found += [leaf.drop_null().cast(pa.int64()) for leaf in leaves if pa.types.is_timestamp(leaf.type)]
-    return {column: np.asarray(leaf) for (_, column), leaf in zip(columns, found, strict=True)}
-
-
 # ── a stripe ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -144,13 +153,12 @@ def one_stripe_file(tail: Tail, stripe: Mapping[int, Any], data: bytes, footer: 
 
 
 def rewritten_stripe(
-    source: BinaryIO, stripe: Mapping[int, Any], values: Mapping[int, Numbers], tail: Tail
+    source: BinaryIO, stripe: Mapping[int, Any], values: Mapping[int, Moments], tail: Tail
 ) -> tuple[bytes, bytes]:
     """Its streams and its footer."""
     place = stripe[STRIPE_OFFSET]
-    source.seek(place + stripe.get(STRIPE_INDEX_BYTES, 0) + stripe[STRIPE_DATA_BYTES])
-    footer = list(fields(plain(source.read(stripe[STRIPE_FOOTER_BYTES]), tail.codec)))
-    written = {column: _streams(nanos) for column, nanos in values.items()}
+    footer = stripe_footer(source, stripe, tail)
+    written = {column: _streams(moments) for column, moments in values.items()}
     data, streams = bytearray(), []
     for stream in (dict(fields(value)) for number, value in footer if number == STREAMS):
         source.seek(place)
@@ -167,13 +175,42 @@ def rewritten_stripe(
     return bytes(data), tail.chunked(message_of([*streams, *rest]))
 
 
-def _streams(nanos: Numbers) -> dict[int, bytes]:
+def stripe_footer(source: BinaryIO, stripe: Mapping[int, Any], tail: Tail) -> list[tuple[int, Any]]:
+    """The fields of a stripe's footer."""
+    source.seek(stripe[STRIPE_OFFSET] + stripe.get(STRIPE_INDEX_BYTES, 0) + stripe[STRIPE_DATA_BYTES])
+    return list(fields(plain(source.read(stripe[STRIPE_FOOTER_BYTES]), tail.codec)))
+
+
+def stored_moments(
+    source: BinaryIO, stripe: Mapping[int, Any], footer: Sequence[tuple[int, Any]], column: int, tail: Tail
+) -> Moments:
+    """The timestamps in the streams of a column of a stripe.
+
+    Raises: ValueError, IndexError where the bytes are damaged.
+    """
+    place, found = stripe[STRIPE_OFFSET], {DATA: b"", SECONDARY: b""}
+    for stream in (dict(fields(value)) for number, value in footer if number == STREAMS):
+        if stream.get(STREAM_COLUMN, 0) == column and stream.get(STREAM_KIND, 0) in found:
+            source.seek(place)
+            found[stream.get(STREAM_KIND, 0)] = plain(source.read(stream[STREAM_BYTES]), tail.codec)
+        place += stream[STREAM_BYTES]
+    seconds = decode_runs(found[DATA], has_sign=True) + EPOCH_S
+    coded = decode_runs(found[SECONDARY], has_sign=False)
+    zeros = coded & 7
+    nanos = (coded >> 3) * np.power(10, np.where(zeros > 0, zeros + 1, 0))
+    if len(seconds) != len(nanos):
+        raise ValueError(f"{len(seconds)} seconds and {len(nanos)} nanoseconds")
+    # Where Arrow wrote them they may be negative, and no second was added.
+    return Moments(seconds - (((seconds < 0) & (nanos >= NANOS_PER_MILLI)) | (nanos < 0)), nanos % NANOS_PER_SECOND)
+
+
+def _streams(moments: Moments) -> dict[int, bytes]:
     """The seconds, which have a sign, and the coded nanoseconds, which have none."""
-    seconds, rest = np.divmod(nanos, NANOS_PER_SECOND)
-    seconds = seconds + ((seconds < 0) & (rest >= NANOS_PER_MILLI))
-    rest = np.where((nanos < 0) & (seconds == 0), nanos, rest)
+    seconds, nanos = moments
+    stored = seconds + ((seconds < 0) & (nanos >= NANOS_PER_MILLI))
+    rest = np.where((seconds < 0) & (stored == 0), nanos - NANOS_PER_SECOND, nanos)
     return {
-        DATA: encode_runs(seconds - EPOCH_S, has_sign=True),
+        DATA: encode_runs(stored - EPOCH_S, has_sign=True),
         SECONDARY: encode_runs(_coded(rest), has_sign=False),
     }
 
@@ -193,8 +230,9 @@ _Range = tuple[int, int]
 """The first and the last millisecond of some timestamps."""
 
 
-def _range(nanos: Numbers) -> _Range | None:
-    return (int(nanos.min()) // NANOS_PER_MILLI, int(nanos.max()) // NANOS_PER_MILLI) if len(nanos) else None
+def _range(moments: Moments) -> _Range | None:
+    millis = moments.seconds * 1_000 + moments.nanos // NANOS_PER_MILLI
+    return (int(millis.min()), int(millis.max())) if len(millis) else None
 
 
 def _joined(one: _Range, other: _Range | None) -> _Range:

@@ -36,7 +36,8 @@ from paimon_engine.format.layout import (
     leaves_of,
     replace_leaves,
 )
-from paimon_engine.format.parquet_footer import FooterSink
+from paimon_engine.format.parquet_copies import Copies, leading_chunks, with_copies
+from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
@@ -47,9 +48,15 @@ ROW_GROUP_BYTES_MAX = 64 << 20
 
 _NANOS_MICROS_MAX = (1 << 63) // 1_000
 _DICTIONARY_SHARE_MAX = 0.5
+_SAMPLE_ROWS = 16_384
+_PAGE_BYTES = 1 << 20
+_PAGE_PART_ROWS = (1 << 10, 1 << 14)
+"""Arrow looks after each part of so many rows whether the page is full, and gathers the bounds of each part, which is
+costly for dictionaries: as many as may be, of rows that are small."""
 _DICTIONARY_VALUES_MAX = 1 << 10
 """Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
 _DICTIONARY_INDEX_BYTES_MAX = 2
+_FIELD_ID = b"PARQUET:field_id"
 _BOUND_BYTES_MAX = 4_096
 """Arrow leaves longer ones out of the footer (`parquet::WriterProperties::max_statistics_size`)."""
 _CODECS = {"zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "none", "uncompressed"}
@@ -257,7 +264,8 @@ class ParquetWriter:
         Raises: InvalidArgumentError for a codec that Parquet does not have.
         """
         _codec(options)
-        self._meant = _stored_schema(schema)
+        self._copies = _copies(schema, options.copies)
+        self._meant = _stored_schema(pa.schema([schema.field(name) for name in self._copies.written]))
         self._leaves = [leaf for field in self._meant for leaf in leaves_of(field.type)]
         units = {leaf.unit for leaf in self._leaves if pa.types.is_timestamp(leaf)}
         self._has_int96 = "ns" in units
@@ -269,6 +277,7 @@ class ParquetWriter:
         self._options = options
         self._writer: pq.ParquetWriter | None = None
         self._footer: list[pq.FileMetaData] = []
+        self._shifts: list[dict[str, int]] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -298,11 +307,13 @@ class ParquetWriter:
         """Adds rows; closes the row group when it is full."""
         arrays = [
             column if pa.types.is_dictionary(column.type) else cast(cast(column, meant.type), field.type)
-            for column, meant, field in zip(batch.columns, self._meant, self._schema, strict=True)
+            for column, meant, field in zip(
+                batch.select(self._copies.written).columns, self._meant, self._schema, strict=True
+            )
         ]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, names=self._schema.names))
         self._pending_rows += batch.num_rows
-        self._pending_bytes += batch.nbytes
+        self._pending_bytes += self._pending[-1].nbytes
         if self._pending_rows >= ROW_GROUP_ROWS_MAX or self._pending_bytes >= ROW_GROUP_BYTES_MAX:
             self.close_row_group()
 
@@ -317,8 +328,26 @@ class ParquetWriter:
         for name, column in _long_texts(rows):
             bounds = pc.min_max(column)
             self._widen(name, bounds["min"].as_py(), bounds["max"].as_py())
+        self._stream.flush()
+        begin = self._stream.tell()
+        self._sink.record()
         self._writer.write_table(rows, row_group_size=self._pending_rows)
+        self._stream.flush()
+        self._write_copies(begin, self._sink.recorded())
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+    def _write_copies(self, begin: int, row_group: bytes) -> None:
+        """Writes the first chunks of the row group, which begins there, once more behind it."""
+        shifts = {}
+        for name, chunk in zip(
+            self._copies.sources,
+            leading_chunks(row_group, len(self._copies.sources), self._pending_rows),
+            strict=True,
+        ):
+            shifts[name] = self._stream.tell() - begin
+            self._stream.write(chunk)
+            begin += len(chunk)
+        self._shifts.append(shifts)
 
     def close(self) -> None:
         """Writes what is pending and the footer."""
@@ -326,13 +355,16 @@ class ParquetWriter:
         if self._writer is None:
             return
         self._stream.flush()
-        if self._marks_timestamps:
-            self._sink.hold()
+        self._sink.hold()
         self._writer.close()
         self._stream.flush()
-        if self._marks_timestamps:
-            self._sink.release(self._leaves)
+        self._sink.release(self._changed_footer)
         self._take_text_bounds(self._footer[0])
+
+    def _changed_footer(self, footer: bytes) -> bytes:
+        if self._marks_timestamps:
+            footer = with_timestamps(footer, self._leaves)
+        return with_copies(footer, self._copies, self._shifts) if self._copies.sources else footer
 
     def _take_text_bounds(self, footer: pq.FileMetaData) -> None:
         """Those that the footer has of each row group, which are exact."""
@@ -344,6 +376,8 @@ class ParquetWriter:
                 if chunk.path_in_schema in texts and chunk.statistics.has_min_max:
                     low, high = chunk.statistics.min_raw, chunk.statistics.max_raw
                     self._widen(chunk.path_in_schema, low.decode(), high.decode())
+        known = self._text_bounds
+        self._text_bounds = known | {name: known[one] for name, one in self._copies.sources.items() if one in known}
 
     def _widen(self, column: str, low: str, high: str) -> None:
         before = self._text_bounds.get(column, (low, high))
@@ -362,8 +396,24 @@ class ParquetWriter:
             use_deprecated_int96_timestamps=self._has_int96,
             store_schema=False,
             write_page_checksum=True,
+            data_page_size=_PAGE_BYTES,
+            write_batch_size=_rows_per_part(self._pending_bytes / max(self._pending_rows, 1)),
             metadata_collector=self._footer,
         )
+
+
+def _copies(schema: pa.Schema, asked: Mapping[str, str]) -> Copies:
+    """The copies, if they can be made: where their sources are the first columns, of the same type."""
+    names = schema.names
+    is_possible = names[: len(asked)] == list(asked.values()) and all(
+        schema.field(name).type == schema.field(source).type
+        and schema.field(name).nullable == schema.field(source).nullable
+        and not pa.types.is_nested(schema.field(source).type)
+        for name, source in asked.items()
+    )
+    marks = {name: schema.field(name).metadata or {} for name in asked}
+    ids = {name: int(mark[_FIELD_ID]) for name, mark in marks.items() if _FIELD_ID in mark}
+    return Copies(tuple(names), asked if is_possible else {}, ids)
 
 
 def _is_text(data_type: pa.DataType) -> bool:
@@ -380,8 +430,14 @@ def _long_texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
                 yield name, column.cast(pa.string())
 
 
+def _rows_per_part(row_bytes: float) -> int:
+    least, most = _PAGE_PART_ROWS
+    return min(max(int(_PAGE_BYTES / max(row_bytes, 1)), least), most)
+
+
 def _repeating_columns(batch: pa.RecordBatch) -> list[str]:
-    """Top-level columns whose values repeat within the batch, so that a dictionary pays."""
+    """Top-level columns whose values repeat among the first rows of the batch, so that a dictionary pays."""
+    batch = batch.slice(0, _SAMPLE_ROWS)
     names = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):

@@ -140,7 +140,10 @@ class RollingWriter:
             codec = options.changelog_file_compression or codec
         _check_types(table.schema, file_format)
         self._traits = FileTraits(level, file_format, changelog)
-        self._encoding = WriteOptions(options.codec_of(file_format, codec), options.zstd_level)
+        copies = {
+            name: KEY_PREFIX + name for name in table.schema.key_type.names if KEY_PREFIX + name in self._schema.names
+        }
+        self._encoding = WriteOptions(options.codec_of(file_format, codec), options.zstd_level, copies)
         self._indexes = [] if changelog else wanted_indexes(table.schema)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []

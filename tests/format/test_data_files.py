@@ -190,11 +190,16 @@ def test_a_codec_that_is_none_is_refused_with_those_that_are(form: str):
         written(form, TABLE, compression="nope")
 
 
-def test_timestamps_that_orc_cannot_hold_are_refused():
-    far = pa.table({"t": pa.array([datetime(9999, 12, 31)], pa.timestamp("us"))})
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+def test_orc_holds_timestamps_of_which_arrow_cannot_count_the_nanoseconds(unit: str, codec: str):
+    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000}[unit]
+    years = [datetime(year, 1, 1) for year in (1, 1582, 1676, 1969, 2263, 9999)]
+    counts = [int((year - datetime(1970, 1, 1)).total_seconds()) * per_second for year in years]
+    column = pa.array([count + part for count in counts for part in (0, per_second // 2)] * 99, pa.timestamp(unit))
+    table = pa.table({"t": column, "l": pa.array([[one] for one in column.to_pylist()], pa.list_(column.type))})
 
-    with pytest.raises(UnsupportedError, match="1677 to 2262"):
-        written("orc", far)
+    assert read("orc", written("orc", table, compression=codec), table.schema).equals(table)
 
 
 EARLY = pa.array([[{"t": datetime(1969, 12, 31, 23, 59, 59, 999999)}], None])

@@ -144,3 +144,43 @@ def test_timestamps_of_java_that_arrow_cannot_count(tmp_path: Path, oracle: Java
     assert_same_rows(table.to_arrow(), expected)
     assert_same_rows(table.to_arrow(["a"]), [[row[1]] for row in expected])
     assert table.to_arrow(["c"], where="a > TIMESTAMP '9999-01-01'").num_rows == 1
+
+
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+def test_java_reads_timestamps_that_arrow_cannot_count(tmp_path: Path, oracle: JavaPaimon, codec: str):
+    options = {"file.format": "orc", "file.compression": codec}
+    rows = _far_rows()
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=rows.schema, primary_keys=["k"], options=options)
+    table.write(rows.slice(0, 700))
+    table.write(rows.slice(500))
+    expected = oracle.read(table.path)
+    assert_same_rows(rows_of(rows), expected)
+
+    assert table.compact(full=True).status == "committed"
+
+    assert_same_rows(rows_of(rows), rows_of(table.to_arrow()))
+    assert_same_rows(rows_of(rows), oracle.read(table.path))
+    oracle.assert_sound(table.path)
+
+
+def _far_rows() -> pa.Table:
+    """Timestamps of each unit that Arrow has but nanoseconds, from the year 1 to 9999."""
+    random = Random(9)
+    begin_s, end_s = -62_135_596_800, 253_402_300_799
+
+    def one(per_second: int) -> int:
+        seconds = random.choice([random.randint(begin_s, end_s), random.randint(-10, 10), begin_s, end_s])
+        found = seconds * per_second + random.choice([0, random.randrange(per_second)])
+        return found if not -per_second < found < 0 else per_second
+
+    columns: dict[str, pa.Array] = {"k": pa.array(range(1_200), pa.int32())}
+    for precision in (0, 1, 3, 6):
+        unit, nanos = unit_of(precision)
+        for zone in (None, "UTC"):
+            kind = pa.timestamp(unit, zone)
+            values = [None if random.random() < 0.1 else one(10**9 // nanos) for _ in range(1_200)]
+            columns[f"t{precision}{zone or ''}"] = pa.array(values, kind)
+    lists = [[one(1_000_000) for _ in range(random.randrange(3))] for _ in range(1_200)]
+    columns["l"] = pa.array(lists, pa.list_(pa.timestamp("us")))
+    table = pa.table(columns)
+    return table.cast(table.schema.set(0, pa.field("k", pa.int32(), nullable=False)))

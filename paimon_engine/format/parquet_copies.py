@@ -1,0 +1,176 @@
+"""Parquet columns that are copies of others: encoded and compressed once, stored twice.
+
+The key columns of a file, `_KEY_x`, have the values of the columns `x`, and writing them again is a good part of what a
+file costs. Arrow writes them once; behind each row group the same pages follow again, and the footer gets columns with
+these pages. To readers they are columns as any others.
+
+Source: `parquet.thrift` of the Parquet format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from paimon_engine.format.parquet_footer import SCHEMA_FIELD, is_leaf
+from paimon_engine.format.thrift_compact import (
+    BINARY,
+    STRUCT,
+    Reader,
+    changed,
+    elements,
+    fields_of,
+    integer,
+    listed,
+    number_of,
+    text,
+)
+
+_ROW_GROUPS, _COLUMN_ORDERS = 4, 7
+"""Numbers of fields of a footer."""
+_NAME, _CHILDREN, _FIELD_ID = 4, 5, 9
+"""Numbers of fields of a schema element."""
+_CHUNKS, _GROUP_BYTES, _GROUP_STORED_BYTES = 1, 2, 6
+"""Numbers of fields of a row group."""
+_CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
+_PATH, _CHUNK_BYTES, _CHUNK_STORED_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET = 3, 6, 7, 9, 11
+"""Numbers of fields of a column chunk, and of its metadata."""
+_PAGE_BYTES, _DATA_PAGE, _PAGE_VALUES = 3, 5, 1
+"""Numbers of fields of the head of a page, and of what data pages add to it."""
+
+_Copied = Callable[[bytes, str], bytes]
+
+
+class Copies(NamedTuple):
+    """`names` are the file's top-level columns, `sources` the copied column of each that is a copy.
+
+    Sources have no parts, and are the file's first columns, in this order. `field_ids` are those of the copies that
+    have one.
+    """
+
+    names: tuple[str, ...]
+    sources: Mapping[str, str]
+    field_ids: Mapping[str, int]
+
+    @property
+    def written(self) -> list[str]:
+        """The columns that are no copies."""
+        return [name for name in self.names if name not in self.sources]
+
+
+def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
+    """The first `count` column chunks of a row group, of columns without parts."""
+    chunks, place = [], 0
+    for _ in range(count):
+        begin, values = place, 0
+        while values < rows:
+            reader = Reader(row_group, place)
+            head = {number: value for number, _, value in reader.structure()}
+            place = reader.at + number_of(head[_PAGE_BYTES])
+            values += _number(head[_DATA_PAGE], _PAGE_VALUES) if _DATA_PAGE in head else 0
+        chunks.append(row_group[begin:place])
+    return chunks
+
+
+def with_copies(footer: bytes, copies: Copies, shifts: Sequence[Mapping[str, int]]) -> bytes:
+    """The footer of a file without the copies → with them.
+
+    `shifts` says for each row group by how many bytes each copy lies behind what it was copied from.
+    """
+    root, *parts = elements(_value(footer, SCHEMA_FIELD))
+    trees = _trees(parts)
+    widths = [sum(is_leaf(fields_of(element)) for element in tree) for tree in trees]
+
+    def placed(leaves: Sequence[bytes], copied: _Copied) -> list[bytes]:
+        """One thing of each leaf, and of the copies."""
+        ends = [sum(widths[: place + 1]) for place in range(len(widths))]
+        own = [leaves[end - width : end] for width, end in zip(widths, ends, strict=True)]
+        return _in_order(copies, own, copied)
+
+    def schema(_: bytes) -> bytes:
+        more = changed(root, {_CHILDREN: lambda _: integer(len(copies.names))})
+        return listed(STRUCT, [more, *_in_order(copies, trees, partial(_renamed, copies))])
+
+    def row_groups(groups: bytes) -> bytes:
+        return listed(
+            STRUCT,
+            [
+                _with_chunks(group, placed(elements(_value(group, _CHUNKS)), partial(_copied_chunk, shift)))
+                for group, shift in zip(elements(groups), shifts, strict=True)
+            ],
+        )
+
+    def orders(found: bytes) -> bytes:
+        return listed(STRUCT, placed(elements(found), lambda order, _: order))
+
+    return changed(footer, {SCHEMA_FIELD: schema, _ROW_GROUPS: row_groups, _COLUMN_ORDERS: orders})
+
+
+def _in_order(copies: Copies, own: Sequence[Sequence[bytes]], copied: _Copied) -> list[bytes]:
+    """What belongs to each column in the file's order; of a copy it is made of what belongs to its source."""
+    of_column = dict(zip(copies.written, own, strict=True))
+    found: list[bytes] = []
+    for name in copies.names:
+        if name in copies.sources:
+            found += [copied(one, name) for one in of_column[copies.sources[name]]]
+        else:
+            found += of_column[name]
+    return found
+
+
+def _trees(parts: Sequence[bytes]) -> list[list[bytes]]:
+    """Schema elements by their top-level column."""
+    trees: list[list[bytes]] = []
+    missing = 0
+    for part in parts:
+        if missing == 0:
+            trees.append([])
+            missing = 1
+        trees[-1].append(part)
+        missing += _number(part, _CHILDREN, 0) - 1
+    return trees
+
+
+def _renamed(copies: Copies, element: bytes, name: str) -> bytes:
+    def field_id(found: bytes) -> bytes:
+        return integer(copies.field_ids[name]) if name in copies.field_ids else found
+
+    return changed(element, {_NAME: lambda _: text(name), _FIELD_ID: field_id})
+
+
+def _copied_chunk(shifts: Mapping[str, int], chunk: bytes, name: str) -> bytes:
+    def moved(offset: bytes) -> bytes:
+        return integer(number_of(offset) + shifts[name]) if number_of(offset) else offset
+
+    def metadata(found: bytes) -> bytes:
+        path = listed(BINARY, [text(name)])
+        return changed(found, {_PATH: lambda _: path, _DATA_OFFSET: moved, _DICTIONARY_OFFSET: moved})
+
+    return changed(chunk, {_CHUNK_OFFSET: moved, _CHUNK_METADATA: metadata})
+
+
+def _with_chunks(group: bytes, chunks: Sequence[bytes]) -> bytes:
+    def total(number: int) -> Callable[[bytes], bytes]:
+        return lambda _: integer(sum(_number(_value(chunk, _CHUNK_METADATA), number) for chunk in chunks))
+
+    return changed(
+        group,
+        {
+            _CHUNKS: lambda _: listed(STRUCT, chunks),
+            _GROUP_BYTES: total(_CHUNK_BYTES),
+            _GROUP_STORED_BYTES: total(_CHUNK_STORED_BYTES),
+        },
+    )
+
+
+def _value(data: bytes, number: int) -> bytes:
+    """Bytes of a field of a structure."""
+    return next(value for found, _, value in fields_of(data) if found == number)
+
+
+def _number(data: bytes, number: int, default: int | None = None) -> int:
+    """Whole number in a field of a structure."""
+    found = [number_of(value) for place, _, value in fields_of(data) if place == number]
+    assert found or default is not None, number
+    return found[0] if found else int(default or 0)
