@@ -148,8 +148,8 @@ def _to_producer(producer: str, chance: Random) -> Change:
 
 
 def _must_be_compacted(draw: Draw, after: dict[str, str]) -> bool:
-    """Whether something is told of what lies in which level when the options change."""
-    if producer_of(after) == "full-compaction" and not draw.is_told:
+    """Whether something is told of what lies in which level, or what comes next is drawn for a table that changed."""
+    if draw.adds_first or ("full-compaction" in (producer_of(draw.options), producer_of(after)) and not draw.is_told):
         return True
     # Java 0.9 looks above the output level only where the input has nothing above level 0: without a lookup compaction
     # before, the row of higher order may lie there all the same, and the changelog does not tell of it.
