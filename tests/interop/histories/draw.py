@@ -192,7 +192,9 @@ class _Steps:
         return [{"op": "alter", "changes": changes}] if changes else []
 
     def switch(self) -> list[Step]:
-        """A change of what the levels mean, once there are rows."""
+        """A change of what the levels mean, once there are rows; append tables have none, and often lose rows instead."""
+        if self.draw.engine == "append" and self.chance.random() < 0.7:
+            return self.delete()
         return of_modes(self.draw, self.chance) if self.is_begun else []
 
     def _change(self) -> dict[str, Any] | None:
