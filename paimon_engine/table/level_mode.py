@@ -8,7 +8,8 @@
 | with lookup compaction | without it: records that hold older ones already are merged with these | the same |
 
 Rows in level 0 that readers of vectors do not see yet become visible when the mode ends. A full compaction brings a
-table into all these states. Append tables have neither levels nor merges: the first line always holds for them.
+table into all these states, and back to the mode of its latest snapshot it can go at any time. Append tables have
+neither levels nor merges: the first line always holds for them.
 
 A snapshot from before a switch is read as the table was then with the option's old value as a dynamic one.
 """  # noqa: E501 - a table

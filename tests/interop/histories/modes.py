@@ -6,6 +6,7 @@ and reads other rows then; this engine refuses what would do so. The table here 
 
 | change | ready, if |
 | --- | --- |
+| to what it was at the latest snapshot | always |
 | vectors on | each bucket lies in one level, which is not level 0, and has no delete records |
 | vectors off | nothing is marked |
 | lookup on or off, where versions add up | each bucket has one level above level 0 at most |
@@ -66,7 +67,7 @@ def as_then(then: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
 def why_not_ready(
     oracle: JavaPaimon, path: Path, before: Mapping[str, str], after: Mapping[str, str], *, is_keyed: bool
 ) -> str | None:
-    """Why rows would be others once the options are those; None if they would not."""
+    """Why rows of the latest snapshot, made `before`, would be others `after`; None if they would not."""
     if marks(before) and not marks(after):
         entries = oracle.call("index", table=str(path))["entries"]
         if any(vector["cardinality"] for entry in entries for vector in entry.get("vectors", {}).values()):

@@ -109,16 +109,21 @@ class _Trial:
     def _outcomes(self, where: str, step: Step) -> dict[str, str | None]:
         """Why each side refused the step; None: it was done."""
         if step["op"] == "switch":
-            before, is_keyed = self.options[-1], bool(self.program.primary_keys)
-            after = options_after(before, step["changes"])
+            is_keyed = bool(self.program.primary_keys)
+            after = options_after(self.options[-1], step["changes"])
             unready = {
-                side: why_not_ready(self.oracle, path, before, after, is_keyed=is_keyed)
+                side: why_not_ready(self.oracle, path, self._written_with(side), after, is_keyed=is_keyed)
                 for side, path in self.paths.items()
             }
             if any(unready.values()):
                 self._refuses(where, step, {side for side, reason in unready.items() if reason and side != "java"})
                 return {**dict.fromkeys(SIDES, "not ready")}
         return {side: self._do(side, step) for side in SIDES}
+
+    def _written_with(self, side: str) -> Mapping[str, str]:
+        """Options of the table when its latest snapshot was made: back to their modes it can go at any time."""
+        ids = self.snapshots[side]
+        return self.options[max((step for step in range(1, len(ids)) if ids[step] > ids[step - 1]), default=0)]
 
     def _refuses(self, where: str, step: Step, sides: Collection[str]) -> None:
         for side in sides:
