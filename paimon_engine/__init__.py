@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from paimon_engine.catalog import Catalog, open_table
     from paimon_engine.env import EnvConfig
     from paimon_engine.errors import (
+        CallbackError,
         ConflictError,
         CorruptTableError,
         InvalidArgumentError,
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
     from paimon_engine.table.commit_message import CommitMessage
+    from paimon_engine.table.tag_callbacks import TagCallback, TagEvent
 
 __all__ = [
     "AddColumn",
+    "CallbackError",
     "Catalog",
     "CommitMessage",
     "ConflictError",
@@ -63,6 +66,8 @@ __all__ = [
     "SetOption",
     "StorageError",
     "Table",
+    "TagCallback",
+    "TagEvent",
     "UnsupportedError",
     "UpdateColumnComment",
     "UpdateColumnDefault",
@@ -95,6 +100,7 @@ _MODULES: Final = {
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
     "table.commit_message": ("CommitMessage",),
+    "table.tag_callbacks": ("TagCallback", "TagEvent"),
 }
 _HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -6,6 +6,7 @@
     ├── UnsupportedError         the table asks for something that we do not do: names the option or type
     ├── CorruptTableError        stored bytes break the format: names path, expected and found
     ├── ConflictError            others changed the same things and planning again did not help
+    ├── CallbackError            the work is done, but who should hear of it failed: mend that and repeat
     └── StorageError             the store failed
         └── OutcomeUnknownError  it may or may not have happened: look before trying again
 
@@ -43,6 +44,10 @@ class CorruptTableError(PaimonError):
 
 class ConflictError(PaimonError):
     """Somebody else changed the same files or names; planning again did not help."""
+
+
+class CallbackError(PaimonError):
+    """The work is done, but a callback that the table names failed to hear of it; the message names both."""
 
 
 class StorageError(PaimonError):

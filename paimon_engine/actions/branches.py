@@ -73,7 +73,15 @@ from paimon_engine.table.snapshots import (
     snapshots_newest_first,
     write_hint,
 )
-from paimon_engine.table.tagging import check_no_branch_from, plan_removal, same_commit, tag_files
+from paimon_engine.table.tag_news import TagNews, telling
+from paimon_engine.table.tagging import (
+    check_no_branch_from,
+    named_tags,
+    plan_removal,
+    remove_tags,
+    same_commit,
+    tag_files,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -314,7 +322,7 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
 
     Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, begins so late that main would have a
     gap, or lacks a schema of what main keeps; CorruptTableError if a snapshot or tag cannot be understood;
-    ConflictError if others keep committing to main; UnsupportedError.
+    ConflictError if others keep committing to main; UnsupportedError, CallbackError as in `table.tag_news`.
     """
     begun = time.monotonic()
     refuse_server(table)
@@ -349,10 +357,11 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
         hidden = [main.paths.snapshot(number) for number in result.removed_snapshots]
         hidden += tag_files(main, result.removed_tags)
         hidden += [main.paths.changelog(number) for number in result.removed_changelogs]
-        prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
-        _replace_main(main, branch, forward, result)
-        # Main's own newest schema, which workers would ask for, may have gone.
-        result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor, prepared)
+        with telling(main, dry_run=not (result.removed_tags or forward.tags)) as news:
+            prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
+            _replace_main(main, branch, forward, result, news)
+            # Main's own newest schema, which workers would ask for, may have gone.
+            result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor, prepared)
         logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return replace(result, seconds=time.monotonic() - begun)
 
@@ -418,12 +427,15 @@ def _tag_if_there(branch: TableHandle, name: str) -> Tag | None:
 
 
 def _has_tags(main: TableHandle, forward: _Forward) -> bool:
-    return all(tag in list_tags(main) for tag in forward.tags)
+    there = list_tags(main)
+    return all(tag in there for tag in forward.tags)
 
 
-def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult) -> None:
+def _replace_main(
+    main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult, news: TagNews
+) -> None:
     storage, paths = main.env.storage, main.paths
-    storage.delete([paths.tag(name) for name in result.removed_tags])
+    remove_tags(main, named_tags(forward.gone), news)
     forget_newest(main, list(result.removed_changelogs))
     newest = snapshot_ids(branch)[-1]
     # Where none of main's snapshots would be left, the last one goes when the branch's are there: a table without any
@@ -445,14 +457,18 @@ def _replace_main(main: TableHandle, branch: TableHandle, forward: _Forward, res
                 f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
             )
     _remove_from(main, newest + 1)
-    _remove_late_tags(main, forward, lost)
+    _remove_late_tags(main, forward, lost, news)
     remove_schemas(main, branch)
     for changelog in forward.changelogs:
         keep_changelog(main, changelog)
     if forward.changelogs:
         hint_kept(main, changelog_ids(main)[-1])
+    there = list_tags(main)
+    new = {tag.name: tag.snapshot.id for tag in forward.tags if tag not in there}
+    news.expect(new)
     for tag in forward.tags:
         storage.overwrite(paths.tag(tag.name), tag_to_json(tag).encode())
+    news.made(new)
     ids = snapshot_ids(main)
     write_hint(main, paths.latest_hint, ids[-1])
     write_hint(main, paths.earliest_hint, ids[0])
@@ -470,10 +486,10 @@ def _remove_from(main: TableHandle, first: int, *, leave: int = 0) -> None:
     raise ConflictError(f"others keep committing to {main.paths.root} during the fast-forward; stop them")
 
 
-def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int]) -> None:
+def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int], news: TagNews) -> None:
     """Removes tags that others have made meanwhile of what goes, where nobody could read them without its schema."""
     kept = {tag.name for tag in forward.tags}
     for tag in list_tags(main):
         if tag.name not in kept and tag.snapshot.id >= forward.first and tag.snapshot.schema_id in lost:
             logger.warning("tag %s of %s goes with what main had since the branch", tag.name, main.paths.root)
-            main.env.storage.delete([main.paths.tag(tag.name)])
+            remove_tags(main, {tag.name: tag.snapshot.id}, news)

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from paimon_engine.executor import Executor
-from paimon_engine.meta.names import check_file_name
+from paimon_engine.meta.names import check_tag_name
 from paimon_engine.meta.tag import Tag
 from paimon_engine.meta.tag_periods import (
     DueTag,
@@ -37,11 +37,13 @@ from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import latest_snapshot, list_tags, snapshots_newest_first
+from paimon_engine.table.tag_news import TagNews, telling
 from paimon_engine.table.tagging import (
     branches_from,
     check_no_branch_from,
     make_tag,
     move_tag,
+    named_tags,
     new_tag,
     plan_removal,
     remove_tags,
@@ -90,12 +92,18 @@ def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor)
 
     Raises: InvalidArgumentError if an option cannot be understood, or a branch was made from a batch tag that moves;
     ConflictError if a snapshot expired while its tag was made; CorruptTableError if a tag cannot be understood;
-    UnsupportedError.
+    UnsupportedError, CallbackError as in `table.tag_news`.
     """
     begun = time.monotonic()
+    with telling(table, dry_run=spec.dry_run) as news:
+        result = _created(table, spec, executor, news)
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, news: TagNews) -> DueTagsResult:
     tags = list_tags(table)
     due = _due(table, tags)
-    moved = [_make(table, tags, one, spec, executor) for one in due.tags]
+    moved = [_make(table, tags, one, spec, executor, news=news) for one in due.tags]
     if not spec.dry_run:
         tags = list_tags(table)
     else:
@@ -113,8 +121,7 @@ def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor)
         quarantine=next((one.quarantine for one in moved if one.quarantine is not None), None),
         stopped=tuple(reason for one in moved for reason in one.stopped),
     )
-    result = _drop(table, _superfluous(table, tags), result, spec, executor)
-    return replace(result, seconds=time.monotonic() - begun)
+    return _drop(table, _superfluous(table, tags), result, spec, executor, news=news)
 
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
@@ -130,18 +137,20 @@ def _due(table: TableHandle, tags: Sequence[Tag]) -> DueTags:
     if table.options.tag_automatic_creation != "batch" or latest is None:
         return DueTags()
     name = batch_tag_name(table.options, latest)
-    check_file_name("tag", name)
+    check_tag_name(name)
     if any(tag.name == name and same_commit(tag.snapshot, latest) for tag in tags):
         return DueTags()
     return DueTags((DueTag(name, latest),))
 
 
-def _make(table: TableHandle, tags: Sequence[Tag], due: DueTag, spec: CreateDueTags, executor: Executor) -> Deletion:
+def _make(
+    table: TableHandle, tags: Sequence[Tag], due: DueTag, spec: CreateDueTags, executor: Executor, *, news: TagNews
+) -> Deletion:
     tag = new_tag(table, due.name, due.snapshot)
     existing = next((other for other in tags if other.name == due.name), None)
     if existing is None:
         # Somebody else who made the same tag has done the work.
-        if not spec.dry_run and make_tag(table, tag):
+        if not spec.dry_run and make_tag(table, tag, news):
             logger.info("made tag %s of %s on snapshot %d", tag.name, table.paths.root, due.snapshot.id)
         return Deletion()
     root, roots = Root(table.paths.branch, existing.snapshot, existing.name), all_roots(table)
@@ -150,7 +159,7 @@ def _make(table: TableHandle, tags: Sequence[Tag], due: DueTag, spec: CreateDueT
     if spec.dry_run:
         return Deletion(plan.files, plan.stopped)
     prepared = prepare(table, plan, spec, "create_due_tags", roots=[table.paths.tag(existing.name)])
-    move_tag(table, existing, tag)
+    move_tag(table, existing, tag, news)
     return carry_out(table, plan, executor, prepared)
 
 
@@ -167,7 +176,13 @@ def _superfluous(table: TableHandle, tags: Sequence[Tag]) -> list[Tag]:
 
 
 def _drop(
-    table: TableHandle, doomed: Sequence[Tag], result: DueTagsResult, spec: CreateDueTags, executor: Executor
+    table: TableHandle,
+    doomed: Sequence[Tag],
+    result: DueTagsResult,
+    spec: CreateDueTags,
+    executor: Executor,
+    *,
+    news: TagNews,
 ) -> DueTagsResult:
     if not doomed:
         return result
@@ -177,11 +192,11 @@ def _drop(
     skipped = tuple(f"tag {tag!r} stays: branch {names[0]!r} was made from it" for tag, names in held.items())
     gone = [root for root in wanted if root.tag not in held]
     plan = plan_removal(table, roots, gone, executor)
-    names = tuple(root.tag for root in gone if root.tag is not None)
+    names = tuple(named_tags(gone))
     files, stopped, quarantine = plan.files, plan.stopped, None
     if not spec.dry_run:
         prepared = prepare(table, plan, spec, "create_due_tags", roots=tag_files(table, names))
-        remove_tags(table, names)
+        remove_tags(table, named_tags(gone), news)
         deletion = carry_out(table, plan, executor, prepared)
         files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     both = quarantine is not None and result.quarantine is not None

@@ -19,7 +19,8 @@ from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import readable_tags
-from paimon_engine.table.tagging import branches_from, plan_removal, remove_tags, tag_files, wall_clock
+from paimon_engine.table.tag_news import TagNews, telling
+from paimon_engine.table.tagging import branches_from, named_tags, plan_removal, remove_tags, tag_files, wall_clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,15 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
 
     What cannot be understood stays, and keeps what it might need; `stopped` says so.
 
-    Raises: UnsupportedError, StorageError.
+    Raises: StorageError; UnsupportedError, CallbackError as in `table.tag_news`.
     """
     begun = time.monotonic()
+    with telling(table, dry_run=spec.dry_run) as news:
+        result = _expired(table, spec, executor, news)
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: TagNews) -> ExpireTagsResult:
     tags, unread = readable_tags(table)
     over = {tag.name: (tag, why) for tag in tags if (why := _why_over(table, tag, spec)) is not None}
     roots = all_roots(table)
@@ -81,10 +88,10 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
     files, stopped = plan.files, plan.stopped
     quarantine = None
     if not spec.dry_run:
-        names = [root.tag for root in gone if root.tag is not None]
         if gone:
-            prepared = prepare(table, plan, spec, "expire_tags", roots=tag_files(table, names))
-            remove_tags(table, names)
+            names = named_tags(gone)
+            prepared = prepare(table, plan, spec, "expire_tags", roots=tag_files(table, list(names)))
+            remove_tags(table, names, news)
             deletion = carry_out(table, plan, executor, prepared)
         else:
             deletion = finish_interrupted(table, executor, spec)
@@ -99,7 +106,6 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
         deleted=files,
         quarantine=quarantine,
         stopped=stopped,
-        seconds=time.monotonic() - begun,
     )
 
 

@@ -49,7 +49,8 @@ from paimon_engine.table.orphans import Look, list_old_files
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.reachability import Root, all_roots, on_line
 from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, mend_latest_hint, write_hint
-from paimon_engine.table.tagging import check_no_branch_from, remove_tags, tag_files
+from paimon_engine.table.tag_news import TagNews, telling
+from paimon_engine.table.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -104,7 +105,8 @@ def purge_files(
     """Purges the table. Safe to repeat: a run that was cut short is finished by the next one.
 
     Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would go, or for a time to
-    come; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; UnsupportedError; StorageError.
+    come; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError; UnsupportedError,
+    CallbackError as in `table.tag_news`, unless tags are kept.
     """
     begun = time.monotonic()
     refuse_server(table)
@@ -125,9 +127,11 @@ def purge_files(
     result = replace(_told(table, gone, plan, spec), stopped=(*doubts, *plan.stopped))
     status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(gone, plan, emptied)
     if status is None:
-        emptied = emptied or _empty(table, user)
-        # What others have committed up to then is gone too, and what they committed since is not.
-        result = _carried_out(table, _gone(all_roots(table).checked(), spec, emptied), orphans, spec, executor)
+        with telling(table, dry_run=spec.keep_tags) as news:
+            emptied = emptied or _empty(table, user)
+            # What others have committed up to then is gone too, and what they committed since is not.
+            gone = _gone(all_roots(table).checked(), spec, emptied)
+            result = _carried_out(table, gone, orphans, spec, executor, news=news)
         result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
         logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
     elif status in ("noop", "already_done"):
@@ -241,7 +245,13 @@ def _empty(table: TableHandle, user: str) -> Snapshot | None:
 
 
 def _carried_out(
-    table: TableHandle, gone: Sequence[Root], orphans: dict[str, int], spec: PurgeFiles, executor: Executor
+    table: TableHandle,
+    gone: Sequence[Root],
+    orphans: dict[str, int],
+    spec: PurgeFiles,
+    executor: Executor,
+    *,
+    news: TagNews,
 ) -> PurgeFilesResult:
     plan = _plan(table, all_roots(table).checked(), gone, orphans, executor)
     result = _told(table, gone, plan, spec)
@@ -255,7 +265,7 @@ def _carried_out(
     prepared = prepare(table, plan, spec, "purge_files", roots=hidden, neighbours=[main.paths.snapshot(first_kept)])
     for name in result.removed_branches:
         remove_branch_files(table, name)
-    remove_tags(main, result.removed_tags)
+    remove_tags(main, named_tags(root for root in gone if root.branch == MAIN_BRANCH), news)
     table.env.storage.delete(others)
     for path in snapshots:
         table.env.storage.delete([path])

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -27,7 +28,9 @@ from paimon_engine.executor import Executor
 from paimon_engine.table.disposal import Disposal, move_files
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.quarantine import Quarantine, quarantine_names, read_quarantine, remove_quarantine
+from paimon_engine.table.reachability import on_line
 from paimon_engine.table.restoring import RootsBack, bring_back, plan_roots
+from paimon_engine.table.tag_news import telling
 from paimon_engine.table.unfinished import forget_record
 from paimon_engine.units import DAY_MS
 
@@ -82,7 +85,7 @@ def restore(table: TableHandle, spec: Restore, executor: Executor) -> RestoreRes
     """Brings a quarantine back. Safe to repeat until its status is `restored`.
 
     Raises: InvalidArgumentError if there is no such quarantine; ConflictError if something else is in the place of what
-    should come back; StorageError.
+    should come back; StorageError; UnsupportedError, CallbackError as in `table.tag_news`, where tags come back.
     """
     begun = time.monotonic()
     quarantine = read_quarantine(table, spec.quarantine)
@@ -91,6 +94,21 @@ def restore(table: TableHandle, spec: Restore, executor: Executor) -> RestoreRes
         raise ConflictError(f"quarantine {spec.quarantine} cannot come back: {'; '.join(roots.conflicts)}")
     if spec.dry_run:
         return _result("dry_run", quarantine, roots, begun)
+    with ExitStack() as stack:
+        news = {}
+        for branch in roots.tagged:
+            news[branch] = stack.enter_context(telling(on_line(table, branch)))
+            news[branch].expect(roots.tagged[branch])
+        result = _brought_back(table, spec, executor, quarantine, roots, begun=begun)
+        if result.status == "restored":
+            for branch, tags in roots.tagged.items():
+                news[branch].made(tags)
+    return result
+
+
+def _brought_back(
+    table: TableHandle, spec: Restore, executor: Executor, quarantine: Quarantine, roots: RootsBack, *, begun: float
+) -> RestoreResult:
     # Who finished the deletion meanwhile would move the files aside again.
     forget_record(table, quarantine.name)
     how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)

@@ -3,7 +3,7 @@
 1. Files that only newer snapshots, tags and changelogs reach are planned for deletion.
 2. Newer changelogs of expired snapshots are removed; then newer snapshots, newest first, so that at any moment the
    table has an unbroken row of snapshots (but for those that had expired); a target that has expired is written again
-   from its tag just before the last of them goes. Then newer tags are removed.
+   from its tag just before the last of them goes. Then newer tags are removed, and who listens is told.
 3. The planned files are deleted, after another look at what is there (`table.deletion`).
 
 Nobody should write meanwhile: a commit that began before would be made on top of a snapshot that is gone.
@@ -42,10 +42,13 @@ from paimon_engine.table.snapshots import (
     latest_snapshot,
     lower_latest_hint,
     read_snapshot,
+    read_tag,
     snapshot_ids,
+    tag_exists,
     write_hint,
 )
-from paimon_engine.table.tagging import check_no_branch_from, tag_files
+from paimon_engine.table.tag_news import TagNews, telling
+from paimon_engine.table.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +101,8 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     """Rolls the table's branch back. A rollback that was cut short may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would go; ConflictError if others
-    keep committing, or if the tag belongs to a history that an earlier rollback removed.
+    keep committing, or if the tag belongs to a history that an earlier rollback removed; UnsupportedError,
+    CallbackError as in `table.tag_news`, where tags go.
     """
     begun = time.monotonic()
     target, expired = _target(table, spec)
@@ -120,34 +124,46 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     )
     if result.status == "noop":
         return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec), begun)
-    if table.door is not None:
-        if spec.quarantine:
-            raise UnsupportedError(f"the server that keeps {table.paths.root} deletes the files, and moves none aside")
+    with telling(table, dry_run=spec.dry_run or not tags) as news:
+        if table.door is not None:
+            return _rolled_back_there(table, spec, target, result, news=news, begun=begun)
+        plan = plan_deletion(
+            table,
+            _candidates(table, target, snapshots, tags, changelogs),
+            [root for root in roots if root not in gone],
+            executor,
+            lost=lost_roots(table, roots, but_below=gone),
+        )
         if spec.dry_run:
-            return replace(result, status="dry_run", seconds=time.monotonic() - begun)
-        # The server removes what is newer, files and all.
-        latest = latest_snapshot(table)
-        assert latest is not None
-        table.door.roll_back(table, target, tag=spec.tag, latest=latest)
-        return replace(result, seconds=time.monotonic() - begun)
-    plan = plan_deletion(
-        table,
-        _candidates(table, target, snapshots, tags, changelogs),
-        [root for root in roots if root not in gone],
-        executor,
-        lost=lost_roots(table, roots, but_below=gone),
-    )
-    if spec.dry_run:
-        return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped), begun)
-    paths = table.paths
-    hidden = [paths.snapshot(number) for number in result.removed_snapshots]
-    hidden += tag_files(table, result.removed_tags)
-    hidden += [paths.changelog(number) for number in result.removed_changelogs]
-    prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
-    _hide(table, target, expired=expired, result=result)
-    deletion = carry_out(table, plan, executor, prepared)
+            return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped), begun)
+        paths = table.paths
+        hidden = [paths.snapshot(number) for number in result.removed_snapshots]
+        hidden += tag_files(table, result.removed_tags)
+        hidden += [paths.changelog(number) for number in result.removed_changelogs]
+        prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
+        _hide(table, target, expired=expired, result=result)
+        remove_tags(table, named_tags(tags), news)
+        deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
     return _with_files(result, deletion, begun)
+
+
+def _rolled_back_there(
+    table: TableHandle, spec: Rollback, target: Snapshot, result: RollbackResult, *, news: TagNews, begun: float
+) -> RollbackResult:
+    """Lets the server roll back, which removes what is newer, files and all."""
+    if spec.quarantine:
+        raise UnsupportedError(f"the server that keeps {table.paths.root} deletes the files, and moves none aside")
+    if spec.dry_run:
+        return replace(result, status="dry_run", seconds=time.monotonic() - begun)
+    latest = latest_snapshot(table)
+    assert latest is not None
+    assert table.door is not None
+    going: dict[str, int | None] = {name: read_tag(table, name).snapshot.id for name in result.removed_tags}
+    news.expect(going, gone=True)
+    table.door.roll_back(table, target, tag=spec.tag, latest=latest)
+    news.gone({name: number for name, number in going.items() if not tag_exists(table, name)})
+    return replace(result, seconds=time.monotonic() - begun)
 
 
 def _with_files(result: RollbackResult, deletion: Deletion, begun: float) -> RollbackResult:
@@ -220,7 +236,6 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: Rollba
         storage.delete([paths.snapshot(newer[0])])
     else:
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
-    storage.delete([paths.tag(name) for name in result.removed_tags])
     write_hint(table, paths.latest_hint, target.id)
     if expired:
         write_hint(table, paths.earliest_hint, target.id)

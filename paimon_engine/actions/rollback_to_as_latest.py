@@ -27,6 +27,7 @@ from paimon_engine.table.moments import last_at_watermark
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.publish import publish
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot, list_tags, read_snapshot
+from paimon_engine.table.tag_news import TagNews, telling
 from paimon_engine.table.tagging import make_tag, same_commit
 
 logger = logging.getLogger(__name__)
@@ -74,7 +75,8 @@ def rollback_to_as_latest(
     """Makes the snapshot. Safe to repeat with the same `commit_user`, and beside writers, readers and expiry.
 
     Raises: NotFoundError; InvalidArgumentError; ConflictError if others always commit first, or if the earlier snapshot
-    expires meanwhile; OutcomeUnknownError if the store never said whether it was made; UnsupportedError.
+    expires meanwhile; OutcomeUnknownError if the store never said whether it was made; UnsupportedError; CallbackError
+    as in `table.tag_news`, if a tag is made.
     """
     begun = time.monotonic()
     check_metadata_writable(table.options)
@@ -82,12 +84,18 @@ def rollback_to_as_latest(
     if own is not None:
         return RollbackToAsLatestResult("already_done", own.id, seconds=time.monotonic() - begun)
     target = _target(table, spec)
-    tag = spec.tag or _keep(table, target)
+    with telling(table, dry_run=spec.tag is not None) as news:
+        tag = spec.tag or _keep(table, target, news)
+        result = _commit(table, target, commit_user)
+    logger.info("snapshot %d of %s is %d again", result.snapshot_id, table.paths.root, target.id)
+    return replace(result, tag=tag, seconds=time.monotonic() - begun)
+
+
+def _commit(table: TableHandle, target: Snapshot, commit_user: str) -> RollbackToAsLatestResult:
     for _ in range(table.options.commit_max_retries + 1):
         result = _try(table, target, commit_user)
         if result is not None:
-            logger.info("snapshot %d of %s is %d again", result.snapshot_id, table.paths.root, target.id)
-            return replace(result, tag=tag, seconds=time.monotonic() - begun)
+            return result
     raise ConflictError(
         f"{table.paths.root}: others committed first in {table.options.commit_max_retries + 1} tries; run again"
     )
@@ -108,13 +116,13 @@ def _target(table: TableHandle, spec: RollbackToAsLatest) -> Snapshot:
     return found
 
 
-def _keep(table: TableHandle, target: Snapshot) -> str:
+def _keep(table: TableHandle, target: Snapshot, news: TagNews) -> str:
     """The tag that keeps the snapshot, made unless an earlier try has made it."""
     for tag in list_tags(table):
         if tag.name.startswith(TAG_PREFIX) and same_commit(tag.snapshot, target):
             return tag.name
     name = f"{TAG_PREFIX}{target.id}-{table.env.new_id()}"
-    if not make_tag(table, Tag(name, target)):
+    if not make_tag(table, Tag(name, target), news):
         raise ConflictError(f"tag {name!r} of {table.paths.root} exists already; run again")
     return name
 

@@ -24,6 +24,7 @@ from paimon_engine.table.manifests import missing_metadata
 from paimon_engine.table.moments import first_at_time, first_at_watermark
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag
+from paimon_engine.table.tag_news import TagNews, telling
 from paimon_engine.table.tagging import (
     check_no_branch_from,
     make_tag,
@@ -127,11 +128,16 @@ def create_tag(table: TableHandle, spec: CreateTag, executor: Executor) -> TagRe
     """Creates the tag. Safe to repeat: an equal tag counts as done.
 
     Raises: NotFoundError if there is no such snapshot; ConflictError if the tag exists and must not, or if its
-    snapshot expired meanwhile; CorruptTableError if an existing tag is broken; InvalidArgumentError.
+    snapshot expired meanwhile; CorruptTableError if an existing tag is broken; InvalidArgumentError; UnsupportedError,
+    CallbackError as in `table.tag_news`.
     """
     begun = time.monotonic()
     _check(spec)
-    result = _answer(table, spec, executor)
+    with telling(table, dry_run=spec.dry_run) as news:
+        result = _answer(table, spec, executor, news)
+        if result.status == "already_done" and not spec.dry_run:
+            # Who made it may have died before it told.
+            news.made({result.tag: result.snapshot_id})
     return replace(result, seconds=time.monotonic() - begun)
 
 
@@ -145,7 +151,7 @@ def _check(spec: CreateTag) -> None:
         raise InvalidArgumentError("name what to tag in one way: by snapshot, timestamp or watermark")
 
 
-def _answer(table: TableHandle, spec: CreateTag, executor: Executor) -> TagResult:
+def _answer(table: TableHandle, spec: CreateTag, executor: Executor, news: TagNews) -> TagResult:
     existing = _existing(table, spec.tag)
     if existing is not None and spec.if_exists != "replace":
         return _accept(table, spec, existing)
@@ -153,14 +159,14 @@ def _answer(table: TableHandle, spec: CreateTag, executor: Executor) -> TagResul
     if existing is None:
         if spec.dry_run:
             return _result("dry_run", tag)
-        if make_tag(table, tag):
+        if make_tag(table, tag, news):
             return _result("created", tag)
         existing = read_tag(table, spec.tag)
         if spec.if_exists != "replace":
             return _accept(table, spec, existing)
     if same_commit(existing.snapshot, tag.snapshot) and existing.time_retained == tag.time_retained:
         return _result("already_done", existing)
-    return _replace(table, existing, tag, spec, executor)
+    return _replace(table, existing, tag, spec, executor, news=news)
 
 
 def _existing(table: TableHandle, name: str) -> Tag | None:
@@ -211,14 +217,16 @@ def _source(table: TableHandle, spec: CreateTag) -> Snapshot:
         raise
 
 
-def _replace(table: TableHandle, old: Tag, new: Tag, spec: CreateTag, executor: Executor) -> TagResult:
+def _replace(
+    table: TableHandle, old: Tag, new: Tag, spec: CreateTag, executor: Executor, *, news: TagNews
+) -> TagResult:
     root, roots = Root(table.paths.branch, old.snapshot, old.name), all_roots(table)
     check_no_branch_from(roots, [root])
     plan = plan_removal(table, roots, [root], executor)
     if spec.dry_run:
         return _with_files(_result("dry_run", new), Deletion(plan.files, plan.stopped))
     prepared = prepare(table, plan, spec, "create_tag", roots=[table.paths.tag(old.name)])
-    move_tag(table, old, new)
+    move_tag(table, old, new, news)
     return _with_files(_result("replaced", new), carry_out(table, plan, executor, prepared))
 
 
@@ -241,7 +249,7 @@ def _result(status: str, tag: Tag) -> TagResult:
 
 
 def rename_tag(table: TableHandle, spec: RenameTag) -> TagResult:
-    """Renames the tag; at any moment one of the names is there. Safe to repeat.
+    """Renames the tag; at any moment one of the names is there. Safe to repeat. Callbacks hear nothing, as in Java.
 
     Raises: NotFoundError; ConflictError if the new name belongs to another tag; InvalidArgumentError for a bad name,
     or if a branch was made from the tag.
@@ -249,20 +257,27 @@ def rename_tag(table: TableHandle, spec: RenameTag) -> TagResult:
     begun = time.monotonic()
     check_stays_inside("tag", spec.tag)
     check_tag_name(spec.to)
+    with telling(table, only_files=True) as news:
+        result = _renamed(table, spec, news)
+        if result.status == "already_done":
+            news.made({result.tag: result.snapshot_id})
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+def _renamed(table: TableHandle, spec: RenameTag, news: TagNews) -> TagResult:
     taken, old = _existing(table, spec.to), _existing(table, spec.tag)
     if old is None:
         # Renamed already, or never there: then the error says which tags there are.
-        done = read_tag(table, spec.tag) if taken is None else taken
-        return replace(_result("already_done", done), seconds=time.monotonic() - begun)
+        return _result("already_done", read_tag(table, spec.tag) if taken is None else taken)
     if spec.to == spec.tag:
-        return replace(_result("already_done", old), seconds=time.monotonic() - begun)
+        return _result("already_done", old)
     new = replace(old, name=spec.to)
     check_no_branch_from(all_roots(table), [Root(table.paths.branch, old.snapshot, old.name)])
     # An equal tag of the new name is what a rename that was cut short has left.
-    if taken not in (None, new) or not make_tag(table, new):
+    if taken not in (None, new) or not make_tag(table, new, news):
         raise ConflictError(f"tag {spec.to!r} of {table.paths.root} exists already; delete it first")
-    remove_tags(table, [spec.tag])
-    return replace(_result("renamed", new), seconds=time.monotonic() - begun)
+    remove_tags(table, {spec.tag: old.snapshot.id}, news)
+    return _result("renamed", new)
 
 
 # ── delete ──────────────────────────────────────────────────────────────────────────────────────
@@ -275,27 +290,34 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
 
     What cannot be understood keeps what it might need, and `stopped` says so.
 
-    Raises: InvalidArgumentError if a branch was made from the tag; UnsupportedError, StorageError.
+    Raises: InvalidArgumentError if a branch was made from the tag; StorageError; UnsupportedError, CallbackError as in
+    `table.tag_news`.
     """
     begun = time.monotonic()
     check_stays_inside("tag", spec.tag)
+    with telling(table, dry_run=spec.dry_run) as news:
+        result = _deleted(table, spec, executor, news)
+    return replace(result, seconds=time.monotonic() - begun)
+
+
+def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagNews) -> DeleteTagResult:
     path = table.paths.tag(spec.tag)
     status = "dry_run" if spec.dry_run else "deleted"
     try:
         tag = parse_tag(spec.tag, table.env.storage.read(path), path)
     except NotFoundError:
         if spec.dry_run:
-            return DeleteTagResult("already_done", spec.tag, seconds=time.monotonic() - begun)
+            return DeleteTagResult("already_done", spec.tag)
         left = finish_interrupted(table, executor, spec)
         result = DeleteTagResult("already_done", spec.tag, None, len(left.files), left.size_bytes, left.files)
-        return replace(result, stopped=left.stopped, seconds=time.monotonic() - begun)
+        return replace(result, stopped=left.stopped)
     except CorruptTableError as error:
         why = f"files that only this tag kept are left: {error}"
-        result = DeleteTagResult(status, spec.tag, stopped=(why,), seconds=time.monotonic() - begun)
+        result = DeleteTagResult(status, spec.tag, stopped=(why,))
         if spec.dry_run:
             return result
         aside = prepare(table, DeletionPlan({}, {}), spec, "delete_tag", roots=tag_files(table, [spec.tag])).quarantine
-        remove_tags(table, [spec.tag])
+        remove_tags(table, {spec.tag: None}, news)
         return replace(result, quarantine=None if aside is None else aside.name)
     root, roots = Root(table.paths.branch, tag.snapshot, tag.name), all_roots(table)
     check_no_branch_from(roots, [root])
@@ -304,7 +326,7 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
     stopped, quarantine = plan.stopped, None
     if not spec.dry_run:
         prepared = prepare(table, plan, spec, "delete_tag", roots=tag_files(table, [spec.tag]))
-        remove_tags(table, [spec.tag])
+        remove_tags(table, {spec.tag: tag.snapshot.id}, news)
         deletion = carry_out(table, plan, executor, prepared)
         files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     return DeleteTagResult(
@@ -316,5 +338,4 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
         deleted=tuple(files),
         quarantine=quarantine,
         stopped=stopped,
-        seconds=time.monotonic() - begun,
     )

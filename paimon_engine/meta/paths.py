@@ -89,6 +89,10 @@ class TablePaths:
         """File that says that a tag is complete, for those who wait for one."""
         return f"{self.tag_dir}/tag-success-file/{name}_SUCCESS"
 
+    def untold(self, note_id: str) -> str:
+        """Note that not all who listen have been told of some tags; not beside the tags, which Java may copy."""
+        return f"{self.branch_root}/untold/{note_id}.json"
+
     def consumer(self, name: str) -> str:
         """Consumer file."""
         return f"{self.consumer_dir}/consumer-{name}"

@@ -35,8 +35,8 @@ What each store promises, and by what; "refused" means UnsupportedError from `cr
 | local disk, NFS | path, `file:` | `link`, else `renameat2(RENAME_NOREPLACE)` | `EEXIST` | real disks |
 | memory | `memory:` | a lock of this process | the name | itself |
 | S3 | `s3`, `s3a` | `If-None-Match: *` (s3fs) | status 412; 409 is tried again | moto's server |
-| Google | `gs`, `gcs` | `ifGenerationMatch=0` (gcsfs) | status 412 | the request alone |
-| Azure | `abfs`, `abfss`, `az` | `If-None-Match: *` (adlfs) | status 409 | Azurite, where installed |
+| Google | `gs`, `gcs` | `ifGenerationMatch=0` (gcsfs) | status 412 | fake-gcs-server |
+| Azure | `abfs`, `abfss`, `az` | `If-None-Match: *` (adlfs) | status 409 | Azurite |
 | HDFS, SFTP, FTP, … | others | the lock of a JDBC catalog, `lock.enabled` | | fsspec's plain local files |
 | without that option | others | refused; reading works | | the same |
 

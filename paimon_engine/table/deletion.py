@@ -11,8 +11,9 @@
 A crash in between leaves files that nobody reaches, never a root with files missing; the next deletion finishes it.
 What is in doubt stays:
 
-- a snapshot, tag or changelog that stays cannot be read, or one of its manifests cannot, or snapshots are missing in
-  between: no file is deleted that was there at the time of that commit (`table.doubts`);
+- a snapshot, tag or changelog that stays cannot be read, or one of its manifests cannot, or a manifest list of it may
+  be another's (`table.succession`), or snapshots are missing in between: no file is deleted that was there at the time
+  of that commit (`table.doubts`);
 - a manifest of a root to be removed cannot be read: the files only it names stay;
 - a file lies outside the table's directory, where nobody allows to delete, or behind a link out of it: it stays.
 
@@ -50,6 +51,7 @@ from paimon_engine.table.reachability import (
     in_threads,
     try_root_files,
 )
+from paimon_engine.table.succession import Lists, lists_of
 from paimon_engine.table.unfinished import Record, forget_record, is_over, records, write_record
 
 logger = logging.getLogger(__name__)
@@ -97,6 +99,7 @@ class Candidates:
         self.metadata: dict[str, tuple[int | None, str]] = {}
         self.born: dict[str, int] = {}
         self.stopped: list[str] = []
+        self.lists: list[Lists] = []
         self._outside: dict[str, bool] = {}
 
     def add_live(self, root: Root, why: str) -> None:
@@ -139,6 +142,8 @@ class Candidates:
             if not isinstance(files, RootFiles):
                 self.stopped.append(f"metadata of {root.label} is left: {files.reason}")
                 continue
+            if not root.is_changelog:
+                self.lists.append(lists_of(root, files))
             for path, size_bytes in files.metadata.items():
                 if self._leads_out(path.rpartition("/")[0]):
                     self.stopped.append(f"{path} lies behind a link that leads out of the table and is left")
@@ -228,6 +233,7 @@ class DeletionPlan:
     unknown: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     born: Mapping[str, int] = field(default_factory=dict)
+    lists: tuple[Lists, ...] = ()
 
     @property
     def files(self) -> tuple[DeletedFile, ...]:
@@ -257,6 +263,7 @@ def plan_deletion(
         candidates.metadata,
         stopped=tuple(dict.fromkeys(candidates.stopped)),
         born=candidates.born,
+        lists=tuple(candidates.lists),
     )
     return _sized(table, _without_reached(table, _without_doubtful(table, everything, lost), kept, executor))
 
@@ -268,6 +275,7 @@ def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Roo
         metadata=plan.metadata.keys(),
         data={path: item.name for path, item in plan.data.items()},
         executor=executor,
+        beside=plan.lists,
     )
     plan = replace(
         plan,
@@ -387,7 +395,7 @@ def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor, prepar
         plan = _without_doubtful(table, plan, [doubt for doubt in seen.doubts if doubt not in plan.doubts])
     fresh = [root for root in seen if root.identity not in plan.roots]
     if fresh:
-        plan = _without_reached(table, plan, fresh, executor)
+        plan = _without_reached(table, replace(plan, lists=()), fresh, executor)
     plan, outside, problems = _without_outside(table, plan, is_aside=prepared.quarantine is not None)
     if problems:
         return Deletion((), (*plan.stopped, *problems), aside)

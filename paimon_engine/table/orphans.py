@@ -46,6 +46,7 @@ from paimon_engine.table.reachability import (
     on_line,
 )
 from paimon_engine.table.snapshots import SNAPSHOT_PREFIX, branches
+from paimon_engine.table.succession import Lists, mismatched
 from paimon_engine.table.unfinished import DELETION_DIRECTORY
 
 _HINTS: Final = ("EARLIEST", "LATEST")
@@ -78,7 +79,8 @@ def list_old_files(table: TableHandle, older_than_ms: int) -> list[FileInfo]:
             if leads_out(f"{directory}/.", root):
                 continue
             lists.append([info for info in _files_in(table, directory) if not _is_numbered(info, prefix)])
-        named += [paths.schema_dir, paths.tag_dir, paths.tag_success("").rpartition("/")[0]]
+        beside_tags = (path.rpartition("/")[0] for path in (paths.tag_success(""), paths.untold("")))
+        named += [paths.schema_dir, paths.tag_dir, *beside_tags]
         named += [paths.consumer_dir, paths.branch_root]
     for found in in_threads(table, _files_in, list(dict.fromkeys(named))):
         lists.append([info for info in found if _TEMPORARY.fullmatch(_name(info.path))])
@@ -130,6 +132,7 @@ class Look:
     removed: dict[str, str] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
     _roots: set[RootIdentity] = field(default_factory=set)
+    _lists: list[Lists] = field(default_factory=list)
     _manifests: set[str] = field(default_factory=set)
 
     def take(self, table: TableHandle, executor: Executor) -> None:
@@ -146,8 +149,10 @@ class Look:
                 self.doubts.append(f"{root.label} cannot be read: {found}")
                 continue
             self.names |= found.names
+            self._lists += [] if root.is_changelog else [found.lists]
             # Expiry has taken some of what a long-lived changelog names.
             (lenient if root.is_changelog else strict).update({item.name: item for item in found.manifests})
+        self.doubts += mismatched(self._lists).values()
         lenient = {name: item for name, item in lenient.items() if name not in strict}
         for manifests, may_miss in ((strict, False), (lenient, True)):
             wanted = [item for name, item in sorted(manifests.items()) if name not in self._manifests]
@@ -181,6 +186,7 @@ class Look:
 class _RootNames:
     names: frozenset[str]
     manifests: tuple[ManifestFile, ...]
+    lists: Lists
 
 
 def _try_names(table: TableHandle, root: Root) -> _RootNames | str:
@@ -196,7 +202,7 @@ def _root_names(table: TableHandle, root: Root) -> _RootNames:
     # What a release that we do not know keeps beside the table may be named by a key that we do not know.
     names = {value for value in snapshot.extras.values() if isinstance(value, str)}
     names.update(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
-    manifests: list[ManifestFile] = []
+    parts: list[list[ManifestFile]] = []
     lists = [
         (snapshot.base_manifest_list, snapshot.base_manifest_list_size, root.is_changelog),
         (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, root.is_changelog),
@@ -204,21 +210,23 @@ def _root_names(table: TableHandle, root: Root) -> _RootNames:
         (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, True),
     ]
     for name, size_bytes, may_miss in lists:
+        parts.append([])
         if name is None:
             continue
         names.add(name)
         try:
-            manifests += read_manifest_list(table, name, size_bytes)
+            parts[-1] = read_manifest_list(table, name, size_bytes)
         except NotFoundError:
             if not may_miss:
                 raise
+    manifests = [manifest for part in parts for manifest in part]
     names.update(manifest.name for manifest in manifests)
     try:
         names.update(file.name for file in live_index_files(table, snapshot))
     except NotFoundError:
         if not root.is_changelog:
             raise
-    return _RootNames(frozenset(names), tuple(manifests))
+    return _RootNames(frozenset(names), tuple(manifests), Lists(root, parts[0], parts[1]))
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paimon_engine.errors import CorruptTableError
 from paimon_engine.meta.commit_identifier import is_done_by, part_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.lineage import is_in_line
-from paimon_engine.table.snapshots import latest_snapshot_id, list_tags, snapshots_of_user
+from paimon_engine.table.snapshots import latest_snapshot_id, readable_tags, snapshots_of_user
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class OwnCommit:
 def find_own_commit(table: TableHandle, commit_user: str, kind: CommitKind, identifier: int) -> OwnCommit:
     """Looks through snapshots, then tags, for the commit of that name (see `meta.commit_identifier`).
 
-    Raises: OutcomeUnknownError if it expires while it is looked at.
+    Raises: OutcomeUnknownError if it expires while it is looked at; CorruptTableError if a tag is broken, which may
+    hold it.
 
     Tags keep what expiry has removed, so that a job repeated after weeks still finds the snapshot that it made.
     """
@@ -40,6 +42,11 @@ def find_own_commit(table: TableHandle, commit_user: str, kind: CommitKind, iden
             return OwnCommit(snapshot, checked)
         if snapshot.commit_kind is kind:
             parts = max(parts, part_of(identifier, snapshot.commit_identifier))
-    tagged = [tag.snapshot for tag in list_tags(table) if tag.snapshot.commit_user == commit_user]
+    tags, broken = readable_tags(table)
+    for error in broken:
+        raise CorruptTableError(
+            f"nothing was written, since nobody can tell whether {commit_user!r} has done this before: {error}"
+        ) from error
+    tagged = [tag.snapshot for tag in tags if tag.snapshot.commit_user == commit_user]
     newest = max(filter(is_own, tagged), key=lambda item: item.id, default=None)
     return OwnCommit(newest, checked, parts)

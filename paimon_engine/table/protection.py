@@ -30,6 +30,7 @@ from paimon_engine.table.reachability import (
     in_threads,
     try_root_files,
 )
+from paimon_engine.table.succession import Lists, commit_name, lists_of, mismatched
 
 Entries = Mapping[str, Sequence[ManifestEntry] | Failed]
 """Entries by manifest name; a manifest that cannot be read is a failure."""
@@ -111,16 +112,19 @@ def protected(
     metadata: Collection[str],
     data: Mapping[str, str],
     executor: Executor,
+    beside: Sequence[Lists] = (),
 ) -> Protection:
     """Those of the `metadata` and `data` paths that a root reaches.
 
     `data` maps a path to the name of the data file that it belongs to: its own, or for an extra file its owner's.
+    `beside` are manifest lists of other roots, which tell of their neighbours'.
     """
     found = list(zip(roots, in_threads(table, try_root_files, roots), strict=True))
     unknown = [
         _doubt(root, item.reason, may_pass=item.may_pass) for root, item in found if isinstance(item, Unreadable)
     ]
     known = [(root, item) for root, item in found if isinstance(item, RootFiles)]
+    strange = mismatched([*beside, *(lists_of(root, item) for root, item in known if not root.is_changelog)])
     entries: dict[str, list[ManifestEntry] | Failed] = {}
     if data:
         entries = _read_manifests(table, known, frozenset(data.values()), executor)
@@ -144,10 +148,14 @@ def protected(
         except CorruptTableError as error:
             unknown.append(_doubt(root, f"{root.label} cannot be read: {error}"))
         else:
-            holders[root.identity] = len(held)
+            why = None if root.is_changelog else strange.get(commit_name(root))
+            if why is None:
+                holders[root.identity] = len(held)
+            else:
+                unknown.append(_doubt(root, why))
         reached |= held
-    beside = _beside_missing(table, [item for _, item in known], metadata)
-    return Protection(frozenset(reached | beside), holders, tuple(unknown))
+    unsure = _beside_missing(table, [item for _, item in known], metadata)
+    return Protection(frozenset(reached | unsure), holders, tuple(unknown))
 
 
 def _doubt(root: Root, reason: str, *, may_pass: bool = False) -> Doubt:

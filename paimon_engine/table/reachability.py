@@ -36,7 +36,7 @@ from paimon_engine.table.changelogs import changelog_ids, keeps_delta, read_chan
 from paimon_engine.table.doubts import Doubt, missing_between
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_index_files, read_manifest_list, snapshot_manifests
+from paimon_engine.table.manifests import live_index_files, read_manifest_list
 from paimon_engine.table.snapshots import branches, read_snapshot, read_tag, snapshot_ids, tag_names
 
 READER_THREADS: Final = 8
@@ -253,6 +253,8 @@ class RootFiles:
     metadata: Mapping[str, int | None]
     delta_manifests: tuple[ManifestFile, ...] = ()
     """Of a changelog whose data files are the changelog."""
+    base_count: int = 0
+    """How many of the `manifests` are of the base list."""
 
     @property
     def names(self) -> Iterator[str]:
@@ -274,7 +276,8 @@ def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
     Raises: NotFoundError, CorruptTableError.
     """
     paths = table.paths
-    manifests = snapshot_manifests(table, snapshot)
+    base = read_manifest_list(table, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+    manifests = [*base, *read_manifest_list(table, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)]
     metadata: dict[str, int | None] = {
         paths.manifest(snapshot.base_manifest_list): snapshot.base_manifest_list_size,
         paths.manifest(snapshot.delta_manifest_list): snapshot.delta_manifest_list_size,
@@ -293,7 +296,7 @@ def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
                 metadata[paths.index(file.name)] = file.size_bytes
     if snapshot.statistics is not None:
         metadata[paths.statistics(snapshot.statistics)] = None
-    return RootFiles(tuple(manifests), tuple(changelog), metadata)
+    return RootFiles(tuple(manifests), tuple(changelog), metadata, base_count=len(base))
 
 
 def changelog_files(table: TableHandle, root: Root, *, left_behind: bool = False) -> RootFiles:

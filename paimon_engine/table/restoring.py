@@ -41,7 +41,7 @@ class RootsBack:
     """Files to be written: `files` in order, then the `rows` of snapshots by branch.
 
     `snapshots`, `tags` and `branches` tell what that brings back, `conflicts` what is in the way, `left` the
-    versions that stay away.
+    versions that stay away; `tagged` are the tags of branches that are there, with their snapshots.
     """
 
     files: tuple[_File, ...] = ()
@@ -51,6 +51,7 @@ class RootsBack:
     branches: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    tagged: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> RootsBack:
@@ -89,7 +90,17 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         branches=tuple(sorted(gone - {MAIN_BRANCH})),
         conflicts=tuple(conflicts),
         left=tuple(torn),
+        tagged=_tagged([item for item in files if item.branch not in gone]),
     )
+
+
+def _tagged(files: Iterable[_File]) -> dict[str, dict[str, int]]:
+    tagged: dict[str, dict[str, int]] = {}
+    for item in files:
+        root = _root(item)
+        if root is not None and root.tag is not None:
+            tagged.setdefault(item.branch, {})[root.tag] = root.snapshot.id
+    return tagged
 
 
 def _whole(table: TableHandle, quarantine: Quarantine, found: Sequence[_File]) -> tuple[list[_File], list[str]]:

