@@ -189,6 +189,19 @@ def test_the_mode_ends_only_when_no_row_is_marked(tmp_path: Path):
         table.alter([SetOption(KEY, "false")])
 
 
+def test_a_table_goes_back_to_the_mode_of_its_latest_snapshot_at_any_time(tmp_path: Path):
+    table = make(tmp_path, enabled=True)
+    table.write(pa.table({"k": [1], "a": [1], "b": ["x"]}, SCHEMA))
+    table = switched(table, "false")
+    assert table.to_arrow().num_rows == 1
+
+    table = switched(table, "true")
+
+    assert table.to_arrow().num_rows == 0
+    table.compact()
+    assert table.to_arrow().num_rows == 1
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
