@@ -177,6 +177,14 @@ class MergeOptions(OptionTexts):
         return self.merge_engine in ("partial-update", "aggregation")
 
     @property
+    def may_merge_again(self) -> bool:
+        """Whether a record that has taken in an older one may be merged with it again, and stays what it is."""
+        if self.merge_engine != "partial-update":
+            return not self.adds_versions
+        aggregates = self.aggregate_functions or self.default_aggregate_function
+        return not (aggregates or self.sequence_groups or self.partial_update_remove_record_on_delete)
+
+    @property
     def levels_hold_older_versions(self) -> bool:
         """Whether a record above level 0 has taken in all older ones of its key, as lookup compaction sees to."""
         looks_up = self.changelog_producer == "lookup" or self._bool("force-lookup", default=False)

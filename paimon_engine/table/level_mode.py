@@ -5,7 +5,7 @@
 | without deletion vectors | with them: level 0 is not seen, levels are not merged | each bucket is one run above level 0 |
 | with deletion vectors | without them: vectors are not seen, all levels are merged | it has no vectors |
 | without lookup compaction | with it: of the levels above 0, only the newest record of a key counts | each bucket has one of these levels at most, or the newest record wins anyway |
-| with lookup compaction | without it: records that hold older ones already are merged with these | the same |
+| with lookup compaction | without it: records that hold older ones already are merged with these | the same, or merging again changes nothing |
 
 Rows in level 0 that readers of vectors do not see yet become visible when the mode ends. A full compaction brings a
 table into all these states, and back to the mode of its latest snapshot it can go at any time. Append tables have
@@ -84,7 +84,8 @@ def _difference(
         reason = _unlike_without_vectors(table, snapshot) if marked else _unlike_with_vectors(table, snapshot)
         return None if reason is None else _Difference(_VECTORS, _text(marked), _text(marks), reason)
     is_lookup_switched = then.levels_hold_older_versions != now.levels_hold_older_versions
-    if merges_levels and is_lookup_switched and not marks and now.adds_versions:
+    differs = now.adds_versions and not (then.levels_hold_older_versions and now.may_merge_again)
+    if merges_levels and is_lookup_switched and not marks and differs:
         reason = _unlike_levels(table, snapshot)
     return None if reason is None else _Difference(_PRODUCER, then.changelog_producer, now.changelog_producer, reason)
 

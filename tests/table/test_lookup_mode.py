@@ -54,14 +54,21 @@ def test_sums_stay_because_the_switch_waits_for_a_full_compaction(
     assert_same_rows(oracle.read(table.path), rows_of(table.to_arrow()))
 
 
-@pytest.mark.parametrize("options", [{}, {"sequence.field": "a"}, {"merge-engine": "first-row"}], ids=str)
-def test_where_one_row_wins_the_changelog_is_switched_at_any_time(tmp_path: Path, options: dict[str, str]):
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"sequence.field": "a"}, {"merge-engine": "first-row"}, {"merge-engine": "partial-update"}],
+    ids=str,
+)
+def test_where_merging_again_changes_nothing_the_changelog_is_switched_at_any_time(
+    tmp_path: Path, oracle: JavaPaimon, options: dict[str, str]
+):
     table = table_in_levels(tmp_path, "lookup", **options)
     before = rows_of(table.to_arrow())
 
     table.alter([RemoveOption(KEY)])
 
     assert_same_rows(before, rows_of(open_table(table.path).to_arrow()))
+    assert_same_rows(before, oracle.read(table.path))
 
 
 def test_what_was_before_the_switch_is_read_as_it_was(tmp_path: Path):

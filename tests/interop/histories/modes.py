@@ -9,7 +9,7 @@ and reads other rows then; this engine refuses what would do so. The table here 
 | to what it was at the latest snapshot | always |
 | vectors on | each bucket lies in one level, which is not level 0, and has no delete records |
 | vectors off | nothing is marked |
-| lookup on or off, where versions add up | each bucket has one level above level 0 at most |
+| lookup on or off, where versions add up | each bucket has one level above level 0 at most; off also if a partial update only fills in values, which may be done again |
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ def is_whole(options: Mapping[str, str]) -> bool:
 def adds_up(options: Mapping[str, str]) -> bool:
     """Whether it matters what older versions a record has taken in."""
     return options.get("merge-engine") in ADDING
+
+
+def only_fills_in(options: Mapping[str, str]) -> bool:
+    """Whether versions add up by values in place of nulls alone."""
+    ordering = ("sequence-group", "aggregate-function", "partial-update.remove-record-on-delete")
+    return options.get("merge-engine") == "partial-update" and not any(name.endswith(ordering) for name in options)
 
 
 def options_after(options: Mapping[str, str], changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -84,6 +90,7 @@ def why_not_ready(
         if any(file.get("delete_rows") for files in buckets.values() for file in files):
             return "a bucket has delete records"
     is_switched = is_whole(before) != is_whole(after) and not marks(before)
-    if is_switched and adds_up(after) and any(len(held - {0}) > 1 for held in levels):
+    may_be_repeated = is_whole(before) and only_fills_in(after)
+    if is_switched and adds_up(after) and not may_be_repeated and any(len(held - {0}) > 1 for held in levels):
         return "a bucket has several levels above level 0"
     return None
