@@ -328,22 +328,22 @@ class ParquetWriter:
         for name, column in _long_texts(rows):
             bounds = pc.min_max(column)
             self._widen(name, bounds["min"].as_py(), bounds["max"].as_py())
+        if self._copies.sources:
+            self._write_with_copies(self._writer, rows)
+        else:
+            self._writer.write_table(rows, row_group_size=rows.num_rows)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+    def _write_with_copies(self, writer: pq.ParquetWriter, rows: pa.Table) -> None:
+        """Writes a row group, and its first chunks once more behind it."""
         self._stream.flush()
         begin = self._stream.tell()
         self._sink.record()
-        self._writer.write_table(rows, row_group_size=self._pending_rows)
+        writer.write_table(rows, row_group_size=rows.num_rows)
         self._stream.flush()
-        self._write_copies(begin, self._sink.recorded())
-        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
-
-    def _write_copies(self, begin: int, row_group: bytes) -> None:
-        """Writes the first chunks of the row group, which begins there, once more behind it."""
+        chunks = leading_chunks(self._sink.recorded(), len(self._copies.sources), rows.num_rows)
         shifts = {}
-        for name, chunk in zip(
-            self._copies.sources,
-            leading_chunks(row_group, len(self._copies.sources), self._pending_rows),
-            strict=True,
-        ):
+        for name, chunk in zip(self._copies.sources, chunks, strict=True):
             shifts[name] = self._stream.tell() - begin
             self._stream.write(chunk)
             begin += len(chunk)
