@@ -338,7 +338,7 @@ class ParquetWriter:
         """Writes a row group, and its first chunks once more behind it."""
         self._stream.flush()
         begin = self._stream.tell()
-        self._sink.record()
+        self._sink.record(sum(_stored_bytes_max(rows[name]) for name in self._copies.sources.values()))
         writer.write_table(rows, row_group_size=rows.num_rows)
         self._stream.flush()
         chunks = leading_chunks(self._sink.recorded(), len(self._copies.sources), rows.num_rows)
@@ -414,6 +414,11 @@ def _copies(schema: pa.Schema, asked: Mapping[str, str]) -> Copies:
     marks = {name: schema.field(name).metadata or {} for name in asked}
     ids = {name: int(mark[_FIELD_ID]) for name, mark in marks.items() if _FIELD_ID in mark}
     return Copies(tuple(names), asked if is_possible else {}, ids)
+
+
+def _stored_bytes_max(column: pa.ChunkedArray) -> int:
+    """More than a column without parts takes in a file, however badly it is compressed, with the heads of its pages."""
+    return 2 * int(column.nbytes) + 16 * len(column) + _PAGE_BYTES
 
 
 def _is_text(data_type: pa.DataType) -> bool:

@@ -43,7 +43,8 @@ class FooterSink:
         """Passes everything on, as long as it is not told otherwise."""
         self._sink = sink
         self._held: bytearray | None = None
-        self._recorded: bytearray | None = None
+        self._recorded: list[bytes] = []
+        self._to_record = 0
         self._is_given_up = False
         self.closed = False
 
@@ -55,8 +56,9 @@ class FooterSink:
         """Takes in bytes."""
         if self._is_given_up:
             return len(data)
-        if self._recorded is not None:
-            self._recorded += data
+        if self._to_record > 0:
+            self._recorded.append(data)
+            self._to_record -= len(data)
         if self._held is None:
             return self._sink.write(data)
         self._held += data
@@ -72,13 +74,14 @@ class FooterSink:
     def close(self) -> None:
         """Nothing: the sink's owner closes it."""
 
-    def record(self) -> None:
-        """Remembers what is written from now on."""
-        self._recorded = bytearray()
+    def record(self, size_bytes: int) -> None:
+        """Remembers the next so many bytes, or some more."""
+        self._recorded, self._to_record = [], size_bytes
 
     def recorded(self) -> bytes:
-        """What was written since `record`."""
-        data, self._recorded = bytes(self._recorded or b""), None
+        """What was remembered since `record`."""
+        data = b"".join(self._recorded)
+        self._recorded, self._to_record = [], 0
         return data
 
     def hold(self) -> None:
