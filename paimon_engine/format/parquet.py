@@ -36,7 +36,7 @@ from paimon_engine.format.layout import (
     leaves_of,
     replace_leaves,
 )
-from paimon_engine.format.parquet_copies import Copies, leading_chunks, with_copies
+from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
@@ -56,7 +56,6 @@ costly for dictionaries: as many as may be, of rows that are small."""
 _DICTIONARY_VALUES_MAX = 1 << 10
 """Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
 _DICTIONARY_INDEX_BYTES_MAX = 2
-_FIELD_ID = b"PARQUET:field_id"
 _BOUND_BYTES_MAX = 4_096
 """Arrow leaves longer ones out of the footer (`parquet::WriterProperties::max_statistics_size`)."""
 _CODECS = {"zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "none", "uncompressed"}
@@ -264,7 +263,7 @@ class ParquetWriter:
         Raises: InvalidArgumentError for a codec that Parquet does not have.
         """
         _codec(options)
-        self._copies = _copies(schema, options.copies)
+        self._copies = copies_of(schema, options.copies)
         self._meant = _stored_schema(pa.schema([schema.field(name) for name in self._copies.written]))
         self._leaves = [leaf for field in self._meant for leaf in leaves_of(field.type)]
         units = {leaf.unit for leaf in self._leaves if pa.types.is_timestamp(leaf)}
@@ -338,7 +337,7 @@ class ParquetWriter:
         """Writes a row group, and its first chunks once more behind it."""
         self._stream.flush()
         begin = self._stream.tell()
-        self._sink.record(sum(_stored_bytes_max(rows[name]) for name in self._copies.sources.values()))
+        self._sink.record(self._copies.stored_bytes_max(rows))
         writer.write_table(rows, row_group_size=rows.num_rows)
         self._stream.flush()
         chunks = leading_chunks(self._sink.recorded(), len(self._copies.sources), rows.num_rows)
@@ -400,25 +399,6 @@ class ParquetWriter:
             write_batch_size=_rows_per_part(self._pending_bytes / max(self._pending_rows, 1)),
             metadata_collector=self._footer,
         )
-
-
-def _copies(schema: pa.Schema, asked: Mapping[str, str]) -> Copies:
-    """The copies, if they can be made: where their sources are the first columns, of the same type."""
-    names = schema.names
-    is_possible = names[: len(asked)] == list(asked.values()) and all(
-        schema.field(name).type == schema.field(source).type
-        and schema.field(name).nullable == schema.field(source).nullable
-        and not pa.types.is_nested(schema.field(source).type)
-        for name, source in asked.items()
-    )
-    marks = {name: schema.field(name).metadata or {} for name in asked}
-    ids = {name: int(mark[_FIELD_ID]) for name, mark in marks.items() if _FIELD_ID in mark}
-    return Copies(tuple(names), asked if is_possible else {}, ids)
-
-
-def _stored_bytes_max(column: pa.ChunkedArray) -> int:
-    """More than a column without parts takes in a file, however badly it is compressed, with the heads of its pages."""
-    return 2 * int(column.nbytes) + 16 * len(column) + _PAGE_BYTES
 
 
 def _is_text(data_type: pa.DataType) -> bool:

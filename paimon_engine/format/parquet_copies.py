@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import pyarrow as pa
 
 from paimon_engine.format.parquet_footer import SCHEMA_FIELD, is_leaf
 from paimon_engine.format.thrift_compact import (
@@ -39,6 +41,9 @@ _PATH, _CHUNK_BYTES, _CHUNK_STORED_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET = 3, 
 _PAGE_BYTES, _DATA_PAGE, _PAGE_VALUES = 3, 5, 1
 """Numbers of fields of the head of a page, and of what data pages add to it."""
 
+_FIELD_ID_KEY: Final = b"PARQUET:field_id"
+_SPARE_BYTES: Final = 1 << 20
+
 _Copied = Callable[[bytes, str], bytes]
 
 
@@ -57,6 +62,24 @@ class Copies(NamedTuple):
     def written(self) -> list[str]:
         """The columns that are no copies."""
         return [name for name in self.names if name not in self.sources]
+
+    def stored_bytes_max(self, rows: pa.Table) -> int:
+        """More than the sources take in a file, however badly they are compressed, with the heads of their pages."""
+        return sum(2 * int(rows[name].nbytes) + 16 * rows.num_rows + _SPARE_BYTES for name in self.sources.values())
+
+
+def copies_of(schema: pa.Schema, asked: Mapping[str, str]) -> Copies:
+    """The copies, if they can be made: where their sources are the first columns, of the same type."""
+    names = schema.names
+    is_possible = names[: len(asked)] == list(asked.values()) and all(
+        schema.field(name).type == schema.field(source).type
+        and schema.field(name).nullable == schema.field(source).nullable
+        and not pa.types.is_nested(schema.field(source).type)
+        for name, source in asked.items()
+    )
+    marks = {name: schema.field(name).metadata or {} for name in asked}
+    ids = {name: int(mark[_FIELD_ID_KEY]) for name, mark in marks.items() if _FIELD_ID_KEY in mark}
+    return Copies(tuple(names), asked if is_possible else {}, ids)
 
 
 def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
