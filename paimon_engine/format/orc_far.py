@@ -48,7 +48,7 @@ def read_far_stripe(source: BinaryIO, file: po.ORCFile, number: int, wanted: Seq
     footer = _countable_footer(source, stripe, columns, tail)
     moments = {column: stored_moments(source, stripe, footer, column, tail) for column in columns}
     zeros = {column: Moments(*2 * [np.zeros(len(found.seconds), np.int64)]) for column, found in moments.items()}
-    parts = rewritten_stripe(source, stripe, zeros, tail)
+    parts = rewritten_stripe(source, stripe, footer, zeros, tail)
     rows_alone = [(key, stripe[STRIPE_ROWS] if key == FOOTER_ROWS else value) for key, value in tail.footer]
     alone = one_stripe_file(replace(tail, footer=rows_alone), stripe, *parts)
     rows = po.ORCFile(pa.BufferReader(alone)).read_stripe(0, [field.name for field in wanted])

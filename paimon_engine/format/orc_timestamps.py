@@ -107,10 +107,10 @@ def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
     stripes, statistics = [], []
     all_ranges: dict[int, _Range] = {}
     for number, stripe in enumerate(tail.stripes):
-        before = stripe_footer(source, stripe, tail)
-        values = {column: stored_moments(source, stripe, before, column, tail) for _, column in columns}
+        stored = stripe_footer(source, stripe, tail)
+        values = {column: stored_moments(source, stripe, stored, column, tail) for _, column in columns}
         ranges = {column: found for column, moments in values.items() if (found := _range(moments)) is not None}
-        data, footer = rewritten_stripe(source, stripe, values, tail)
+        data, footer = rewritten_stripe(source, stripe, stored, values, tail)
         sink.write(data)
         sink.write(footer)
         sizes = {STRIPE_INDEX_BYTES: 0, STRIPE_DATA_BYTES: len(data), STRIPE_FOOTER_BYTES: len(footer)}
@@ -153,11 +153,14 @@ def one_stripe_file(tail: Tail, stripe: Mapping[int, Any], data: bytes, footer: 
 
 
 def rewritten_stripe(
-    source: BinaryIO, stripe: Mapping[int, Any], values: Mapping[int, Moments], tail: Tail
+    source: BinaryIO,
+    stripe: Mapping[int, Any],
+    footer: Sequence[tuple[int, Any]],
+    values: Mapping[int, Moments],
+    tail: Tail,
 ) -> tuple[bytes, bytes]:
-    """Its streams and its footer."""
+    """Its streams and its footer, of which `footer` has the fields, with these timestamps by column."""
     place = stripe[STRIPE_OFFSET]
-    footer = stripe_footer(source, stripe, tail)
     written = {column: _streams(moments) for column, moments in values.items()}
     data, streams = bytearray(), []
     for stream in (dict(fields(value)) for number, value in footer if number == STREAMS):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -107,8 +108,7 @@ def with_copies(footer: bytes, copies: Copies, shifts: Sequence[Mapping[str, int
 
     def placed(leaves: Sequence[bytes], copied: _Copied) -> list[bytes]:
         """One thing of each leaf, and of the copies."""
-        ends = [sum(widths[: place + 1]) for place in range(len(widths))]
-        own = [leaves[end - width : end] for width, end in zip(widths, ends, strict=True)]
+        own = [leaves[end - width : end] for width, end in zip(widths, accumulate(widths), strict=True)]
         return _in_order(copies, own, copied)
 
     def schema(_: bytes) -> bytes:
