@@ -1,8 +1,7 @@
 """Parquet data files: bytes → record batches, record batches → bytes.
 
 Reading streams batches of `BATCH_ROWS` rows, so that memory stays bounded by the batch, not by the row group.
-Writing gathers batches into row groups; per column it uses a dictionary only where the first rows repeat
-themselves, which halves the time and a quarter of the size against a dictionary on every column.
+Writing gathers batches into row groups, encoded as `parquet_encoding` chooses.
 Texts that a file has encoded with a small dictionary can be read as Arrow dictionaries, and are written as such again,
 so that only indices are copied in between.
 
@@ -37,6 +36,7 @@ from paimon_engine.format.layout import (
     replace_leaves,
 )
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
+from paimon_engine.format.parquet_encoding import PAGE_BYTES, codecs_of, repeating_columns, rows_per_part
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
@@ -47,12 +47,6 @@ ROW_GROUP_BYTES_MAX = 64 << 20
 """Arrow bytes per row group: bounds what a writer holds, and lets readers skip."""
 
 _NANOS_MICROS_MAX = (1 << 63) // 1_000
-_DICTIONARY_SHARE_MAX = 0.5
-_SAMPLE_ROWS = 16_384
-_PAGE_BYTES = 1 << 20
-_PAGE_PART_ROWS = (1 << 10, 1 << 14)
-"""Arrow looks after each part of so many rows whether the page is full, and gathers the bounds of each part, which is
-costly for dictionaries: as many as may be, of rows that are small."""
 _DICTIONARY_VALUES_MAX = 1 << 10
 """Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
 _DICTIONARY_INDEX_BYTES_MAX = 2
@@ -322,7 +316,7 @@ class ParquetWriter:
             return
         if self._writer is None:
             self._schema = _with_dictionaries(self._schema, self._pending)
-            self._writer = self._begin(self._pending[0])
+            self._writer = self._begin(self._pending)
         rows = _row_group(self._pending, self._schema)
         for name, column in _long_texts(rows):
             bounds = pc.min_max(column)
@@ -382,21 +376,22 @@ class ParquetWriter:
         before = self._text_bounds.get(column, (low, high))
         self._text_bounds[column] = min(before[0], low), max(before[1], high)
 
-    def _begin(self, first: pa.RecordBatch) -> pq.ParquetWriter:
-        codec, level = _codec(self._options)
+    def _begin(self, rows: list[pa.RecordBatch]) -> pq.ParquetWriter:
+        repeating = repeating_columns(rows[0])
+        codec, level = codecs_of(rows, self._schema, *_codec(self._options), repeating)
         return pq.ParquetWriter(
             self._stream,
             self._schema,
             compression=codec,
             compression_level=level,
-            use_dictionary=_repeating_columns(first),
+            use_dictionary=repeating,
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             use_deprecated_int96_timestamps=self._has_int96,
             store_schema=False,
             write_page_checksum=True,
-            data_page_size=_PAGE_BYTES,
-            write_batch_size=_rows_per_part(self._pending_bytes / max(self._pending_rows, 1)),
+            data_page_size=PAGE_BYTES,
+            write_batch_size=rows_per_part(self._pending_bytes / max(self._pending_rows, 1)),
             metadata_collector=self._footer,
         )
 
@@ -413,25 +408,6 @@ def _long_texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
             texts = column.chunk(0).dictionary if pa.types.is_dictionary(column.type) else column
             if (pc.max(pc.binary_length(texts)).as_py() or 0) > _BOUND_BYTES_MAX:
                 yield name, column.cast(pa.string())
-
-
-def _rows_per_part(row_bytes: float) -> int:
-    least, most = _PAGE_PART_ROWS
-    return min(max(int(_PAGE_BYTES / max(row_bytes, 1)), least), most)
-
-
-def _repeating_columns(batch: pa.RecordBatch) -> list[str]:
-    """Top-level columns whose values repeat among the first rows of the batch, so that a dictionary pays."""
-    batch = batch.slice(0, _SAMPLE_ROWS)
-    names = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
-            continue
-        if pa.types.is_dictionary(column.type) or pc.count_distinct(column).as_py() <= max(
-            1, len(column) * _DICTIONARY_SHARE_MAX
-        ):
-            names.append(name)
-    return names
 
 
 def _with_dictionaries(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Schema:

@@ -66,7 +66,7 @@ class Copies(NamedTuple):
 
     def stored_bytes_max(self, rows: pa.Table) -> int:
         """More than the sources take in a file, however badly they are compressed, with the heads of their pages."""
-        return sum(2 * int(rows[name].nbytes) + 16 * rows.num_rows + _SPARE_BYTES for name in self.sources.values())
+        return sum(int(rows[name].nbytes) * 5 // 4 + 5 * rows.num_rows + _SPARE_BYTES for name in self.sources.values())
 
 
 def copies_of(schema: pa.Schema, asked: Mapping[str, str]) -> Copies:

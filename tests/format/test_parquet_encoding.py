@@ -1,0 +1,92 @@
+"""How columns of Parquet files are encoded: what is hardly made smaller is stored as it is."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.parquet import ParquetWriter
+
+ROWS = 100_000
+RANDOM = np.random.default_rng(3)
+NULLS = RANDOM.random(ROWS) < 0.4
+BITS = RANDOM.integers(-(1 << 63), (1 << 63) - 1, ROWS)
+RANDOM_COLUMNS: dict[str, pa.Array] = {
+    "long": pa.array(BITS),
+    "long with nulls": pa.array(BITS, mask=NULLS),
+    "int": pa.array(BITS.astype("i4")),
+    "double": pa.array(RANDOM.standard_normal(ROWS)),
+    "float with nulls": pa.array(RANDOM.random(ROWS).astype("f4") ** 9, mask=NULLS),
+}
+COLUMNS: dict[str, pa.Array] = {
+    "ordered": pa.array(np.arange(ROWS)),
+    "small": pa.array(RANDOM.integers(0, 1 << 40, ROWS)),
+    "few": pa.array(BITS % 100),
+    "nulls": pa.nulls(ROWS, pa.int64()),
+    "text.with.dots": pa.array([f"text {number}" for number in range(ROWS)]),
+    "time": pa.array([timedelta(days=20_000, seconds=number) for number in range(ROWS)])
+    .cast("int64")
+    .cast(pa.timestamp("us")),
+    "rows": pa.array([{"a": number, "b": [number]} for number in range(ROWS)]),
+    "map": pa.array([[("k", number)] for number in range(ROWS)], pa.map_(pa.string(), pa.int64())),
+}
+
+
+def written(columns: dict[str, pa.Array], *, batch_rows: int = 30_000, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    rows = pa.table(columns)
+    writer = ParquetWriter(sink, rows.schema, WriteOptions(**options))
+    for batch in rows.to_batches(max_chunksize=batch_rows):
+        writer.write(batch)
+    writer.close()
+    return sink.getvalue()
+
+
+def codecs_in(data: bytes) -> dict[str, str]:
+    group = pq.read_metadata(io.BytesIO(data)).row_group(0)
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    return {chunk.path_in_schema: chunk.compression for chunk in chunks}
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip"])
+def test_random_numbers_are_stored_as_they_are_and_nothing_else(codec: str):
+    columns = RANDOM_COLUMNS | COLUMNS
+
+    data = written(columns, compression=codec)
+
+    found = codecs_in(data)
+    assert {path for path, used in found.items() if used == "UNCOMPRESSED"} == set(RANDOM_COLUMNS)
+    assert {used for path, used in found.items() if path not in RANDOM_COLUMNS} == {codec.upper()}
+    assert pq.read_table(io.BytesIO(data)).equals(pa.table(columns).cast(pq.read_schema(io.BytesIO(data))))
+
+
+def test_files_grow_by_a_twentieth_at_most():
+    for name, column in RANDOM_COLUMNS.items():
+        squeezed = io.BytesIO()
+        pq.write_table(
+            pa.table({name: column}), squeezed, compression="zstd", compression_level=1, use_dictionary=False
+        )
+
+        assert len(written({name: column})) < 1.06 * len(squeezed.getvalue()), name
+
+
+def test_without_a_codec_nothing_is_compressed():
+    assert set(codecs_in(written(RANDOM_COLUMNS | COLUMNS, compression="none")).values()) == {"UNCOMPRESSED"}
+
+
+def test_numbers_that_are_random_in_the_first_rows_only():
+    numbers = BITS.copy()
+    numbers[10_000:] = np.arange(ROWS - 10_000)
+
+    assert codecs_in(written({"number": pa.array(numbers)}, batch_rows=5_000)) == {"number": "ZSTD"}
+
+
+def test_few_numbers_tell_nothing():
+    assert codecs_in(written({"number": pa.array(BITS[:500])})) == {"number": "ZSTD"}
