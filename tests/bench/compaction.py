@@ -10,8 +10,8 @@ of the compaction and no merge. Every figure is that of a process of its own on 
 alone, and the peak memory of the whole process, of which Python and Arrow take about 150 MB. Rounds alternate, so that
 floor and compaction share the machine's moods; the median counts. Compare figures of one run only.
 
-Java runs on one thread, warm, and writes the table that it compacts; then its compaction is rolled back, and the same
-files are compacted here.
+Java runs on one thread, warm, once in each round, and writes the table that it compacts; then its compaction is rolled
+back, and the same files are compacted here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -186,7 +186,7 @@ def run_apart(step: str, path: Path, number: int = 0) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class JavaRun:
-    """The table of a run of Java, before it was compacted, and what the compaction cost there."""
+    """The table of a run of Java, which it has compacted, and what that cost."""
 
     path: Path
     stored_rows: int
@@ -195,36 +195,59 @@ class JavaRun:
 
 
 def java(folder: Path, rows: int, runs: int) -> JavaRun:
-    """A full compaction by a warm Java 0.9 on one thread, and back to the files that it compacted."""
+    """A full compaction by a warm Java 0.9 on one thread."""
     driver = reference_folder("oracle") / "oracle"
     table = [f"rows={rows}", f"commits={runs}", f"overlap={REPEATED}", "buckets=1"]
     settings = ["threads=1", "scans=1", f"dir={folder}", "keep=true"]
     done = subprocess.run([driver, "bench", *table, *settings], check=True, stdout=subprocess.PIPE)
     found = json.loads(done.stdout)["runs"][0]
-    path = folder / "t1" / "t"
-    open_table(str(path)).rollback(snapshot=runs)
-    return JavaRun(path, found["stored_rows"], found["compact_cpu_s"], found["compact_s"])
+    return JavaRun(folder / "t1" / "t", found["stored_rows"], found["compact_cpu_s"], found["compact_s"])
 
 
 # ── the whole ───────────────────────────────────────────────────────────────────────────────────
 
 
-def compare(path: Path, engine: str, rows: int, rounds: int, grid: Grid) -> float:
-    """Adds the figures of an engine to the grid; the compaction's rows per processor second."""
-    reads = [run_apart("merged read", path) for _ in range(1)]
-    left = reads[0].rows
-    floors, compactions = [], []
-    for _ in range(rounds):
-        floors.append(run_apart("floor", path, left))
-        compactions.append(run_apart("compaction", path))
-    assert all(cost.rows == left for cost in compactions)
-    base = median(cost.cpu_seconds for cost in floors)
-    for name, costs in (("floor", floors), ("compaction", compactions), ("merged read", reads)):
-        cpu = median(cost.cpu_seconds for cost in costs)
+def compare(path: Path, name: str, rows: int, rounds: int, grid: Grid) -> None:
+    """Adds the figures of a merge engine to the grid."""
+    read = run_apart("merged read", path)
+    alternating = [(run_apart("floor", path, read.rows), run_apart("compaction", path)) for _ in range(rounds)]
+    floors, compactions = zip(*alternating, strict=True)
+    assert all(cost.rows == read.rows for cost in compactions)
+    add_figures(grid, name, rows, {"floor": floors, "compaction": compactions, "merged read": [read]})
+
+
+def compare_with_java(folder: Path, rows: int, runs: int, rounds: int, grid: Grid) -> float:
+    """Adds the figures of Java and of its files to the grid; compaction's rows per processor second, in those of Java."""
+    first = java(folder / "0", rows, runs)
+    open_table(str(first.path)).rollback(snapshot=runs)
+    left = run_apart("merged read", first.path).rows
+    there, floors, compactions = [first], [], []
+    for number in range(rounds):
+        if number:
+            there.append(java(folder / str(number), rows, runs))
+            shutil.rmtree(folder / str(number))
+        floors.append(run_apart("floor", first.path, left))
+        compactions.append(run_apart("compaction", first.path))
+        assert compactions[-1].rows == left
+    of_java = [Cost(one.cpu_seconds, one.seconds, 0, left) for one in there]
+    steps = {"floor": floors, "compaction": compactions, "Java 0.9": of_java}
+    add_figures(grid, "Java's files", first.stored_rows, steps)
+    return middle(of_java) / middle(compactions)
+
+
+def middle(costs: Sequence[Cost]) -> float:
+    """Median of the processor seconds."""
+    return median(cost.cpu_seconds for cost in costs)
+
+
+def add_figures(grid: Grid, name: str, rows: int, steps: Mapping[str, Sequence[Cost]]) -> None:
+    """A line for each of the steps, of which `floor` is the measure."""
+    for step, costs in steps.items():
+        cpu = middle(costs)
         spread = " – ".join(f"{pick(cost.cpu_seconds for cost in costs):.2f}" for pick in (min, max))
         peak = max(cost.peak_mb for cost in costs)
-        grid.add_row(engine, name, f"{cpu:.2f}", spread, f"{cpu / base:.2f}", f"{rows / cpu:,.0f}", f"{peak:,.0f}")
-    return rows / median(cost.cpu_seconds for cost in compactions)
+        times = f"{cpu / middle(steps['floor']):.2f}"
+        grid.add_row(name, step, f"{cpu:.2f}", spread, times, f"{rows / cpu:,.0f}", f"{peak:,.0f}" if peak else "")
 
 
 def bounded(path: Path, rows: int, task_memory_mb: int, console: Console) -> None:
@@ -270,15 +293,9 @@ def main() -> None:
         if not given.java:
             console.print(grid)
             return
-        of_java = java(Path(folder), given.rows, given.runs)
-        rate = of_java.stored_rows / of_java.cpu_seconds
-        cells = (f"{of_java.cpu_seconds:.2f}", "", "", f"{rate:,.0f}", "")
-        grid.add_row("Java's files", f"Java 0.9 ({of_java.seconds:.1f} s)", *cells)
-        ours = compare(of_java.path, "Java's files", of_java.stored_rows, given.rounds, grid)
+        times = compare_with_java(Path(folder), given.rows, given.runs, given.rounds, grid)
         console.print(grid)
-        console.print(
-            f"compaction does {ours / rate:.2f} times the rows of Java per processor second, on the same files"
-        )
+        console.print(f"compaction does {times:.2f} times the rows of Java per processor second, on the same files")
 
 
 if __name__ == "__main__":
