@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Done, Executor, Failed
-from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.amplification import expected_files, read_amplification
 from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.parts import split_task
@@ -31,7 +30,6 @@ from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
@@ -46,7 +44,9 @@ from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.partitions import texts_of_key
 from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
+from paimon_engine.table.roll import local_wall_clock_ms
 from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, seen_at_latest
 from paimon_engine.units import parse_duration_ms
 
@@ -335,7 +335,13 @@ def _plan_bucket(table: TableHandle, run: _Run, bucket: Bucket, total_buckets: i
     deleted = deleted_counts(table, bucket, run.vectors.get(bucket, ()))
     with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
         planned = plan_bucket(
-            *bucket, total_buckets, run.files[bucket], schema=table.schema, full=run.spec.full, deleted_counts=deleted
+            *bucket,
+            total_buckets,
+            run.files[bucket],
+            schema=table.schema,
+            full=run.spec.full,
+            now_ms=local_wall_clock_ms(table.env.clock()),
+            deleted_counts=deleted,
         )
     if isinstance(planned, NothingToDo) or run.spec.task_memory_bytes is None:
         return planned
@@ -468,18 +474,11 @@ def _result(table: TableHandle, run: _Run) -> CompactResult:
 
 
 def _report(table: TableHandle, run: _Run, bucket: Bucket) -> BucketReport:
-    partition, number = bucket
-    columns = table.schema.partition_type
-    decoded = decode_row([item.type for item in columns], partition)
-    texts = {
-        item.name: None if value is None else partition_text(item.type, value, legacy_name=False)
-        for item, value in zip(columns, decoded, strict=True)
-    }
     before, after, task = run.files[bucket], run.after.get(bucket), run.tasks.get(bucket)
     later = expected_files(task, before, table.schema) if task is not None and after is None else after
     return BucketReport(
-        partition=texts,
-        bucket=number,
+        partition=texts_of_key(table, bucket[0]),
+        bucket=bucket[1],
         files_before=len(before),
         bytes_before=sum(file.size_bytes for file in before),
         rows_before=sum(file.row_count for file in before),

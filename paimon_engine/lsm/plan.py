@@ -155,9 +155,10 @@ def plan_bucket(
     *,
     schema: TableSchema,
     full: bool,
+    now_ms: int,
     deleted_counts: Mapping[str, int] = _NOTHING_DELETED,
 ) -> CompactTask | NothingToDo:
-    """The compaction of one bucket, given its live files, and how many rows of each are deleted by vectors.
+    """The compaction of one bucket at `now_ms`, given its live files, and how many rows of each vectors delete.
 
     A full compaction rewrites every file with deleted rows, any other those of which a large share is deleted.
     """
@@ -168,7 +169,7 @@ def plan_bucket(
     order = key_order(schema.key_type)
     runs = sorted_runs(files, order)
     level_max = level_count(files, options.num_levels) - 1
-    pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options)
+    pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options, now_ms=now_ms)
     if isinstance(pick, NothingToDo):
         raised = [run for run in runs if run.level > 0 and any(file.name in stale for file in run.files)]
         if not raised:
