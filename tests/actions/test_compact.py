@@ -313,6 +313,22 @@ def test_a_task_keeps_to_its_memory_by_smaller_batches(catalog: Catalog):
     assert table.to_arrow().sort_by("k") == rows
 
 
+@pytest.mark.parametrize("texts", ["different", "equal"])
+def test_long_values_are_compacted_in_little_memory(catalog: Catalog, texts: str):
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+    for number in range(3):
+        long = [f"{key * (texts == 'different')}" * 100_000 for key in range(number, number + 100)]
+        table.write(batch(number, 100).set_column(3, "b", pa.array(long)).cast(SCHEMA))
+    expected = table.to_arrow().sort_by("k")
+    memory_bytes = 64 << 20
+
+    (planned,) = table.compact(full=True, dry_run=True, task_memory_bytes=memory_bytes).buckets
+    assert planned.skipped is None
+    assert 0 < planned.memory_bytes <= memory_bytes
+    assert table.compact(full=True, task_memory_bytes=memory_bytes).status == "committed"
+    assert table.to_arrow().sort_by("k") == expected
+
+
 # ── parts ───────────────────────────────────────────────────────────────────────────────────────
 
 ENGINES: Mapping[str, Mapping[str, str]] = {
