@@ -43,6 +43,7 @@ from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.key_samples import key_samples
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.partitions import texts_of_key
 from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
@@ -60,6 +61,9 @@ TIMED_ROUND_BYTES: Final = 2 << 30
 """As `ROUND_BYTES`, where the time is limited: rounds are what it is checked between."""
 _PART_BYTES_MIN: Final = 512 << 20
 _PART_FILES: Final = 4
+
+
+Parts = tuple[CompactTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +226,7 @@ def compact(
     request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
     table, tasks = seen_at_latest(table, partial(_plan, table, run, None))
     if spec.dry_run:
-        _expect(table, run, tasks)
+        _expect(table, run, tasks, executor)
         return _result(table, run)
     while tasks:
         taken = _next_round(run, tasks)
@@ -265,10 +269,8 @@ def _next_round(run: _Run, tasks: Sequence[CompactTask]) -> Round:
         taken = run.budget.next_round(tasks)
     for task, reason in taken.left:
         run.leave(task, reason)
-    for task in taken.chosen:
-        run.tasks[task.partition, task.bucket] = task
-    for task, reason in taken.shortened:
-        run.left[task.partition, task.bucket] = reason
+    run.tasks |= {(task.partition, task.bucket): task for task in taken.chosen}
+    run.left |= {(task.partition, task.bucket): reason for task, reason in taken.shortened}
     return taken
 
 
@@ -354,17 +356,20 @@ def _by_need(table: TableHandle, run: _Run, task: CompactTask) -> tuple[float, i
     return -read_amplification(run.files[bucket], table.schema), task.bytes_to_rewrite, bucket
 
 
-def _parts(table: TableHandle, spec: Compact, task: CompactTask) -> tuple[CompactTask, ...]:
-    by_default = max(_PART_FILES * table.options.target_file_size_bytes, _PART_BYTES_MIN)
-    return split_task(task, table.schema, spec.task_bytes or by_default)
+def _parts(table: TableHandle, run: _Run, tasks: Sequence[CompactTask], executor: Executor) -> list[Parts]:
+    """The parts of each task; how many is noted."""
+    part_bytes = run.spec.task_bytes or max(_PART_FILES * table.options.target_file_size_bytes, _PART_BYTES_MIN)
+    samples = key_samples(table, tasks, part_bytes, executor)
+    parts = [split_task(task, table.schema, part_bytes, samples) for task in tasks]
+    run.task_counts |= {(task.partition, task.bucket): len(of) for task, of in zip(tasks, parts, strict=True)}
+    return parts
 
 
-def _expect(table: TableHandle, run: _Run, tasks: Sequence[CompactTask]) -> None:
+def _expect(table: TableHandle, run: _Run, tasks: Sequence[CompactTask], executor: Executor) -> None:
     """What the rounds would do, as far as a plan tells."""
     while tasks:
         taken = _next_round(run, tasks)
-        for task in taken.chosen:
-            run.task_counts[task.partition, task.bucket] = len(_parts(table, run.spec, task))
+        _parts(table, run, taken.chosen, executor)
         run.rounds += bool(taken.chosen)
         tasks = taken.later
 
@@ -378,10 +383,8 @@ def _rewrite(
 ) -> list[CommitMessage]:
     """Messages of the tasks that succeeded. Moves between levels need no task."""
     messages, work = [], []
-    for task in tasks:
+    for task, parts in zip(tasks, _parts(table, run, tasks, executor), strict=True):
         vectors = run.vectors.get((task.partition, task.bucket), ())
-        parts = _parts(table, run.spec, task)
-        run.task_counts[task.partition, task.bucket] = len(parts)
         if task.is_move:
             messages.append(rewrite(table.env, RewriteTask(table.plain(), task, vectors)))
         else:

@@ -423,6 +423,37 @@ def test_a_bucket_compacted_in_parts_is_the_bucket_compacted_at_once(
         oracle.assert_sound(tables["parts"].path)
 
 
+HOT = "a long common prefix of all keys, behind which they begin to differ: "
+SPREADS: Mapping[str, Any] = {
+    "over the same range": lambda chance: f"{chance.getrandbits(64):016x}",
+    "behind a long prefix": lambda chance: f"{HOT}{chance.getrandbits(64):016x}",
+    "nearly all in a small range": lambda chance: (
+        f"{HOT}{chance.randrange(10**9):09d}" if chance.random() < 0.99 else f"{chance.getrandbits(64):016x}"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPREADS)
+def test_parts_are_of_like_size_although_all_files_span_the_same_keys(catalog: Catalog, kind: str):
+    chance = random.Random(7)
+    schema = pa.schema([pa.field("k", pa.string(), nullable=False), ("v", pa.int64())])
+    table = catalog.create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "1"})
+    for _ in range(4):
+        keys = [SPREADS[kind](chance) for _ in range(3_000)]
+        table.write(pa.table({"k": keys, "v": range(3_000)}, schema))
+    task_bytes = sum(table.files()["file_size_in_bytes"].to_pylist()) // 4
+    expected = table.to_arrow().sort_by("k")
+
+    (planned,) = table.compact(full=True, dry_run=True, task_bytes=task_bytes).buckets
+    (done,) = table.compact(full=True, task_bytes=task_bytes).buckets
+
+    counts = table.files()["record_count"].to_pylist()
+    assert planned.tasks == done.tasks == len(counts) >= 4
+    assert max(counts) < 2 * expected.num_rows / len(counts)
+    assert table.to_arrow().sort_by("k") == expected
+    assert sound(table)
+
+
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 def test_parts_mark_their_rows_of_upper_files_in_one_index_file(tmp_path: Path, oracle: JavaPaimon, producer: str):
     options = {"bucket": "1", "target-file-size": "4 kb", "deletion-vectors.enabled": "true"}
