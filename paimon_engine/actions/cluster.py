@@ -125,8 +125,8 @@ class ClusterReport:
 class ClusterResult:
     """What a clustering did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
-    Totals cover `partitions`, that is all that `where` chose. `failed` holds errors of single buckets;
-    `partitions_left` counts those that the budget did not allow.
+    Totals cover `partitions`, that is all that `where` chose; of a dry run `files_after` is what is to be expected.
+    `failed` holds errors of single buckets; `partitions_left` counts those that the budget did not allow.
     """
 
     status: str
@@ -440,7 +440,9 @@ def _result(run: _Run) -> ClusterResult:
         columns=run.columns,
         order=run.curve.order,
         files_before=sum(report.files_before for report in reports),
-        files_after=len(after),
+        files_after=sum(
+            report.files_before if report.files_after is None else report.files_after for report in reports
+        ),
         bytes_before=sum(report.bytes_before for report in reports),
         bytes_after=sum(file.size_bytes for file in after),
         rows_before=sum(report.rows_before for report in reports),

@@ -128,7 +128,7 @@ class BucketReport:
 class CompactResult:
     """What a compaction did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
-    Totals cover the buckets in `buckets`, that is all that `where` chose. `failed` holds errors of single buckets.
+    Totals are of `buckets`, all that `where` chose; a dry run changes none. `failed` holds errors of single buckets.
     `rows_distributed` counts the postponed rows that were given a bucket, before anything else was done. `buckets_left`
     counts the buckets that the budget did not allow: another run finds work. Read amplification, as in `buckets`, is
     here the mean over all bytes.
