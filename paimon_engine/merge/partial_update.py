@@ -171,9 +171,7 @@ def _positions(column: Merged) -> Positions:
 
 def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """Rank of each row by those columns, from 1 on; 0 where all of them are null."""
-    ranked = [
-        np.where(versions.valid(name), ranks(versions.values(name), descending=False), 0) for name in columns
-    ]
+    ranked = [np.where(versions.valid(name), ranks(versions.values(name), descending=False), 0) for name in columns]
     order = joined_ranks(ranked, len(versions))
     some = np.logical_or.reduce([versions.valid(name) for name in columns])
     return np.where(some, order + 1, 0)

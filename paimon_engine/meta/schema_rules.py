@@ -25,6 +25,7 @@ from paimon_engine.types import (
     TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
+    DataField,
     DataType,
     MapType,
     MultisetType,
@@ -225,6 +226,12 @@ def _check_options_of_columns(schema: TableSchema) -> None:
                     raise InvalidArgumentError(f"'{key}': no column {name!r}; {_names(schema)}")
 
 
+def _named_column(schema: TableSchema, option: str, name: str) -> DataField:
+    if name not in schema.row_type.names:
+        raise InvalidArgumentError(f"'{option}' = '{schema.options[option]}': no column {name!r}; {_names(schema)}")
+    return schema.row_type.field(name)
+
+
 def _check_lists(options: Mapping[str, str]) -> None:
     """The Java library takes a blank beside a comma for part of the name, and finds no column of that name."""
     for key, text in options.items():
@@ -280,7 +287,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
                 "newer; name another one in 'sequence.field' or 'fields.<column>.sequence-group'"
             )
     for name in names:
-        schema.row_type.field(name)
+        _named_column(schema, "sequence.field", name)
         if names.count(name) > 1:
             raise InvalidArgumentError(f"'sequence.field' names column {name!r} twice")
         if name in options.aggregate_functions:
@@ -309,12 +316,12 @@ def _holds_map(data_type: DataType) -> bool:
 def _check_special_columns(schema: TableSchema) -> None:
     options = schema.table_options
     if options.rowkind_field is not None:
-        kind = schema.row_type.field(options.rowkind_field).type
+        kind = _named_column(schema, "rowkind.field", options.rowkind_field).type
         if not (isinstance(kind, AtomicType) and kind.root in STRING_ROOTS):
             raise InvalidArgumentError(f"'rowkind.field': column {options.rowkind_field!r} must be STRING")
     time_field = options.raw.get("record-level.time-field")
     if time_field is not None:
-        kind = schema.row_type.field(time_field).type
+        kind = _named_column(schema, "record-level.time-field", time_field).type
         if not (isinstance(kind, AtomicType) and kind.root in (TypeRoot.INT, TypeRoot.BIGINT, *TIMESTAMP_ROOTS)):
             raise InvalidArgumentError(
                 f"'record-level.time-field': column {time_field!r} must be INT, BIGINT or a timestamp"

@@ -193,9 +193,7 @@ def _sequence(draw: Draw, share: float) -> None:
     # end up with another order than its newest version, and then merging is no longer associative.
     nulls = 0.0 if draw.engine == "aggregation" else 0.25
     for name in names:
-        draw.columns[name] = Column(
-            draw.chance.choice(values.ORDERED), nulls=nulls
-        )
+        draw.columns[name] = Column(draw.chance.choice(values.ORDERED), nulls=nulls)
     draw.options["sequence.field"] = ",".join(names)
 
 
@@ -252,8 +250,8 @@ def _function(draw: Draw, name: str, *, retracts: bool) -> None:
     draw.options[f"fields.{name}.aggregate-function"] = function
     if function == "listagg" and draw.maybe(0.5):
         draw.options[f"fields.{name}.list-agg-delimiter"] = chance.choice([";", "", "--"])
-    # Where elements may stand several times, Java 0.9 cannot compare those that are rows, and fails at taking them back.
-    if function == "collect" and (draw.maybe(0.5) or (retracts and kind == values.LINES)):
+    # Where elements may stand several times, Java 0.9 cannot compare those that have parts, and fails at taking them back.
+    if function == "collect" and (draw.maybe(0.5) or (retracts and kind in (values.LINES, values.ARRAYS_OF_ARRAYS))):
         draw.options[f"fields.{name}.distinct"] = "true"
     if function == "nested_update" and draw.maybe(0.7):
         draw.options[f"fields.{name}.nested-key"] = chance.choice(["id", "id,name"])
@@ -338,8 +336,9 @@ def _groups(draw: Draw) -> None:
         draw.options[f"fields.{','.join(orders)}.sequence-group"] = ",".join(ordered)
     if draw.maybe(0.3):
         _function(draw, "c", retracts=retracts)
-    if draw.maybe(0.2):
-        # Others tell in Java 0.9, where the function by default holds for the columns that order a group, too.
+    if not retracts and draw.maybe(0.3):
+        # Others tell in Java 0.9, where the function by default holds for the columns that order a group, too, and takes
+        # them back.
         draw.options["fields.default-aggregate-function"] = "last_value"
 
 

@@ -75,7 +75,8 @@ def _far(chance: Random, kind: str) -> Any:
         half = 1 << (BITS[kind] - 1)
         return chance.choice([-half, half - 1])
     if kind in POINTS:
-        return chance.choice(["NaN", "Infinity", "-Infinity", -0.0])
+        # No zero with a sign: the ORC of Java 0.9 takes one for another where it sees no other values.
+        return chance.choice(["NaN", "Infinity", "-Infinity"])
     if kind == "DECIMAL(20, 0)":
         return chance.choice(["-", ""]) + "9" * 20
     if kind == "DECIMAL(38, 18)":
@@ -102,7 +103,8 @@ ELEMENTS = {
     "ARRAY<DOUBLE>": [0.5, 1.0, None, "Infinity"],
     "ARRAY<DECIMAL(10, 2)>": ["0.00", "1.50", None],
     "ARRAY<TIMESTAMP(3)>": ["1970-01-01T00:00:00.000000000", "2024-02-29T13:05:09.250000000", None],
-    ARRAYS_OF_ARRAYS: [[], [1], [1, 2], [None], None],
+    # In Java 0.9 lists with a null in them equal none.
+    ARRAYS_OF_ARRAYS: [[], [1], [1, 2], None],
 }
 
 
