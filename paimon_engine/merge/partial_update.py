@@ -221,7 +221,9 @@ def sequence_groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
     owner: dict[str, SequenceGroup] = {}
     for group in groups:
         check_columns(schema, (*group.by, *group.members), f"{_spelled(group)}")
-        for name in (*group.by, *(name for name in group.members if name not in group.by)):
+        # Columns of the primary key are alike in all versions: they order nothing, in any group.
+        columns = [name for name in group.by if name not in schema.primary_keys]
+        for name in (*columns, *(name for name in group.members if name not in group.by)):
             if name in owner:
                 raise InvalidArgumentError(
                     f"column {name!r} is in two sequence groups, {_spelled(owner[name])} and {_spelled(group)}; "

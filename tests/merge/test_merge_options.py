@@ -75,12 +75,12 @@ def test_options_that_no_merge_can_follow_are_refused(options: dict[str, str], m
 
 
 def test_a_group_may_be_ordered_by_a_key_column_which_orders_nothing() -> None:
-    engine = Engine(COLUMNS, {**PU, "fields.k.sequence-group": "a"})
-    rows = [{"k": 0, "a": a, "b": None, "g": None, "h": None, "items": None} for a in (3, None)]
+    engine = Engine(COLUMNS, {**PU, "fields.k.sequence-group": "a", "fields.k,g.sequence-group": "b"})
+    rows = [{"k": 0, "a": a, "b": b, "g": g, "h": None, "items": None} for a, b, g in [(3, "x", 2), (None, "y", 1)]]
 
     (merged,) = records_of(engine.flush([Record("+I", row) for row in rows]))
 
-    assert merged.row["a"] is None
+    assert (merged.row["a"], merged.row["b"], merged.row["g"]) == (None, "x", 2)
 
 
 @pytest.mark.parametrize("engine", ["first-row", "deduplicate", "partial-update"])
