@@ -71,6 +71,7 @@ Action = (
     | RewriteFileIndex
     | CompactManifests
     | Analyze
+    | DeleteRows
     | CreateTag
     | DeleteTag
     | ExpireSnapshots
@@ -128,51 +129,40 @@ def _write(context: Context, spec: Write) -> Any:
     return write(context.table, spec, context.executor, name=name, on_progress=context.on_progress)
 
 
-def _compact(context: Context, spec: Compact) -> Any:
-    user = context.commit_user
-    return compact(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+def _on_tasks(run: Callable[..., Any]) -> Callable[[Context, Any], Any]:
+    """An action whose work runs as tasks and ends in commits."""
 
+    def call(context: Context, spec: Any) -> Any:
+        user = context.commit_user
+        return run(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
 
-def _cluster(context: Context, spec: Cluster) -> Any:
-    user = context.commit_user
-    return cluster(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
-
-
-def _delete_rows(context: Context, spec: DeleteRows) -> Any:
-    user = context.commit_user
-    return delete_rows(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
-
-
-def _rescale(context: Context, spec: Rescale) -> Any:
-    user = context.commit_user
-    return rescale(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
-
-
-def _rewrite_file_index(context: Context, spec: RewriteFileIndex) -> Any:
-    user = context.commit_user
-    return rewrite_file_index(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
-
-
-def _analyze(context: Context, spec: Analyze) -> Any:
-    user = context.commit_user
-    return analyze(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
+    return call
 
 
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
-    "compact": ActionInfo(Compact, _compact, "merge small files and sorted runs", on_tasks=True),
-    "cluster": ActionInfo(Cluster, _cluster, "order rows of append tables by columns that are filtered", on_tasks=True),
-    "delete_rows": ActionInfo(DeleteRows, _delete_rows, "delete rows that match, by deletion vectors", on_tasks=True),
-    "rescale": ActionInfo(Rescale, _rescale, "bring partitions to the table's number of buckets", on_tasks=True),
+    "compact": ActionInfo(Compact, _on_tasks(compact), "merge small files and sorted runs", on_tasks=True),
+    "cluster": ActionInfo(
+        Cluster, _on_tasks(cluster), "order rows of append tables by columns that are filtered", on_tasks=True
+    ),
+    "delete_rows": ActionInfo(
+        DeleteRows, _on_tasks(delete_rows), "delete rows that match, by deletion vectors", on_tasks=True
+    ),
+    "rescale": ActionInfo(
+        Rescale, _on_tasks(rescale), "bring partitions to the table's number of buckets", on_tasks=True
+    ),
     "rewrite_file_index": ActionInfo(
-        RewriteFileIndex, _rewrite_file_index, "give data files the indexes that options ask for", on_tasks=True
+        RewriteFileIndex,
+        _on_tasks(rewrite_file_index),
+        "give data files the indexes that options ask for",
+        on_tasks=True,
     ),
     "compact_manifests": ActionInfo(
         CompactManifests,
         lambda c, s: compact_manifests(c.table, s, commit_user=c.commit_user),
         "rewrite the lists of files to few large ones",
     ),
-    "analyze": ActionInfo(Analyze, _analyze, "compute statistics of rows and columns", on_tasks=True),
+    "analyze": ActionInfo(Analyze, _on_tasks(analyze), "compute statistics of rows and columns", on_tasks=True),
     "create_tag": ActionInfo(CreateTag, lambda c, s: create_tag(c.table, s, c.executor), "name a snapshot and keep it"),
     "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
     "expire_snapshots": ActionInfo(

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError, damaged
+from paimon_engine.format.bitmaps import bitmap_of
 
 Positions = npt.NDArray[np.int64]
 """Rows of a data file, counted from 0, ascending and each once."""
@@ -171,7 +172,7 @@ def _bitmaps_64(name: str, positions: Positions) -> bytes:
 
 def _encoded(values: Positions) -> bytes:
     """Portable bytes; each container in its smallest form, as in the Java library."""
-    return bytes(BitMap(values.astype(np.uint32), optimize=True).serialize())
+    return bytes(bitmap_of(values).serialize())
 
 
 # ── applying ────────────────────────────────────────────────────────────────────────────────────

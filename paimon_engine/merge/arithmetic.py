@@ -32,13 +32,14 @@ _HALF: Final = np.uint64(32)
 
 def sum_of(versions: Versions, column: str) -> pa.Array:
     """Sum per key; nulls do not count, a retract subtracts."""
-    counted = versions.only(versions.valid(column))
-    values, some = counted.values(column), counted.ends > counted.starts
-    if pa.types.is_decimal(values.type):
-        return _sum_of_decimals(counted, values)
-    numbers = np.asarray(values)
-    signed = np.where(counted.retracts, -numbers, numbers)
-    return _filled(_reduced(np.add, signed, counted, some), some, values.type)
+    counted, kind = versions.only(versions.valid(column)), versions.rows[column].type
+    if pa.types.is_decimal(kind):
+        return _sum_of_decimals(counted, counted.values(column))
+    numbers, retracts = counted.numbers(column), counted.retracts
+    if retracts.any():
+        numbers = np.where(retracts, -numbers, numbers)
+    some = counted.ends > counted.starts
+    return _filled(_reduced(np.add, numbers, counted, some), some, kind)
 
 
 def product_of(versions: Versions, column: str) -> pa.Array:
@@ -46,11 +47,12 @@ def product_of(versions: Versions, column: str) -> pa.Array:
 
     Raises: InvalidArgumentError where a retract divides by zero, or a DECIMAL has no finite quotient.
     """
-    counted = versions.only(versions.valid(column))
-    values, some = counted.values(column), counted.ends > counted.starts
-    if pa.types.is_decimal(values.type) or counted.retracts.any():
-        return pa.array([_folded(steps, values.type, column) for steps in _histories(counted, values)], values.type)
-    return _filled(_reduced(np.multiply, np.asarray(values), counted, some), some, values.type)
+    counted, kind = versions.only(versions.valid(column)), versions.rows[column].type
+    if pa.types.is_decimal(kind) or counted.retracts.any():
+        histories = _histories(counted, counted.values(column))
+        return pa.array([_folded(steps, kind, column) for steps in histories], kind)
+    some = counted.ends > counted.starts
+    return _filled(_reduced(np.multiply, counted.numbers(column), counted, some), some, kind)
 
 
 def _reduced(ufunc: np.ufunc, numbers: npt.NDArray[Any], versions: Versions, some: Mask) -> npt.NDArray[Any]:
@@ -68,12 +70,11 @@ def _one_after_another(
     """A left fold per key: the second numbers of all keys at once, then the third ones, and so on."""
     result = numbers[starts]
     lengths = ends - starts
-    longest_first = np.argsort(-lengths, kind="stable")
-    ascending = -lengths[longest_first]
-    turn = 1
-    while (active := longest_first[: np.searchsorted(ascending, -turn)]).size > _FEW_KEYS:
+    turn, active = 1, np.flatnonzero(lengths > 1)
+    while active.size > _FEW_KEYS:
         result[active] = ufunc(result[active], numbers[starts[active] + turn])
         turn += 1
+        active = active[lengths[active] > turn]
     for key in active:
         rest = numbers[starts[key] + turn : ends[key]]
         result[key] = ufunc.accumulate(np.append(result[key], rest))[-1]

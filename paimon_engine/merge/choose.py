@@ -21,6 +21,8 @@ from paimon_engine.merge.versions import Step, Versions
 from paimon_engine.merge.window import Positions
 
 _SIGN = np.uint64(1 << 63)
+_FEW_VERSIONS = 16
+"""Up to so many versions of a key are looked at one after another, of all keys at once."""
 
 
 def last_value(versions: Versions, column: str) -> Positions:
@@ -98,10 +100,22 @@ def _extreme(versions: Versions, column: str, better: np.ufunc) -> Positions:
     if not len(counted):
         return np.full(len(versions.starts), -1)
     numbers = ordered_numbers(counted.values(column))
-    some = counted.ends > counted.starts
-    best = np.zeros(len(some), dtype=np.int64)
-    best[some] = better.reduceat(numbers, counted.starts[some])
-    return counted.at(counted.first(numbers == best[counted.keys]))
+    lengths = counted.ends - counted.starts
+    found = np.where(lengths > 0, counted.starts, -1)
+    if lengths.max() > _FEW_VERSIONS:
+        some = lengths > 0
+        best = np.zeros(len(some), dtype=np.int64)
+        best[some] = better.reduceat(numbers, counted.starts[some])
+        return counted.at(counted.first(numbers == best[counted.keys]))
+    left = np.flatnonzero(lengths > 1)
+    for turn in range(1, int(lengths.max())):
+        places, others = counted.starts[left] + turn, found[left]
+        challenged, challengers = numbers[others], numbers[places]
+        # Of equal values the oldest stays.
+        wins = (better(challenged, challengers) != challenged).nonzero()[0]
+        found[left[wins]] = places[wins]
+        left = left[lengths[left] > turn + 1]
+    return counted.at(found)
 
 
 def ordered_numbers(values: pa.Array) -> npt.NDArray[np.int64]:

@@ -91,6 +91,7 @@ class Elements:
     """Elements of lists, or keys and values of maps."""
 
     codes: Codes
+    """Empty where nobody compares elements."""
     row: Positions
 
 
@@ -106,11 +107,12 @@ class ListFunction:
         self.takes_all = takes_all
         self.reorders = reorders
 
-    def elements(self, values: pa.Array) -> Elements:
-        """Elements of values without nulls."""
+    def elements(self, values: pa.Array, *, compared: bool) -> Elements:
+        """Elements of values without nulls, with numbers of their own if they are to be compared."""
         offsets = np.asarray(values.offsets)
         entries = values.values.slice(offsets[0], offsets[-1] - offsets[0])
-        return Elements(entries, self._codes(entries), np.repeat(np.arange(len(values)), np.diff(offsets)))
+        equal = self._codes(entries) if compared else np.zeros(0, dtype=np.int64)
+        return Elements(entries, equal, np.repeat(np.arange(len(values)), np.diff(offsets)))
 
     def _codes(self, entries: pa.Array) -> Codes:
         return codes(entries)
@@ -125,7 +127,7 @@ class ListFunction:
         if not some.any():
             return pa.nulls(len(some), versions.rows[column].type)
         values = counted.values(column)
-        found = self.elements(values)
+        found = self.elements(values, compared=folds or self.replaces or self.distinct)
         if folds:
             chosen = [self._folded(counted, found, key) for key in range(len(some))]
             some = np.array([members is not None for members in chosen])
@@ -215,7 +217,7 @@ class MergeMap(ListFunction):
         """Maps of any entries."""
         super().__init__(replaces=True)
 
-    def elements(self, values: pa.Array) -> Elements:
+    def elements(self, values: pa.Array, *, compared: bool) -> Elements:  # noqa: ARG002 - always comparable
         """Entries of the maps, compared by key."""
         offsets = np.asarray(values.offsets)
         begin, count = offsets[0], offsets[-1] - offsets[0]

@@ -72,7 +72,7 @@ class NestedUpdate(ListFunction):
         self._limit = limit
         self._sequence = tuple(sequence)
 
-    def elements(self, values: pa.Array) -> Elements:
+    def elements(self, values: pa.Array, *, compared: bool) -> Elements:  # noqa: ARG002 - always comparable
         """Rows of the lists."""
         return self._key.rows(values)
 

@@ -109,13 +109,19 @@ class PartialUpdate:
         grouped = {name for group in self._groups for name in (*group.by, *group.members)}
         adds = versions.only(~versions.retracts)
         newest = versions.at(versions.ends - 1)
+        newest_add = np.where(adds.ends > adds.starts, adds.ends - 1, -1)
         merged: dict[str, Merged] = {}
         for name in names:
             if name in self._keys:
                 merged[name] = newest
             elif name not in grouped:
                 function = self._aggregates.get(name)
-                merged[name] = adds.at(adds.last(adds.valid(name))) if function is None else function(adds)
+                if function is not None:
+                    merged[name] = function(adds)
+                    continue
+                # Where no add has a value, the newest one has the null that becomes of the column.
+                found = adds.last(adds.valid(name))
+                merged[name] = adds.at(np.where(found < 0, newest_add, found))
         return merged
 
     def _grouped(

@@ -241,7 +241,8 @@ class _OpenFile:
         apart = self._writer.text_bounds is not None
         self._value_stats = StatsCollector([field.type for field in values], of_values, ways, texts_apart=apart)
         self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways, texts_apart=apart)
-        self._min_key, self._max_key = EMPTY_ROW, EMPTY_ROW
+        self._min_key = EMPTY_ROW
+        self._last_key: pa.RecordBatch | None = None
         self._sequence: tuple[int, int] | None = None
         self._row_count = 0
         self._delete_row_count = 0
@@ -275,7 +276,7 @@ class _OpenFile:
         self._key_stats.add(keys)
         if self._row_count == 0:
             self._min_key = self._key_of(keys.slice(0, 1))
-        self._max_key = self._key_of(keys.slice(keys.num_rows - 1, 1))
+        self._last_key = keys.slice(keys.num_rows - 1, 1)
         bounds = pc.min_max(rows[SEQUENCE_NUMBER])
         self.note_sequence(bounds["min"].as_py(), bounds["max"].as_py())
         self._delete_row_count += int(is_retract(np.asarray(rows[VALUE_KIND])).sum())
@@ -321,7 +322,7 @@ class _OpenFile:
             size_bytes=size_bytes,
             row_count=self._row_count,
             min_key=self._min_key,
-            max_key=self._max_key,
+            max_key=EMPTY_ROW if self._last_key is None else self._key_of(self._last_key),
             key_stats=to_simple_stats(key_types, of_keys) if key_types else EMPTY_STATS,
             value_stats=value_stats,
             min_sequence_number=low,

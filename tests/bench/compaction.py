@@ -1,8 +1,9 @@
 """What a full compaction costs, beside the least that the bytes themselves cost, and beside Java.
 
     python -m tests.bench.compaction                     # 10,000,000 rows in 8 overlapping runs, three merge engines
+    python -m tests.bench.compaction --cases text-key two-keys base-and-updates base-and-late-keys
     python -m tests.bench.compaction --java              # and on files of Java Paimon 0.9, which compacts them as well
-    python -m tests.bench.compaction --rows 40000000 --rounds 1 --engines deduplicate     # memory is flat in rows
+    python -m tests.bench.compaction --rows 40000000 --rounds 1 --cases deduplicate     # memory is flat in rows
     python -m tests.bench.compaction --task-memory 64    # a bucket larger than the memory of a task, in MiB
 
 The floor reads the same files through Arrow and writes as many rows as are left into one file, with the writer settings
@@ -24,12 +25,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -42,16 +44,46 @@ from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
 from paimon_engine.format.parquet import READ_BUFFER_BYTES, ParquetWriter
 from tests.support.reference import reference_folder
 
+Numbers = npt.NDArray[np.int64]
 REPEATED = 0.3
 NULLS = 0.4
 """Share of nulls in each column of partial updates."""
-ENGINES = {
-    "deduplicate": {},
-    "partial-update": {},
-    "aggregation": {
-        **{f"fields.{name}.aggregate-function": "sum" for name in ("i1", "i2", "l1", "d1", "d2")},
-        "fields.default-aggregate-function": "last_non_null_value",
-    },
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is compacted.
+
+    `shares` are the runs' shares of the rows, `late` of the keys the last ones that runs after the first may repeat.
+    """
+
+    engine: str = "deduplicate"
+    options: Mapping[str, str] = field(default_factory=dict)
+    keys: Callable[[Numbers], dict[str, pa.Array]] = lambda numbers: {"k": pa.array(numbers)}
+    shares: tuple[float, ...] = ()
+    late: float = 1.0
+
+
+def text_key(numbers: Numbers) -> dict[str, pa.Array]:
+    """Keys of 16 characters."""
+    return {"k": pc.binary_join_element_wise("key-", pc.utf8_lpad(pa.array(numbers).cast("string"), 12, "0"), "")}
+
+
+def two_keys(numbers: Numbers) -> dict[str, pa.Array]:
+    """A BIGINT key and one of 10 characters."""
+    text = pc.utf8_lpad(pa.array(numbers % 1_000_003).cast("string"), 10, "0")
+    return {"k": pa.array(numbers >> 20), "k2": text}
+
+
+SUMMED = {f"fields.{name}.aggregate-function": "sum" for name in ("i1", "i2", "l1", "d1", "d2")}
+CASES = {
+    "deduplicate": Case(),
+    "partial-update": Case("partial-update"),
+    "aggregation": Case("aggregation", {**SUMMED, "fields.default-aggregate-function": "last_non_null_value"}),
+    "text-key": Case(keys=text_key),
+    "two-keys": Case(keys=two_keys),
+    "base-and-updates": Case(shares=(0.7, 0.1, 0.1, 0.1)),
+    "base-and-late-keys": Case(shares=(0.7, 0.075, 0.075, 0.075, 0.075), late=0.3),
 }
 
 
@@ -65,10 +97,11 @@ class Cost:
     rows: int
 
 
-def rows_of_run(random: np.random.Generator, known: int, count: int, nulls: float) -> pa.Table:
-    """`count` rows with a BIGINT key and eight mixed columns; 30 % have keys of the `known` ones before."""
+def rows_of_run(random: np.random.Generator, case: Case, known: int, count: int) -> pa.Table:
+    """`count` rows with eight mixed columns behind the key; 30 % have keys of the `known` ones before."""
     fresh = count if known == 0 else count - int(count * REPEATED)
-    ids = np.concatenate([np.arange(known, known + fresh), random.integers(0, max(known, 1), count - fresh)])
+    oldest = int(known * (1 - case.late))
+    ids = np.concatenate([np.arange(known, known + fresh), random.integers(oldest, max(known, 1), count - fresh)])
     random.shuffle(ids)
     columns = {
         "i1": pa.array(random.integers(0, 1000, count).astype("i4")),
@@ -80,32 +113,34 @@ def rows_of_run(random: np.random.Generator, known: int, count: int, nulls: floa
         "s2": pa.array(np.char.mod("user-%x", random.integers(0, 1 << 62, count))),
         "s3": pa.array(np.char.mod("v-%d", np.arange(count)), mask=random.random(count) < 0.1),
     }
-    if nulls:
+    if case.engine == "partial-update":
         columns = {
-            name: pc.if_else(pa.array(random.random(count) < nulls), pa.scalar(None, column.type), column)
+            name: pc.if_else(pa.array(random.random(count) < NULLS), pa.scalar(None, column.type), column)
             for name, column in columns.items()
         }
-    # An odd factor permutes the 40-bit numbers, so that new keys arrive in no order.
-    return pa.table({"k": (ids * 0x9E3779B97F) & ((1 << 40) - 1), **columns})
+    # An odd factor permutes the 40-bit numbers, so that new keys arrive in no order; where late keys matter, in theirs.
+    numbers = (ids * 0x9E3779B97F) & ((1 << 40) - 1) if case.late == 1 else ids
+    return pa.table({**case.keys(numbers), **columns})
 
 
-def make_table(folder: Path, engine: str, rows: int, runs: int) -> Path:
+def make_table(folder: Path, name: str, rows: int, runs: int) -> Path:
     """A table in one bucket, of that many commits of one file each."""
-    random, known = np.random.default_rng(7), 0
-    options = {"bucket": "1", "write-buffer-size": "8 gb", "target-file-size": "8 gb", "merge-engine": engine}
-    nulls = NULLS if engine == "partial-update" else 0.0
+    case, random, known = CASES[name], np.random.default_rng(7), 0
+    options = {"bucket": "1", "write-buffer-size": "8 gb", "target-file-size": "8 gb", "merge-engine": case.engine}
     table = None
-    for _ in range(runs):
-        data = rows_of_run(random, known, rows // runs, nulls)
+    shares = case.shares or (1 / runs,) * runs
+    for share in shares:
+        data = rows_of_run(random, case, known, round(rows * share))
         known += data.num_rows if known == 0 else data.num_rows - int(data.num_rows * REPEATED)
         if table is None:
-            schema = pa.schema([field.with_nullable(field.name != "k") for field in data.schema])
-            catalog = Catalog(str(folder / engine))
-            given = {**options, **ENGINES[engine]}
-            table = catalog.create_table("db.t", schema=schema, primary_keys=["k"], options=given)
+            keys = data.schema.names[:-8]
+            schema = pa.schema([field.with_nullable(field.name not in keys) for field in data.schema])
+            catalog = Catalog(str(folder / name))
+            given = {**options, **case.options}
+            table = catalog.create_table("db.t", schema=schema, primary_keys=keys, options=given)
         table.write(data)
     assert table is not None
-    assert table.files().num_rows == runs
+    assert table.files().num_rows == len(shares)
     return Path(table.path)
 
 
@@ -268,7 +303,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES)[:3])
     parser.add_argument("--java", action="store_true", help="measure Java too; takes minutes")
     parser.add_argument("--task-memory", type=int, metavar="MIB", help="one compaction in tasks of this memory")
     parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
@@ -284,11 +319,11 @@ def main() -> None:
             bounded(path, given.rows, given.task_memory, console)
             return
         grid = Grid(title=f"{given.rows:,} rows in {given.runs} runs", box=None, title_justify="left")
-        for name in ("merge engine", "step", "processor s", "least – most", "× floor", "rows/processor s", "peak MB"):
-            grid.add_column(name, justify="left" if name in ("merge engine", "step") else "right")
-        for engine in given.engines:
-            path = make_table(Path(folder), engine, given.rows, given.runs)
-            compare(path, engine, given.rows, given.rounds, grid)
+        for name in ("case", "step", "processor s", "least – most", "× floor", "rows/processor s", "peak MB"):
+            grid.add_column(name, justify="left" if name in ("case", "step") else "right")
+        for name in given.cases:
+            path = make_table(Path(folder), name, given.rows, given.runs)
+            compare(path, name, given.rows, given.rounds, grid)
             shutil.rmtree(path)
         if not given.java:
             console.print(grid)

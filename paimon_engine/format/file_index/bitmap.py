@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.bitmaps import bitmap_of
 from paimon_engine.format.file_index.cursor import Cursor
 from paimon_engine.format.file_index.hashing import java_order
 from paimon_engine.format.file_index.values import (
@@ -74,7 +75,7 @@ def bitmap_settings(options: Mapping[str, str], data_type: AtomicType) -> Bitmap
 def encode_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, settings: BitmapSettings) -> bytes:
     """Index of a column in stored form."""
     groups = group_rows(chunks)
-    nulls = serialize(BitMap(groups.nulls))
+    nulls = serialize(bitmap_of(groups.nulls))
     null_count = len(groups.nulls)
     null_offset = -1 - int(groups.nulls[0]) if null_count == 1 else 0
     order = java_order(hash_codes(groups.values, data_type))

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from paimon_engine.format.bitmaps import bitmap_of
+
 
 @dataclass(frozen=True, slots=True)
 class Slices:
@@ -41,5 +43,5 @@ def slice_numbers(rows: npt.NDArray[Any], numbers: npt.NDArray[np.uint64], slice
     """Slices of the numbers that the rows have."""
     rows = rows.astype(np.uint32)
     one = np.uint64(1)
-    slices = [BitMap(rows[numbers >> np.uint64(bit) & one == one]) for bit in range(slice_count)]
-    return Slices(BitMap(rows), slices)
+    slices = [bitmap_of(rows[numbers >> np.uint64(bit) & one == one]) for bit in range(slice_count)]
+    return Slices(bitmap_of(rows), slices)

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_engine.format.bitmaps import bitmap_of
 from paimon_engine.format.file_index.hashing import number_hash_codes, string_hash_codes
 from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, TypeRoot
 
@@ -134,7 +135,7 @@ class Groups:
 
     def bitmap(self, number: int) -> BitMap:
         """Rows of a value."""
-        return BitMap(self.rows[self.bounds[number] : self.bounds[number + 1]])
+        return bitmap_of(self.rows[self.bounds[number] : self.bounds[number + 1]])
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:

@@ -1,0 +1,82 @@
+"""Values of a column at given places.
+
+Arrow gathers whatever there is. Columns of numbers, days and times that have nulls, or are to get some, are gathered by
+NumPy, which is several times as fast there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.merge.window import Positions
+
+_Mask = npt.NDArray[np.bool_]
+
+
+def gather(column: pa.Array, places: Positions) -> pa.Array:
+    """The values at these places; null where a place is −1."""
+    absent = places < 0
+    lacks = bool(absent.any())
+    if not (lacks or column.null_count):
+        return pc.take(column, pa.array(places), boundscheck=False)
+    if not _is_flat(column.type) or not len(column):
+        return column.take(pa.array(places, mask=absent if lacks else None))
+    # A place of −1 takes the last value, which the mask hides.
+    return _array(_values(column).take(places), valid_at(column, places) & ~absent, column.type)
+
+
+def replaced(column: pa.Array, places: Positions, changed: Positions, values: pa.Array) -> pa.Array:
+    """The values at these places, but at those of the result that are `changed` the new ones instead."""
+    if len(values) == len(places):
+        return values
+    if not _is_flat(column.type):
+        taken = places.copy()
+        taken[changed] = len(column) + np.arange(len(values))
+        return pa.concat_arrays([column, values]).take(pa.array(taken))
+    found = _values(column).take(places)
+    found[changed] = _values(values)
+    if not (column.null_count or values.null_count):
+        return _array(found, None, column.type)
+    valid = valid_at(column, places)
+    valid[changed] = validity(values)
+    return _array(found, valid, column.type)
+
+
+def numbers_at(column: pa.Array, places: Positions) -> npt.NDArray[Any]:
+    """The whole or floating-point numbers at these places, where no value is null."""
+    return _values(column).take(places).view(column.type.to_pandas_dtype())
+
+
+def validity(column: pa.Array) -> _Mask:
+    """Which values are not null."""
+    bits = column.buffers()[0] if column.null_count else None
+    if bits is None:
+        return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    end = column.offset + len(column)
+    return np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little")[column.offset :].view(np.bool_)
+
+
+def valid_at(column: pa.Array, places: Positions) -> _Mask:
+    """Which values at these places are not null."""
+    return validity(column).take(places) if column.null_count else np.ones(len(places), dtype=bool)
+
+
+def _is_flat(kind: pa.DataType) -> bool:
+    """Whether values are numbers of whole bytes in one buffer."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind))
+
+
+def _values(column: pa.Array) -> npt.NDArray[Any]:
+    """The stored numbers, with anything where the column is null."""
+    width = column.type.bit_width // 8
+    return np.frombuffer(column.buffers()[1], f"u{width}", len(column), column.offset * width)
+
+
+def _array(values: npt.NDArray[Any], valid: _Mask | None, kind: pa.DataType) -> pa.Array:
+    bits = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])

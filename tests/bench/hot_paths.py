@@ -1,0 +1,337 @@
+"""How fast the parts are of which the hot paths are made, one by one, beside the figures that they are to hold.
+
+    python -m tests.bench.hot_paths                       # some minutes
+    python -m tests.bench.hot_paths --parts buckets vectors
+
+The figures come from a study of what is possible, on two cores of an AMD EPYC: on another machine only their proportions
+say something. Times are processor seconds of one thread, the least of a few runs; those of whole jobs are seconds, on
+two cores. M/s are million rows a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table as Grid
+
+from paimon_engine import Catalog, Table
+from paimon_engine.actions.write import Write
+from paimon_engine.env import EnvConfig
+from paimon_engine.executor import Done, LocalExecutor
+from paimon_engine.format.bucket_hash import buckets
+from paimon_engine.format.deletion_vector import decode_index_file, encode_index_file, kept_rows
+from paimon_engine.format.layout import BATCH_ROWS
+from paimon_engine.jobs import Job, TableRef, run
+from paimon_engine.merge.functions import merge_function
+from paimon_engine.merge.keys import join_keys, normalise_keys
+from paimon_engine.merge.window import SequenceOrder, Window, sort_window
+from paimon_engine.spark import local_session
+from paimon_engine.spark.executor import SparkExecutor
+from paimon_engine.types import parse_type
+
+RUNS = 8
+ROUNDS = 5
+MERGED_ROWS, MERGED_KEYS = 522_000, 367_000
+NULLS = 0.4
+Numbers = npt.NDArray[np.int64]
+
+
+class Line(NamedTuple):
+    """What is measured, what came out, and the figure to hold."""
+
+    what: str
+    found: str
+    held: str
+
+
+def least(work: Callable[[], Any], rounds: int = ROUNDS, clock: Callable[[], float] = time.process_time) -> float:
+    """The least time that the work takes."""
+    found = []
+    for _ in range(rounds):
+        begun = clock()
+        work()
+        found.append(clock() - begun)
+    return min(found)
+
+
+def least_in_task(work: Callable[[], Any]) -> float:
+    """As `least`, where the engine's tasks run, which keep the memory that they have touched."""
+    [done] = LocalExecutor(1).map(lambda _, work: least(work), [work], config=EnvConfig("memory://"))
+    assert isinstance(done, Done), done
+    return done.value
+
+
+def rate(rows: int, seconds: float) -> str:
+    """Million rows a second."""
+    return f"{rows / seconds / 1e6:.1f} M/s"
+
+
+def hexadecimal(numbers: Numbers, width: int = 16) -> pa.Array:
+    """A text of each number."""
+    return pa.array(np.char.mod(f"%0{width}x", numbers))
+
+
+# ── parts ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def of_buckets() -> Iterator[Line]:
+    """Hashes of bucket keys."""
+    random = np.random.default_rng(1)
+    numbers = random.integers(0, 1 << 40, 1_000_000)
+    lengths = random.integers(1, 25, len(numbers)).tolist()
+    texts = hexadecimal(numbers, 24).to_pylist()
+    cases: Mapping[str, tuple[pa.Array, str, str]] = {
+        "a BIGINT": (pa.array(numbers), "BIGINT", "141 M/s"),
+        "an INT": (pa.array(numbers.astype("i4")), "INT", "184 M/s"),
+        "a text of 16 characters": (hexadecimal(numbers), "STRING", "58 M/s"),
+        "a text of 1 to 24": (
+            pa.array([one[:end] for one, end in zip(texts, lengths, strict=True)]),
+            "STRING",
+            "10 M/s",
+        ),
+    }
+    for name, (column, kind, held) in cases.items():
+        seconds = least(lambda column=column, kind=kind: buckets([column], [parse_type(kind)], 16))  # type: ignore[misc]
+        yield Line(f"bucket of {name}", rate(len(column), seconds), held)
+
+
+def of_keys() -> Iterator[Line]:
+    """A window of eight sorted runs, brought into the order of its keys."""
+    cases: Mapping[str, tuple[int, Callable[[Numbers], list[pa.Array]], list[str], str]] = {
+        "BIGINT": (256_000, lambda numbers: [pa.array(numbers)], ["BIGINT"], "46 M/s"),
+        "16 characters": (500_000, lambda numbers: [hexadecimal(numbers)], ["STRING"], "19 M/s"),
+        "BIGINT and 10 characters": (
+            500_000,
+            lambda numbers: [pa.array(numbers >> 8), hexadecimal(numbers & 0xFF, 10)],
+            ["BIGINT", "STRING"],
+            "33 M/s",
+        ),
+    }
+    for name, (count, make, kinds, held) in cases.items():
+        drawn = np.random.default_rng(2).integers(0, 1 << 40, count)
+        parts = [make(np.unique(part)) for part in np.array_split(drawn, RUNS)]
+        rows = pa.record_batch({"_SEQUENCE_NUMBER": np.arange(sum(len(part[0]) for part in parts))})
+        types = [parse_type(kind) for kind in kinds]
+
+        def order(parts=parts, types=types, rows=rows) -> Window:  # type: ignore[no-untyped-def]
+            keys = join_keys([normalise_keys(part, types) for part in parts])
+            return sort_window(rows, keys, SequenceOrder(by_arrival=True))
+
+        yield Line(f"order by {name}", rate(rows.num_rows, least_in_task(order)), held)
+
+
+def merged_window(columns: Mapping[str, pa.Array]) -> Window:
+    """The versions of keys, by key, with 1.4 versions of each."""
+    random = np.random.default_rng(3)
+    keys = np.sort(np.append(np.arange(MERGED_KEYS), random.integers(0, MERGED_KEYS, MERGED_ROWS - MERGED_KEYS)))
+    rows = {
+        "_SEQUENCE_NUMBER": pa.array(np.arange(MERGED_ROWS)),
+        "_VALUE_KIND": pa.array(np.zeros(MERGED_ROWS, np.int8)),
+        "k": pa.array(keys),
+        **columns,
+    }
+    return Window(pa.record_batch(rows), None, np.flatnonzero(np.diff(keys, prepend=-1)))
+
+
+def some_columns(kinds: Sequence[str]) -> dict[str, pa.Array]:
+    """A column of each kind, with nulls."""
+    random = np.random.default_rng(4)
+
+    def values(kind: str) -> pa.Array:
+        numbers = random.integers(0, 1_000, MERGED_ROWS)
+        match kind:
+            case "text":
+                return pc.binary_join_element_wise("text-", pa.array(numbers).cast("string"), "")
+            case "double":
+                return pa.array(random.standard_normal(MERGED_ROWS))
+            case "texts":
+                texts = pc.binary_join_element_wise("t", pa.array(numbers % 5).cast("string"), "")
+                return pa.ListArray.from_arrays(np.arange(MERGED_ROWS + 1, dtype="i4"), texts)
+            case "map":
+                texts = pc.binary_join_element_wise("key", pa.array(np.repeat(numbers % 50, 2)).cast("string"), "")
+                items = pa.array(np.arange(2 * MERGED_ROWS))
+                return pa.MapArray.from_arrays(np.arange(MERGED_ROWS + 1, dtype="i4") * 2, texts, items)
+            case "rows":
+                inner = pa.StructArray.from_arrays([pa.array(numbers), pa.array(numbers * 2)], ["a", "b"])
+                return pa.ListArray.from_arrays(np.arange(MERGED_ROWS + 1, dtype="i4"), inner)
+            case _:
+                return pa.array(numbers)
+
+    found = {}
+    for place, kind in enumerate(kinds):
+        column = values(kind)
+        is_plain = not pa.types.is_nested(column.type)
+        empty = pa.array(random.random(MERGED_ROWS) < NULLS)
+        found[f"v{place}"] = pc.if_else(empty, pa.scalar(None, column.type), column) if is_plain else column
+    return found
+
+
+def of_merging() -> Iterator[Line]:
+    """What merge engines make of a window."""
+    mixed = ["int", "int", "int", "double", "double", "double", "text", "text"]
+    numbers = ["int", "int", "int", "double", "double", "double"]
+    group = {"fields.v0.sequence-group": "v1,v2,v3"}
+    cases: Mapping[str, tuple[str, Sequence[str], dict[str, str], str]] = {
+        "deduplicate, 8 columns": ("deduplicate", mixed, {}, "19 M/s"),
+        "partial-update, 8 columns": ("partial-update", mixed, {}, "11.1 M/s"),
+        "sequence group of 3 columns": ("partial-update", ["int"] * 4, group, "14 M/s"),
+        **{
+            f"{name} of {len(kinds)} column{'s' * (len(kinds) > 1)}": (
+                "aggregation",
+                kinds,
+                {"fields.default-aggregate-function": name, **more},
+                held,
+            )
+            for name, kinds, more, held in (
+                ("sum", numbers, {}, "15.5 M/s"),
+                ("max", numbers, {}, "8.7 M/s"),
+                ("product", numbers, {}, "9.7 M/s"),
+                ("listagg", ["text"], {}, "28 M/s"),
+                ("collect", ["texts"], {}, "63 M/s"),
+                ("collect", ["texts", "texts"], {"fields.v0.distinct": "true", "fields.v1.distinct": "true"}, "8 M/s"),
+                ("merge_map", ["map"], {}, "9.2 M/s"),
+                ("nested_update", ["rows"], {"fields.v0.nested-key": "a"}, "33 M/s"),
+            )
+        },
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for place, (name, (engine, kinds, options, held)) in enumerate(cases.items()):
+            window = merged_window(some_columns(kinds))
+            schema = pa.schema([field.with_nullable(field.name != "k") for field in list(window.rows.schema)[2:]])
+            table = Catalog(folder).create_table(
+                f"db.t{place}",
+                schema=schema,
+                primary_keys=["k"],
+                options={"bucket": "1", "merge-engine": engine, **options},
+            )
+            merge = merge_function(table.schema)
+            assert merge(window).num_rows == MERGED_KEYS
+            yield Line(name, rate(MERGED_ROWS, least_in_task(lambda merge=merge, window=window: merge(window))), held)  # type: ignore[misc]
+
+
+def of_vectors() -> Iterator[Line]:
+    """Deletion vectors of files of 20,000,000 rows."""
+    rows, random = 20_000_000, np.random.default_rng(5)
+    for share, held in ((0.5, ("43 ms", "", "1.4 ms")), (0.001, ("", "", ""))):
+        positions = np.flatnonzero(random.random(rows) < share)
+        data, ranges = encode_index_file({"file": positions})
+        steps = {
+            "write": lambda positions=positions: encode_index_file({"file": positions}),
+            "read": lambda data=data, ranges=ranges: decode_index_file(data, ranges, "index"),
+            "apply": lambda positions=positions: [
+                kept_rows(positions, begin, BATCH_ROWS) for begin in range(0, rows, BATCH_ROWS)
+            ],
+        }
+        for (step, work), figure in zip(steps.items(), held, strict=True):
+            yield Line(f"{step} a vector of {share:.1%} of 20 M rows", f"{least(work, 3) * 1e3:.1f} ms", figure)
+
+
+def of_jobs() -> Iterator[Line]:
+    """Whole jobs: what is small must not cost much, what is large must go through."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from tiny_compaction(Path(folder) / "tiny")
+        source, rows = Path(folder) / "source", 4_000_000
+        source.mkdir()
+        for number in range(4):
+            pq.write_table(wide_rows(rows // 4, number), source / f"{number}.parquet")
+        with local_session(cores=2) as spark:
+            catalog = Catalog(folder, executor=SparkExecutor(spark))
+            keyed_table(catalog, "db.warm").write(spark.read.parquet(str(source)).limit(1_000))
+            table = keyed_table(catalog, "db.frame")
+            begun = time.perf_counter()
+            table.write(spark.read.parquet(str(source)))
+            yield Line("write a DataFrame", rate(rows, time.perf_counter() - begun), "0.85 M/s")
+            assert count(table) == rows
+            small = keyed_table(catalog, "db.small")
+            small.write(wide_rows(100, 0))
+            begun = time.perf_counter()
+            small.compact(full=True)
+            yield Line("compact a small file on a session", f"{time.perf_counter() - begun:.2f} s", "0.3 s")
+        table = keyed_table(Catalog(folder), "db.files")
+        begun = time.perf_counter()
+        run(Job(TableRef(path=table.path), Write(str(source)), "benchmark"))
+        yield Line("write from files", rate(rows, time.perf_counter() - begun), "2 M/s")
+        assert count(table) == rows
+
+
+def count(table: Table) -> int:
+    """Rows of the table."""
+    return sum(batch.num_rows for batch in table.to_batches(columns=["k"]))
+
+
+def tiny_compaction(folder: Path) -> Iterator[Line]:
+    """A compaction of three small files, here and by a new process."""
+    catalog = Catalog(str(folder))
+    for name in ("warm", "here", "apart"):
+        for number in range(3):
+            (keyed_table(catalog, f"db.{name}") if number == 0 else catalog.table(f"db.{name}")).write(
+                wide_rows(100, number)
+            )
+    catalog.table("db.warm").compact(full=True)
+    begun = time.perf_counter()
+    catalog.table("db.here").compact(full=True)
+    yield Line("compact three small files", f"{time.perf_counter() - begun:.2f} s", "0.5 s")
+    program = "import sys, paimon_engine; paimon_engine.open_table(sys.argv[1]).compact(full=True)"
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-c", program, catalog.table("db.apart").path], check=True)
+    yield Line("the same, with the start of Python", f"{time.perf_counter() - begun:.2f} s", "")
+
+
+def wide_rows(count: int, number: int) -> pa.Table:
+    """Rows of nine columns."""
+    random = np.random.default_rng(number)
+    return pa.table(
+        {
+            "k": np.arange(count) + number * count,
+            **{f"n{place}": random.integers(0, 1 << 40, count) for place in range(3)},
+            **{f"d{place}": random.standard_normal(count) for place in range(3)},
+            "s": np.char.mod("city-%d", random.integers(0, 200, count)),
+            "t": np.char.mod("user-%x", random.integers(0, 1 << 40, count)),
+        }
+    )
+
+
+def keyed_table(catalog: Catalog, name: str) -> Table:
+    """An empty table of such rows, in two buckets."""
+    schema = pa.schema([field.with_nullable(field.name != "k") for field in wide_rows(1, 0).schema])
+    return catalog.create_table(name, schema=schema, primary_keys=["k"], options={"bucket": "2"})
+
+
+PARTS: Mapping[str, Callable[[], Iterator[Line]]] = {
+    "buckets": of_buckets,
+    "keys": of_keys,
+    "merging": of_merging,
+    "vectors": of_vectors,
+    "jobs": of_jobs,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    given = parser.parse_args()
+    pa.set_cpu_count(1)
+    grid = Grid(box=None)
+    for name in ("", "measured", "to hold"):
+        grid.add_column(name, justify="left" if not name else "right")
+    for part in given.parts:
+        for line in PARTS[part]():
+            grid.add_row(*line)
+    Console(width=120).print(grid)
+
+
+if __name__ == "__main__":
+    main()
