@@ -174,6 +174,9 @@ class _Steps:
             # 0.9 then has two records of one order in two levels, reads either, and may lose the late row.
             adds = self.draw.engine in ("partial-update", "aggregation") and "sequence.field" in self.draw.options
             full = full or (adds and self.draw.is_lookup)
+            # So it does, with lookups, whether a row that is alone is read, and loses what a group of nulls leaves out.
+            groups = any(key.endswith(".sequence-group") for key in self.draw.options)
+            full = full or (groups and self.draw.is_lookup and not self.draw.is_told)
             # The choice of runs decides also which records that have expired are gone.
             full = full or ("record-level.time-field" in self.draw.options and not self.draw.is_told)
         if full:
