@@ -99,10 +99,13 @@ class Draw:
     def compares_rows(self) -> bool:
         """Whether Java 0.9 knows equal rows.
 
-        It compares maps byte by byte, and null values leave bytes behind; what is no number equals nothing.
+        It compares maps byte by byte, and null values leave bytes behind; what is no number equals nothing, nor does a
+        list with a null in it.
         """
         return not any(
-            column.kind.startswith("MAP") or (column.is_far and column.kind in values.POINTS)
+            column.kind.startswith("MAP")
+            or column.kind in values.ELEMENTS
+            or (column.is_far and column.kind in values.POINTS)
             for column in self.columns.values()
         )
 
