@@ -22,7 +22,6 @@ from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.executor import Done, Executor, Failed, TaskRows, values
-from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_clustering
@@ -32,7 +31,6 @@ from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
@@ -57,6 +55,7 @@ from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import delta_entries
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.partitions import texts_of_key
 from paimon_engine.table.rewrite import join_parts
 from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest, snapshots_of_user
 from paimon_engine.types import AtomicType, to_arrow_schema
@@ -126,8 +125,8 @@ class ClusterReport:
 class ClusterResult:
     """What a clustering did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
-    Totals cover `partitions`, that is all that `where` chose. `failed` holds errors of single buckets;
-    `partitions_left` counts those that the budget did not allow.
+    Totals cover `partitions`, that is all that `where` chose; of a dry run `files_after` is what is to be expected.
+    `failed` holds errors of single buckets; `partitions_left` counts those that the budget did not allow.
     """
 
     status: str
@@ -441,7 +440,9 @@ def _result(run: _Run) -> ClusterResult:
         columns=run.columns,
         order=run.curve.order,
         files_before=sum(report.files_before for report in reports),
-        files_after=len(after),
+        files_after=sum(
+            report.files_before if report.files_after is None else report.files_after for report in reports
+        ),
         bytes_before=sum(report.bytes_before for report in reports),
         bytes_after=sum(file.size_bytes for file in after),
         rows_before=sum(report.rows_before for report in reports),
@@ -456,19 +457,13 @@ def _result(run: _Run) -> ClusterResult:
 
 
 def _report(run: _Run, bucket: Bucket) -> ClusterReport:
-    columns = run.table.schema.partition_type
-    decoded = decode_row([item.type for item in columns], bucket[0])
-    texts = {
-        item.name: None if value is None else partition_text(item.type, value, legacy_name=False)
-        for item, value in zip(columns, decoded, strict=True)
-    }
     before, after = run.files[bucket], run.after.get(bucket)
     bytes_before = sum(file.size_bytes for file in before)
     expected = None
     if run.spec.dry_run and bucket in run.task_counts:
         expected = max(run.task_counts[bucket], math.ceil(bytes_before / run.target_bytes))
     return ClusterReport(
-        partition=texts,
+        partition=texts_of_key(run.table, bucket[0]),
         bucket=bucket[1],
         files_before=len(before),
         bytes_before=bytes_before,

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Done, Executor, Failed
-from paimon_engine.format.binary_row import decode_row
 from paimon_engine.lsm.amplification import expected_files, read_amplification
 from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.parts import split_task
@@ -31,7 +30,6 @@ from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
-from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
@@ -45,8 +43,11 @@ from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.key_samples import key_samples
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.partitions import texts_of_key
 from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
+from paimon_engine.table.roll import local_wall_clock_ms
 from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, seen_at_latest
 from paimon_engine.units import parse_duration_ms
 
@@ -60,6 +61,9 @@ TIMED_ROUND_BYTES: Final = 2 << 30
 """As `ROUND_BYTES`, where the time is limited: rounds are what it is checked between."""
 _PART_BYTES_MIN: Final = 512 << 20
 _PART_FILES: Final = 4
+
+
+Parts = tuple[CompactTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ class BucketReport:
 class CompactResult:
     """What a compaction did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
-    Totals cover the buckets in `buckets`, that is all that `where` chose. `failed` holds errors of single buckets.
+    Totals are of `buckets`, all that `where` chose; a dry run changes none. `failed` holds errors of single buckets.
     `rows_distributed` counts the postponed rows that were given a bucket, before anything else was done. `buckets_left`
     counts the buckets that the budget did not allow: another run finds work. Read amplification, as in `buckets`, is
     here the mean over all bytes.
@@ -222,7 +226,7 @@ def compact(
     request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
     table, tasks = seen_at_latest(table, partial(_plan, table, run, None))
     if spec.dry_run:
-        _expect(table, run, tasks)
+        _expect(table, run, tasks, executor)
         return _result(table, run)
     while tasks:
         taken = _next_round(run, tasks)
@@ -265,10 +269,8 @@ def _next_round(run: _Run, tasks: Sequence[CompactTask]) -> Round:
         taken = run.budget.next_round(tasks)
     for task, reason in taken.left:
         run.leave(task, reason)
-    for task in taken.chosen:
-        run.tasks[task.partition, task.bucket] = task
-    for task, reason in taken.shortened:
-        run.left[task.partition, task.bucket] = reason
+    run.tasks |= {(task.partition, task.bucket): task for task in taken.chosen}
+    run.left |= {(task.partition, task.bucket): reason for task, reason in taken.shortened}
     return taken
 
 
@@ -335,7 +337,13 @@ def _plan_bucket(table: TableHandle, run: _Run, bucket: Bucket, total_buckets: i
     deleted = deleted_counts(table, bucket, run.vectors.get(bucket, ()))
     with naming(f"{table.paths.root}/manifest: entries of bucket {bucket[1]}"):
         planned = plan_bucket(
-            *bucket, total_buckets, run.files[bucket], schema=table.schema, full=run.spec.full, deleted_counts=deleted
+            *bucket,
+            total_buckets,
+            run.files[bucket],
+            schema=table.schema,
+            full=run.spec.full,
+            now_ms=local_wall_clock_ms(table.env.clock()),
+            deleted_counts=deleted,
         )
     if isinstance(planned, NothingToDo) or run.spec.task_memory_bytes is None:
         return planned
@@ -348,17 +356,20 @@ def _by_need(table: TableHandle, run: _Run, task: CompactTask) -> tuple[float, i
     return -read_amplification(run.files[bucket], table.schema), task.bytes_to_rewrite, bucket
 
 
-def _parts(table: TableHandle, spec: Compact, task: CompactTask) -> tuple[CompactTask, ...]:
-    by_default = max(_PART_FILES * table.options.target_file_size_bytes, _PART_BYTES_MIN)
-    return split_task(task, table.schema, spec.task_bytes or by_default)
+def _parts(table: TableHandle, run: _Run, tasks: Sequence[CompactTask], executor: Executor) -> list[Parts]:
+    """The parts of each task; how many is noted."""
+    part_bytes = run.spec.task_bytes or max(_PART_FILES * table.options.target_file_size_bytes, _PART_BYTES_MIN)
+    samples = key_samples(table, tasks, part_bytes, executor)
+    parts = [split_task(task, table.schema, part_bytes, samples) for task in tasks]
+    run.task_counts |= {(task.partition, task.bucket): len(of) for task, of in zip(tasks, parts, strict=True)}
+    return parts
 
 
-def _expect(table: TableHandle, run: _Run, tasks: Sequence[CompactTask]) -> None:
+def _expect(table: TableHandle, run: _Run, tasks: Sequence[CompactTask], executor: Executor) -> None:
     """What the rounds would do, as far as a plan tells."""
     while tasks:
         taken = _next_round(run, tasks)
-        for task in taken.chosen:
-            run.task_counts[task.partition, task.bucket] = len(_parts(table, run.spec, task))
+        _parts(table, run, taken.chosen, executor)
         run.rounds += bool(taken.chosen)
         tasks = taken.later
 
@@ -372,10 +383,8 @@ def _rewrite(
 ) -> list[CommitMessage]:
     """Messages of the tasks that succeeded. Moves between levels need no task."""
     messages, work = [], []
-    for task in tasks:
+    for task, parts in zip(tasks, _parts(table, run, tasks, executor), strict=True):
         vectors = run.vectors.get((task.partition, task.bucket), ())
-        parts = _parts(table, run.spec, task)
-        run.task_counts[task.partition, task.bucket] = len(parts)
         if task.is_move:
             messages.append(rewrite(table.env, RewriteTask(table.plain(), task, vectors)))
         else:
@@ -468,18 +477,11 @@ def _result(table: TableHandle, run: _Run) -> CompactResult:
 
 
 def _report(table: TableHandle, run: _Run, bucket: Bucket) -> BucketReport:
-    partition, number = bucket
-    columns = table.schema.partition_type
-    decoded = decode_row([item.type for item in columns], partition)
-    texts = {
-        item.name: None if value is None else partition_text(item.type, value, legacy_name=False)
-        for item, value in zip(columns, decoded, strict=True)
-    }
     before, after, task = run.files[bucket], run.after.get(bucket), run.tasks.get(bucket)
     later = expected_files(task, before, table.schema) if task is not None and after is None else after
     return BucketReport(
-        partition=texts,
-        bucket=number,
+        partition=texts_of_key(table, bucket[0]),
+        bucket=bucket[1],
         files_before=len(before),
         bytes_before=sum(file.size_bytes for file in before),
         rows_before=sum(file.row_count for file in before),

@@ -23,7 +23,7 @@ from fastavro.write import Writer
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.avro import check_block
 from paimon_engine.format.avro_blocks import check_schema
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions, cast, replace_leaves
+from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions, cast, replace_leaves
 
 Convert = Callable[[Any], Any]
 
@@ -49,7 +49,7 @@ _DIGITS: Final = decimal.Context(prec=76)
 
 
 def read_batches(
-    source: BinaryIO, schema: pa.Schema, *, path: str, batch_rows: int = BATCH_ROWS
+    source: BinaryIO, schema: pa.Schema, *, path: str, limit: BatchLimit = BATCH_LIMIT
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in these types.
 
@@ -64,11 +64,14 @@ def read_batches(
         columns = _Columns([field for field in schema if field.name in names])
         plain = fastavro.parse_schema(_without_logical_types(blocks.writer_schema))
         rows: list[dict[str, Any]] = []
+        held_bytes = 0
         for block in blocks:
+            held_bytes += block.bytes_.getbuffer().nbytes
             rows += _rows(block, plain)
-            while len(rows) >= batch_rows:
-                yield columns.batch(rows[:batch_rows])
-                del rows[:batch_rows]
+            while rows and (count := limit.rows_of(held_bytes // len(rows))) <= len(rows):
+                yield columns.batch(rows[:count])
+                held_bytes -= held_bytes * count // len(rows)
+                del rows[:count]
         if rows:
             yield columns.batch(rows)
     except GeneratorExit:

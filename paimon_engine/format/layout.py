@@ -12,6 +12,25 @@ BATCH_ROWS: Final = 65_536
 """Rows per batch. 64 k was fastest: smaller pays per batch, larger leaves the processor's cache."""
 
 
+BATCH_BYTES: Final = 32 << 20
+"""Decoded bytes per batch, so that a few rows with long values do not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimit:
+    """At most so many rows at once, and of long rows only about so many bytes, though one row at least."""
+
+    rows: int = BATCH_ROWS
+    size_bytes: int = BATCH_BYTES
+
+    def rows_of(self, row_bytes: int) -> int:
+        """Rows of a batch whose rows take that many bytes each."""
+        return max(1, min(self.rows, self.size_bytes // max(1, row_bytes)))
+
+
+BATCH_LIMIT: Final = BatchLimit()
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """Codec name as in `file.compression`, in small letters, and its level where it is zstd.

@@ -26,7 +26,8 @@ import pyarrow.orc as po
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format import orc_timestamps
 from paimon_engine.format.layout import (
-    BATCH_ROWS,
+    BATCH_LIMIT,
+    BatchLimit,
     WriteOptions,
     cast,
     copied,
@@ -74,13 +75,13 @@ _CODECS: Final = {
 
 
 def read_batches(
-    source: BinaryIO, schema: pa.Schema, *, path: str, batch_rows: int = BATCH_ROWS
+    source: BinaryIO, schema: pa.Schema, *, path: str, limit: BatchLimit = BATCH_LIMIT
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in these types.
 
     Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps that Arrow cannot count.
     """
-    return (rows for _, rows in _stripe_rows(source, schema, None, path, batch_rows))
+    return (rows for _, rows in _stripe_rows(source, schema, None, path, limit))
 
 
 def read_matching(
@@ -90,7 +91,7 @@ def read_matching(
     *,
     path: str,
     without_nan: Collection[str] = (),  # noqa: ARG001 - ORC's own ranges never tell of NaN
-    batch_rows: int = BATCH_ROWS,
+    limit: BatchLimit = BATCH_LIMIT,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `read_batches`, without stripes of which the file says that no row matches.
 
@@ -98,11 +99,11 @@ def read_matching(
 
     Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps that Arrow cannot count.
     """
-    return _stripe_rows(source, schema, where, path, batch_rows)
+    return _stripe_rows(source, schema, where, path, limit)
 
 
 def _stripe_rows(
-    source: BinaryIO, schema: pa.Schema, where: Predicate | None, path: str, batch_rows: int
+    source: BinaryIO, schema: pa.Schema, where: Predicate | None, path: str, limit: BatchLimit
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     try:
         file = po.ORCFile(source)
@@ -115,6 +116,7 @@ def _stripe_rows(
                 position += skipped[number]
                 continue
             stripe = _stripe(source, file, number, wanted)
+            batch_rows = limit.rows_of(stripe.nbytes // max(1, stripe.num_rows))
             for begin in range(0, stripe.num_rows, batch_rows):
                 yield position + begin, _typed(stripe.slice(begin, batch_rows), wanted)
             position += stripe.num_rows

@@ -1,6 +1,6 @@
 """Parquet data files: bytes → record batches, record batches → bytes.
 
-Reading streams batches of `BATCH_ROWS` rows, so that memory stays bounded by the batch, not by the row group.
+Reading streams batches of a limited size, so that memory stays bounded by the batch, not by the row group.
 Writing gathers batches into row groups, encoded as `parquet_encoding` chooses.
 Texts that a file has encoded with a small dictionary can be read as Arrow dictionaries, and are written as such again,
 so that only indices are copied in between.
@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format.layout import (
-    BATCH_ROWS,
+    BATCH_LIMIT,
+    BatchLimit,
     WriteOptions,
     cast,
     dictionary_decoded,
@@ -39,6 +40,7 @@ from paimon_engine.format.layout import (
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
 from paimon_engine.format.parquet_encoding import PAGE_BYTES, codecs_of, repeating_columns, rows_per_part
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
+from paimon_engine.format.parquet_widths import row_bytes
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
@@ -61,7 +63,7 @@ def read_batches(
     schema: pa.Schema,
     *,
     path: str,
-    batch_rows: int = BATCH_ROWS,
+    limit: BatchLimit = BATCH_LIMIT,
     dictionary_columns: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in the file's own types and order.
@@ -75,7 +77,7 @@ def read_batches(
         kept = _dictionary_encoded(file.metadata, dictionary_columns)
         if kept:
             file = _open(source, path, metadata=file.metadata, read_dictionary=kept)
-        for rows in _decoded(file, source, schema, path=path, batch_rows=batch_rows):
+        for rows in _decoded(file, source, schema, path=path, limit=limit):
             yield _without_large_dictionaries(rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
@@ -87,12 +89,13 @@ def _decoded(
     schema: pa.Schema,
     *,
     path: str,
-    batch_rows: int,
+    limit: BatchLimit,
     row_groups: list[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of those row groups, or all, with a look at timestamps that nanoseconds cannot hold."""
     chosen = {} if row_groups is None else {"row_groups": row_groups}
     leaves = leaf_paths(schema, file.schema_arrow)
+    batch_rows = limit.rows_of(row_bytes(file, leaves, row_groups))
     batches = file.iter_batches(batch_rows, columns=leaves, use_threads=False, **chosen)
     int96 = _int96_columns(file.schema, leaves)
     if int96:
@@ -167,7 +170,7 @@ def read_matching(
     *,
     path: str,
     without_nan: Collection[str] = (),
-    batch_rows: int = BATCH_ROWS,
+    limit: BatchLimit = BATCH_LIMIT,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `read_batches`, without row groups of which the footer says that no row matches.
 
@@ -191,7 +194,7 @@ def read_matching(
             starts.append(starts[-1] + metadata.row_group(number).num_rows)
         for number in _matching_groups(file, fragment, where, without_nan):
             position = starts[number]
-            for rows in _decoded(file, source, schema, path=path, batch_rows=batch_rows, row_groups=[number]):
+            for rows in _decoded(file, source, schema, path=path, limit=limit, row_groups=[number]):
                 yield position, rows
                 position += rows.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -394,7 +397,7 @@ class ParquetWriter:
             store_schema=False,
             write_page_checksum=True,
             data_page_size=PAGE_BYTES,
-            write_batch_size=rows_per_part(self._pending_bytes / max(self._pending_rows, 1)),
+            write_batch_size=rows_per_part(rows),
             metadata_collector=self._footer,
         )
 

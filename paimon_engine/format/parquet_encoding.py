@@ -33,10 +33,19 @@ _STORED_SHARE_MIN: Final = 0.95
 """What a codec must leave of a column for it to be stored as it is."""
 
 
-def rows_per_part(row_bytes: float) -> int:
-    """Rows that Arrow is to encode at once, of rows of that size in Arrow."""
+def rows_per_part(batches: Sequence[pa.RecordBatch]) -> int:
+    """Rows that Arrow is to encode at once, of rows like these.
+
+    A page has all rows of a part at least, and readers hold it as a whole: of long values a part has few.
+    """
     least, most = _PAGE_PART_ROWS
-    return min(max(int(PAGE_BYTES / max(row_bytes, 1)), least), most)
+    rows: int = max(1, sum(batch.num_rows for batch in batches))
+    sizes: list[int] = [
+        sum(column.nbytes for column in columns) for columns in zip(*(batch.columns for batch in batches), strict=True)
+    ]
+    least = max(1, min(least, PAGE_BYTES * rows // max(1, *sizes)))
+    wanted: int = PAGE_BYTES * rows // max(1, sum(sizes))
+    return min(max(wanted, least), most)
 
 
 def repeating_columns(batch: pa.RecordBatch) -> list[str]:

@@ -1,8 +1,8 @@
 """Splitting the compaction of one bucket into parts that run side by side and are committed as one.
 
 1. Groups of sections are independent; a group of many sections is cut between two of them.
-2. A section larger than a part is cut by key: at the largest keys of its files, the only keys that a plan knows. Each
-   piece reads its range of every file that reaches into it. Files that all span the same keys leave nothing to cut at.
+2. A section larger than a part is cut by key: at the largest keys of its files, and at keys out of the middle of those
+   that reach over others. Each piece reads its range of every file that reaches into it.
 3. Small pieces of neighbours share a part.
 
 Parts that mark rows of upper files in deletion vectors mark different rows, as their keys differ; joined, the marks
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
@@ -25,6 +27,12 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 
 Group = tuple[Section, ...]
+KeySamples = Sequence[bytes]
+"""Keys of a file, ascending; from one to the next lie equally many rows."""
+
+_NO_SAMPLES: Final[Mapping[str, KeySamples]] = MappingProxyType({})
+_SAMPLED_FILES_MAX: Final = 8
+"""Of a section so many files are looked at: what lies in the others is much the same where they overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +46,32 @@ class _Piece:
     keys: KeyRange | None = None
 
 
-def split_task(task: CompactTask, schema: TableSchema, part_bytes: int) -> tuple[CompactTask, ...]:
+def files_to_sample(task: CompactTask, schema: TableSchema, part_bytes: int) -> list[DataFile]:
+    """Files of which `split_task` needs some keys: the largest ones that reach over the ends of others."""
+    if task.is_move or not schema.primary_keys:
+        return []
+    order = key_order(schema.key_type)
+    found: list[DataFile] = []
+    for section in (section for group in task.rewrites for section in group):
+        if _size_bytes(section) <= part_bytes:
+            continue
+        files = [file for run in section for file in run]
+        stops = sorted({order(file.max_key) for file in files})
+        wide = [
+            file for file in files if bisect_left(stops, order(file.max_key)) > bisect_left(stops, order(file.min_key))
+        ]
+        alone = [] if len(stops) > 1 else files
+        found += sorted([*wide, *alone], key=lambda file: -file.size_bytes)[:_SAMPLED_FILES_MAX]
+    return found
+
+
+def split_task(
+    task: CompactTask, schema: TableSchema, part_bytes: int, samples: Mapping[str, KeySamples] = _NO_SAMPLES
+) -> tuple[CompactTask, ...]:
     """The same work as independent parts of at most about `part_bytes` each, where the keys allow.
 
-    Joined, their new files are those of the task; the task alone if there is nothing to split.
+    `samples` are keys of files by name, of those that `files_to_sample` names. Joined, the new files of the parts are
+    those of the task; the task alone if there is nothing to split.
     """
     if task.is_move:
         return (task,)
@@ -49,7 +79,7 @@ def split_task(task: CompactTask, schema: TableSchema, part_bytes: int) -> tuple
     pieces = [
         replace(piece, is_followed=task.follows(number))
         for number, group in enumerate(task.rewrites)
-        for piece in _pieces(group, order, part_bytes)
+        for piece in _pieces(group, order, part_bytes, samples)
     ]
     pieces += [_Piece(file.size_bytes, upgrades=(file,)) for file in task.upgrades if task.must_read(file)]
     shared = _shared(pieces, part_bytes)
@@ -70,11 +100,13 @@ def _part(task: CompactTask, pieces: Sequence[_Piece]) -> CompactTask:
     )
 
 
-def _pieces(group: Group, order: KeyOrder | None, part_bytes: int) -> Iterator[_Piece]:
+def _pieces(
+    group: Group, order: KeyOrder | None, part_bytes: int, samples: Mapping[str, KeySamples]
+) -> Iterator[_Piece]:
     """A group, cut between sections, and within those that are too large."""
     together: list[Section] = []
     for section in group:
-        ranges = _ranges(section, order, part_bytes) if order is not None else []
+        ranges = _ranges(section, order, part_bytes, samples) if order is not None else []
         if len(ranges) > 1:
             if together:
                 yield _of_group(tuple(together))
@@ -94,17 +126,23 @@ def _of_group(group: Group) -> _Piece:
     return _Piece(sum(map(_size_bytes, group)), group)
 
 
-def _ranges(section: Section, order: KeyOrder, part_bytes: int) -> list[KeyRange]:
+def _ranges(section: Section, order: KeyOrder, part_bytes: int, samples: Mapping[str, KeySamples]) -> list[KeyRange]:
     """Ranges that cover all keys of a section, each reading about `part_bytes`; a single one if it cannot be cut."""
     size_bytes = _size_bytes(section)
     if size_bytes <= part_bytes:
         return [KeyRange()]
     files = [file for run in section for file in run]
-    ends = {order(file.max_key): file.max_key for file in files}
+    keys = [key for file in files for key in (*samples.get(file.name, ()), file.max_key)]
+    ends = {order(key): key for key in keys}
     stops = sorted(ends)
-    # Of where the rows of a file lie nothing is known: it weighs the same in each interval that it reaches into.
     weights = np.zeros(len(stops))
     for file in files:
+        known = samples.get(file.name, ())
+        for key in known:
+            weights[bisect_left(stops, order(key))] += file.size_bytes / len(known)
+        if known:
+            continue
+        # Of where its rows lie nothing is known: it weighs the same in each interval that it reaches into.
         begin, end = bisect_left(stops, order(file.min_key)), bisect_left(stops, order(file.max_key))
         weights[begin : end + 1] += file.size_bytes / (end + 1 - begin)
     wanted = size_bytes / math.ceil(size_bytes / part_bytes)

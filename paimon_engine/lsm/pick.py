@@ -2,13 +2,15 @@
 
 `pick_full` takes all runs to the highest level. `pick_minor` is universal compaction; the first rule that yields wins:
 
-1. thresholds, where options set them: the bucket is still small, or much lies outside the highest level → all runs;
+1. what options ask for: the last full compaction was long ago (`compaction.optimization-interval`), the bucket is still
+   small, or much lies outside the highest level → all runs;
 2. size amplification: the newer runs together are much larger than the oldest one → all runs;
 3. size ratio: the newest runs, as long as the next one is not larger than those before it together;
 4. run count: at least so many runs that no more than the trigger remain;
 5. level 0, where `compaction.force-up-level-0` asks for it, or where readers or a changelog wait for it: all its runs.
 
-`compaction.optimization-interval` is left out: how often to compact fully is up to whoever starts compactions.
+No compactor remembers here when it last compacted a bucket fully: the newest file of the highest level says so, as in
+newer releases. Every new writer of 0.9 begins with a full compaction where the option is set.
 
 Source: `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`, `CompactStrategy` of the Java library.
 """
@@ -23,6 +25,7 @@ from paimon_engine.lsm.levels import SortedRun
 from paimon_engine.options import TableOptions
 from paimon_engine.units import parse_size_bytes
 
+_OPTIMIZATION_INTERVAL = "compaction.optimization-interval"
 _TOTAL_SIZE_THRESHOLD = "compaction.total-size-threshold"
 _INCREMENTAL_SIZE_THRESHOLD = "compaction.incremental-size-threshold"
 _FORCE_UP_LEVEL_0 = "compaction.force-up-level-0"
@@ -53,9 +56,9 @@ def pick_full(runs: Sequence[SortedRun], level_max: int) -> Pick | NothingToDo:
     return Pick(tuple(runs), level_max, "full compaction")
 
 
-def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> Pick | NothingToDo:
-    """What universal compaction would do now."""
-    crossed = _crossed_threshold(runs, level_max, options)
+def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions, *, now_ms: int) -> Pick | NothingToDo:
+    """What universal compaction would do at `now_ms`, a wall clock as files have it."""
+    crossed = _early_full(runs, level_max, options, now_ms)
     if crossed is not None:
         return Pick(tuple(runs), level_max, crossed)
     found = _pick_universal(runs, level_max, options)
@@ -67,10 +70,15 @@ def pick_minor(runs: Sequence[SortedRun], level_max: int, options: TableOptions)
     return _to_level(runs, count, level_max, f"'{_FORCE_UP_LEVEL_0}'" if asked else "level 0 is waited for")
 
 
-def _crossed_threshold(runs: Sequence[SortedRun], level_max: int, options: TableOptions) -> str | None:
+def _early_full(runs: Sequence[SortedRun], level_max: int, options: TableOptions, now_ms: int) -> str | None:
     """Which option asks for a full compaction now."""
     if len(runs) < 2:
         return None
+    interval_ms = options.compaction_optimization_interval_ms
+    if interval_ms is not None:
+        highest = [file.creation_time_ms or 0 for run in runs if run.level == level_max for file in run.files]
+        if not highest or now_ms - max(highest) > interval_ms:
+            return f"the last full compaction is longer ago than '{_OPTIMIZATION_INTERVAL}'"
     total = _threshold_bytes(options, _TOTAL_SIZE_THRESHOLD)
     if total is not None and sum(run.size_bytes for run in runs) < total:
         return f"smaller than '{_TOTAL_SIZE_THRESHOLD}'"

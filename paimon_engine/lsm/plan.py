@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
-from paimon_engine.format.layout import BATCH_ROWS
+from paimon_engine.format.layout import BATCH_LIMIT, BATCH_ROWS, BatchLimit
 from paimon_engine.lsm.append import pack_small_files
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
@@ -27,7 +27,8 @@ Changes = Literal["full-compaction", "lookup", "first-row"]
 
 _NOTHING_DELETED: Final[Mapping[str, int]] = MappingProxyType({})
 BATCH_ROWS_MIN: Final = 1_024
-"""With fewer rows in a batch the work per batch would outweigh that per row."""
+"""With fewer rows in a batch the work per batch would outweigh that per row, if the rows are short."""
+_BATCH_BYTES_MIN: Final = 1 << 20
 _MEMORY_FACTOR = 8
 """Working memory per run is about this many decoded batches: decoded, joined, sorted and encoded copies."""
 
@@ -47,7 +48,7 @@ class CompactTask:
     Append tables have groups of one section with one run: files to be concatenated in order.
 
     `changes` says how the rows that change are found, where anybody wants to know them; `lookups` are the files above
-    the output level in which older rows may lie. `batch_rows` are read at once of each run. With `keys` the task is
+    the output level in which older rows may lie. Each run is read in batches within `limit`. With `keys` the task is
     the part of a larger one that concerns these keys.
     """
 
@@ -62,7 +63,7 @@ class CompactTask:
     run_count: int
     changes: Changes | None = None
     lookups: tuple[DataFile, ...] = ()
-    batch_rows: int = BATCH_ROWS
+    limit: BatchLimit = BATCH_LIMIT
     is_append: bool = False
     keys: KeyRange | None = None
     followed: tuple[bool, ...] | None = None
@@ -114,18 +115,25 @@ class CompactTask:
 
     @property
     def memory_bytes(self) -> int:
-        """Estimated working memory: runs × batch × row size."""
-        return self._row_memory_bytes * min(self.batch_rows, self._rows_to_read)
+        """Estimated working memory: runs × batch, or less where all rows are less.
+
+        How well rows are compressed is not known here; whatever that is, a batch keeps to `limit` when it is read.
+        """
+        row_bytes = self._row_bytes
+        decoded = min(self._runs * row_bytes * self.limit.rows_of(row_bytes), row_bytes * self._rows_to_read)
+        return decoded * _MEMORY_FACTOR
 
     def within(self, memory_bytes: int) -> CompactTask | NothingToDo:
         """The task with batches so small that it needs no more than that memory, by estimate."""
-        if self.memory_bytes <= memory_bytes:
+        if not self._rows_to_read:
             return self
-        rows = memory_bytes // self._row_memory_bytes
-        if rows >= BATCH_ROWS_MIN:
-            return replace(self, batch_rows=rows)
-        least = replace(self, batch_rows=BATCH_ROWS_MIN).memory_bytes
-        return NothingToDo(f"needs about {least:,} bytes of memory, and a task may take {memory_bytes:,}")
+        row_bytes, batch_bytes = self._row_bytes, memory_bytes // (self._runs * _MEMORY_FACTOR)
+        least_bytes = min(BATCH_ROWS_MIN * row_bytes, max(_BATCH_BYTES_MIN, row_bytes))
+        if batch_bytes < least_bytes and self.memory_bytes > memory_bytes:
+            least = self._runs * least_bytes * _MEMORY_FACTOR
+            return NothingToDo(f"needs about {least:,} bytes of memory, and a task may take {memory_bytes:,}")
+        size_bytes = min(BATCH_LIMIT.size_bytes, max(batch_bytes, least_bytes))
+        return replace(self, limit=BatchLimit(BATCH_ROWS, size_bytes))
 
     @property
     def _files_to_read(self) -> tuple[DataFile, ...]:
@@ -136,15 +144,15 @@ class CompactTask:
         return sum(file.row_count for file in self._files_to_read)
 
     @property
-    def _row_memory_bytes(self) -> int:
-        """Memory for each row of a batch, over all runs that are read side by side."""
-        if not self._rows_to_read:
-            return 0
+    def _row_bytes(self) -> int:
+        """Decoded bytes of a row: about twice the compressed ones."""
+        return 2 * sum(file.size_bytes for file in self._files_to_read) // max(1, self._rows_to_read) + 1
+
+    @property
+    def _runs(self) -> int:
+        """Runs that are read side by side."""
         runs = max((len(section) for group in self.rewrites for section in group), default=1)
-        runs += len({file.level for file in self.lookups})
-        # Compressed rows are about half the size of decoded ones.
-        row_bytes = 2 * sum(file.size_bytes for file in self._files_to_read) // self._rows_to_read + 1
-        return runs * row_bytes * _MEMORY_FACTOR
+        return runs + len({file.level for file in self.lookups})
 
 
 def plan_bucket(
@@ -155,9 +163,10 @@ def plan_bucket(
     *,
     schema: TableSchema,
     full: bool,
+    now_ms: int,
     deleted_counts: Mapping[str, int] = _NOTHING_DELETED,
 ) -> CompactTask | NothingToDo:
-    """The compaction of one bucket, given its live files, and how many rows of each are deleted by vectors.
+    """The compaction of one bucket at `now_ms`, given its live files, and how many rows of each vectors delete.
 
     A full compaction rewrites every file with deleted rows, any other those of which a large share is deleted.
     """
@@ -168,7 +177,7 @@ def plan_bucket(
     order = key_order(schema.key_type)
     runs = sorted_runs(files, order)
     level_max = level_count(files, options.num_levels) - 1
-    pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options)
+    pick = pick_full(runs, level_max) if full else pick_minor(runs, level_max, options, now_ms=now_ms)
     if isinstance(pick, NothingToDo):
         raised = [run for run in runs if run.level > 0 and any(file.name in stale for file in run.files)]
         if not raised:

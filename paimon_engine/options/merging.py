@@ -232,6 +232,12 @@ class MergeOptions(OptionTexts):
         return self._int("compaction.max-size-amplification-percent", 200)
 
     @property
+    def compaction_optimization_interval_ms(self) -> int | None:
+        """Time after which a bucket is compacted fully again; None: other rules alone say when."""
+        key = "compaction.optimization-interval"
+        return self._duration(key, 0) if key in self.raw else None
+
+    @property
     def compaction_small_file_ratio(self) -> float:
         """Share of the target size below which a file counts as small."""
         return self._float("compaction.small-file-ratio", 0.7)

@@ -9,13 +9,14 @@ Source: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer` of the Java library
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
 from paimon_engine.format.deletion_vector import Positions, decode_index_file, encode_index_file
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
+from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.deletion_vectors import check_cardinality
@@ -83,7 +84,7 @@ class BucketVectors:
         Raises: InvalidArgumentError, StorageError.
         """
         touched = {*self._changed, *self._dropped}
-        replaced = tuple(file for file in self._files if any(item.data_file in touched for item in file.vectors))
+        replaced = tuple(file for file in self._files if touched and self._goes(file, touched))
         kept = {
             item.data_file: self._vectors()[item.data_file]
             for file in replaced
@@ -92,6 +93,11 @@ class BucketVectors:
         }
         vectors = {**kept, **{name: found for name, found in self._changed.items() if name not in self._dropped}}
         return ((self._write(vectors),) if vectors else ()), replaced
+
+    def _goes(self, file: IndexFile, touched: Collection[str]) -> bool:
+        """Whether an index file is replaced: the one of a bucket always, even if Java has left it without vectors."""
+        one_a_bucket = self._table.schema.bucket_mode is not BucketMode.UNAWARE
+        return one_a_bucket or any(item.data_file in touched for item in file.vectors)
 
     def finish_part(self) -> tuple[IndexFile, ...]:
         """Writes the vectors that changed and no others, for somebody who gives them to `add`.

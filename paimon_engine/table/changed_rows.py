@@ -143,7 +143,7 @@ class ChangedRows:
             file,
             columns,
             with_system_columns=True,
-            batch_rows=self._task.batch_rows,
+            limit=self._task.limit,
         )
         for read in found:
             rows = _widened(read, schema.row_type) if keys_only else read

@@ -15,7 +15,7 @@ from paimon_engine.errors import UnsupportedError, damaged, naming
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.deletion_vector import Positions, kept_rows
-from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
+from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.paths import partition_path
@@ -119,7 +119,7 @@ def read_data_file(
     deleted: Positions | None = None,
     where: Sequence[Predicate] = (),
     selected: Positions | None = None,
-    batch_rows: int = BATCH_ROWS,
+    limit: BatchLimit = BATCH_LIMIT,
     is_sorted: bool = True,
     as_stored: bool = False,
     dictionary_columns: Collection[str] = (),
@@ -130,7 +130,7 @@ def read_data_file(
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
-    does not hold may be left out. Batches have at most `batch_rows` rows. Text columns in
+    does not hold may be left out. Batches keep to `limit`. Text columns in
     `dictionary_columns` may come as Arrow dictionaries.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
@@ -161,7 +161,7 @@ def read_data_file(
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
-            stream, pa.schema(wanted), file.format, path, skipping, batch_rows=batch_rows, dictionary_columns=encoded
+            stream, pa.schema(wanted), file.format, path, skipping, limit=limit, dictionary_columns=encoded
         ):
             here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
             check.columns(found, [field.name for field in wanted if field.name not in here])
@@ -189,7 +189,7 @@ def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> 
     source, directory = data_file_at(table, place.directory, file)
     path = f"{directory}/{file.name}"
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
-        for rows in READERS[file.format](stream, pa.schema(columns), path=path, batch_rows=BATCH_ROWS):
+        for rows in READERS[file.format](stream, pa.schema(columns), path=path, limit=BATCH_LIMIT):
             if rows.schema.names != [column.name for column in columns]:
                 raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
             yield orc.fitted(rows, types) if file.format == "orc" else rows
@@ -215,13 +215,13 @@ def _positioned(
     path: str,
     skipping: FileFilter | None,
     *,
-    batch_rows: int,
+    limit: BatchLimit,
     dictionary_columns: Collection[str],
 ) -> Positioned:
     reader = SKIPPING_READERS.get(file_format)
     if reader is not None and skipping is not None:
         without_nan = skipping.without_nan
-        yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, batch_rows=batch_rows)
+        yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, limit=limit)
         return
     first_row = 0
     read = (
@@ -229,7 +229,7 @@ def _positioned(
         if dictionary_columns
         else READERS[file_format]
     )
-    for rows in read(stream, wanted, path=path, batch_rows=batch_rows):
+    for rows in read(stream, wanted, path=path, limit=limit):
         yield first_row, rows
         first_row += rows.num_rows
 

@@ -97,7 +97,16 @@ def matching(
 
 def partition_texts(table: TableHandle, partition: Partition) -> dict[str, str | None]:
     """The values as people write them; None for null."""
+    return _texts(table, partition.values)
+
+
+def texts_of_key(table: TableHandle, key: bytes) -> dict[str, str | None]:
+    """As `partition_texts`, of a partition as entries have it."""
+    return _texts(table, decode_row([field.type for field in table.schema.partition_type], key))
+
+
+def _texts(table: TableHandle, values: Sequence[Any]) -> dict[str, str | None]:
     return {
         field.name: None if value is None else partition_text(field.type, value, legacy_name=False)
-        for field, value in zip(table.schema.partition_type, partition.values, strict=True)
+        for field, value in zip(table.schema.partition_type, values, strict=True)
     }

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_engine.format.layout import BATCH_ROWS
+from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
@@ -172,7 +172,7 @@ class _Files:
     vectors: DeletedRows | None = None
     where: Sequence[Predicate] = ()
     keys: RangeReader | None = None
-    batch_rows: int = BATCH_ROWS
+    limit: BatchLimit = BATCH_LIMIT
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
     dictionary_columns: Collection[str] = ()
 
@@ -190,7 +190,7 @@ class _Files:
             deleted=deleted,
             where=self.where,
             selected=selected,
-            batch_rows=self.batch_rows,
+            limit=self.limit,
             dictionary_columns=self.dictionary_columns,
         )
 
@@ -227,17 +227,17 @@ def merge_section(
     vectors: DeletedRows | None = None,
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     keys: RangeReader | None = None,
-    batch_rows: int = BATCH_ROWS,
+    limit: BatchLimit = BATCH_LIMIT,
     dictionary_columns: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
     `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
-    merge to a range. Of each run `batch_rows` are read at once. Text columns in `dictionary_columns`
+    merge to a range. Each run is read in batches within `limit`. Text columns in `dictionary_columns`
     may come as Arrow dictionaries.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, place, columns, vectors, where, keys, batch_rows, keep, dictionary_columns)
+    files = _Files(table, place, columns, vectors, where, keys, limit, keep, dictionary_columns)
     yield from _merged(files, section, equal_sequences=False)
 
 

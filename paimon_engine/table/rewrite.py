@@ -198,7 +198,7 @@ class _Rewrite:
                         columns,
                         with_system_columns=False,
                         deleted=deleted,
-                        batch_rows=task.batch_rows,
+                        limit=task.limit,
                     )
             return
         merged = merge_section(
@@ -209,7 +209,7 @@ class _Rewrite:
             vectors=self._vectors,
             keep=keep_unexpired(table),
             keys=self._keys,
-            batch_rows=task.batch_rows,
+            limit=task.limit,
             dictionary_columns=self._dictionary_columns(),
         )
         for rows in merged:

@@ -190,6 +190,7 @@ def test_a_dry_run_says_what_the_real_one_does_and_writes_nothing(table: Table):
             (after.partition, after.files_before, after.bytes_before, after.tasks)
         )
         assert before.files_after == pytest.approx(after.files_after, rel=0.5)
+    assert planned.files_after == sum(report.files_after or 0 for report in planned.partitions)
 
 
 def test_partitions_that_a_limit_leaves_are_told(table: Table):

@@ -313,6 +313,22 @@ def test_a_task_keeps_to_its_memory_by_smaller_batches(catalog: Catalog):
     assert table.to_arrow().sort_by("k") == rows
 
 
+@pytest.mark.parametrize("texts", ["different", "equal"])
+def test_long_values_are_compacted_in_little_memory(catalog: Catalog, texts: str):
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+    for number in range(3):
+        long = [f"{key * (texts == 'different')}" * 100_000 for key in range(number, number + 100)]
+        table.write(batch(number, 100).set_column(3, "b", pa.array(long)).cast(SCHEMA))
+    expected = table.to_arrow().sort_by("k")
+    memory_bytes = 64 << 20
+
+    (planned,) = table.compact(full=True, dry_run=True, task_memory_bytes=memory_bytes).buckets
+    assert planned.skipped is None
+    assert 0 < planned.memory_bytes <= memory_bytes
+    assert table.compact(full=True, task_memory_bytes=memory_bytes).status == "committed"
+    assert table.to_arrow().sort_by("k") == expected
+
+
 # ── parts ───────────────────────────────────────────────────────────────────────────────────────
 
 ENGINES: Mapping[str, Mapping[str, str]] = {
@@ -405,6 +421,37 @@ def test_a_bucket_compacted_in_parts_is_the_bucket_compacted_at_once(
     if seed % 4 == 0:
         oracle: JavaPaimon = request.getfixturevalue("oracle")
         oracle.assert_sound(tables["parts"].path)
+
+
+HOT = "a long common prefix of all keys, behind which they begin to differ: "
+SPREADS: Mapping[str, Any] = {
+    "over the same range": lambda chance: f"{chance.getrandbits(64):016x}",
+    "behind a long prefix": lambda chance: f"{HOT}{chance.getrandbits(64):016x}",
+    "nearly all in a small range": lambda chance: (
+        f"{HOT}{chance.randrange(10**9):09d}" if chance.random() < 0.99 else f"{chance.getrandbits(64):016x}"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPREADS)
+def test_parts_are_of_like_size_although_all_files_span_the_same_keys(catalog: Catalog, kind: str):
+    chance = random.Random(7)
+    schema = pa.schema([pa.field("k", pa.string(), nullable=False), ("v", pa.int64())])
+    table = catalog.create_table("db.t", schema=schema, primary_keys=["k"], options={"bucket": "1"})
+    for _ in range(4):
+        keys = [SPREADS[kind](chance) for _ in range(3_000)]
+        table.write(pa.table({"k": keys, "v": range(3_000)}, schema))
+    task_bytes = sum(table.files()["file_size_in_bytes"].to_pylist()) // 4
+    expected = table.to_arrow().sort_by("k")
+
+    (planned,) = table.compact(full=True, dry_run=True, task_bytes=task_bytes).buckets
+    (done,) = table.compact(full=True, task_bytes=task_bytes).buckets
+
+    counts = table.files()["record_count"].to_pylist()
+    assert planned.tasks == done.tasks == len(counts) >= 4
+    assert max(counts) < 2 * expected.num_rows / len(counts)
+    assert table.to_arrow().sort_by("k") == expected
+    assert sound(table)
 
 
 @pytest.mark.parametrize("producer", ["none", "lookup"])

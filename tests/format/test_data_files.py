@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, UnsupportedError
 from paimon_engine.format import orc
-from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.layout import BatchLimit, WriteOptions
 from paimon_engine.predicate import col
 from paimon_engine.table.file_format import READERS, WRITERS
 
@@ -162,7 +162,9 @@ def test_a_column_that_the_file_lacks_is_left_out(form: str):
 def test_batches_are_of_the_size_asked_for(form: str):
     table = pa.table({"k": pa.array(range(25_000), pa.int64())})
 
-    batches = list(READERS[form](io.BytesIO(written(form, table)), table.schema, path="a file", batch_rows=10_000))
+    batches = list(
+        READERS[form](io.BytesIO(written(form, table)), table.schema, path="a file", limit=BatchLimit(10_000))
+    )
 
     assert max(batch.num_rows for batch in batches) <= 10_000
     assert pa.Table.from_batches(batches).equals(table)
@@ -355,7 +357,7 @@ def test_any_bit_of_a_parquet_page_that_flips_is_told():
 def test_an_orc_file_that_is_given_up_does_not_end_the_process(tmp_path: Path):
     program = f"""
 import pyarrow as pa
-from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.layout import BatchLimit, WriteOptions
 from paimon_engine.table.file_format import WRITERS
 rows = pa.table({{"a": [1, 2]}})
 with open({str(tmp_path / "given-up.orc")!r}, "wb") as sink:
@@ -367,3 +369,22 @@ print("still here")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100)
 
     assert (done.returncode, done.stdout) == (0, "still here\n"), done.stderr
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kind", ["of a few texts", "of different texts", "of lists"])
+def test_batches_of_long_values_are_small(form: str, kind: str):
+    texts = ["b" * 50_000, "a", "c", "m" * 80_000] if kind == "of a few texts" else [f"{n:050000d}" for n in range(300)]
+    values = [texts[number % len(texts)] for number in range(300)]
+    column = pa.array([[value[:100]] * 400 for value in values] if kind == "of lists" else values)
+    table = pa.table({"k": pa.array(range(300), pa.int64()), "v": column})
+
+    batches = list(
+        READERS[form](
+            io.BytesIO(written(form, table)), table.schema, path="a file", limit=BatchLimit(size_bytes=1 << 20)
+        )
+    )
+
+    assert pa.Table.from_batches(batches).equals(table)
+    assert max(batch.nbytes for batch in batches) <= 2 << 20
+    assert len(batches) < 100

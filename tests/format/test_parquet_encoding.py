@@ -90,3 +90,15 @@ def test_numbers_that_are_random_in_the_first_rows_only():
 
 def test_few_numbers_tell_nothing():
     assert codecs_in(written({"number": pa.array(BITS[:500])})) == {"number": "ZSTD"}
+
+
+def test_pages_of_long_texts_are_small():
+    data = written({"text": pa.array([f"{number:0100000d}" for number in range(400)]), "number": pa.array(range(400))})
+    before = pa.total_allocated_bytes()
+
+    batches = pq.ParquetFile(io.BytesIO(data)).iter_batches(1, use_threads=False)
+    first = next(batches)
+
+    assert first.num_rows == 1
+    assert pa.total_allocated_bytes() - before < 8 << 20
+    assert sum(batch.num_rows for batch in batches) == 399

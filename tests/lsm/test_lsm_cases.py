@@ -42,7 +42,7 @@ def test_a_task_tells_what_it_costs_and_travels() -> None:
         parse_file("b L0 20 1..9 seq=2-2 rows=5"),
         parse_file("c L0 90 20..21"),
     ]
-    task = plan_bucket(b"p", 3, 4, files, schema=schema, full=True)
+    task = plan_bucket(b"p", 3, 4, files, schema=schema, full=True, now_ms=0)
     assert isinstance(task, CompactTask)
     assert (task.bytes_to_rewrite, task.rows_to_rewrite, task.run_count) == (50, 15, 3)
     assert task.memory_bytes > 0
@@ -51,7 +51,7 @@ def test_a_task_tells_what_it_costs_and_travels() -> None:
 
 
 def test_a_task_without_rewrites_needs_no_memory() -> None:
-    task = plan_bucket(b"", 0, 1, [parse_file("a L0 30 1..9")], schema=table([], append=False), full=True)
+    task = plan_bucket(b"", 0, 1, [parse_file("a L0 30 1..9")], schema=table([], append=False), full=True, now_ms=0)
     assert isinstance(task, CompactTask)
     assert (task.memory_bytes, task.within(1)) == (0, task)
 
@@ -60,7 +60,7 @@ def test_a_task_without_rewrites_needs_no_memory() -> None:
 def test_append_tables_keep_the_order_of_a_bucket(bucket: int, groups: list[list[str]]) -> None:
     schema = table(["target=100", "min-files=2"], append=True)
     files = [parse_file("b L0 10 seq=10-19"), parse_file("a L0 30 seq=0-9")]
-    task = plan_bucket(b"", bucket, -1, files, schema=schema, full=False)
+    task = plan_bucket(b"", bucket, -1, files, schema=schema, full=False, now_ms=0)
     assert isinstance(task, CompactTask)
     assert [[f.name for section in group for run in section for f in run] for group in task.rewrites] == groups
     assert (task.output_level, task.drop_deletes, task.upgrades) == (0, False, ())
@@ -70,4 +70,4 @@ def test_a_threshold_that_is_no_size_names_its_option() -> None:
     options = TableOptions({"compaction.total-size-threshold": "much"})
     runs = [SortedRun(0, (parse_file("a L0 1"),)), SortedRun(5, (parse_file("b L5 1"),))]
     with pytest.raises(InvalidArgumentError, match=r"compaction\.total-size-threshold"):
-        pick_minor(runs, 5, options)
+        pick_minor(runs, 5, options, now_ms=0)

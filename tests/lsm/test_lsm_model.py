@@ -110,7 +110,9 @@ def test_planned_compactions_keep_rows_and_levels(
                     expected[number] = bucket.next_sequence + offset
             bucket.flush(step)
         else:
-            task = plan_bucket(b"", 0, 1, list(bucket.files.values()), schema=bucket.schema, full=step == "full")
+            task = plan_bucket(
+                b"", 0, 1, list(bucket.files.values()), schema=bucket.schema, full=step == "full", now_ms=0
+            )
             if isinstance(task, CompactTask):
                 bucket.compact(task)
             if step == "full":
@@ -129,7 +131,7 @@ def test_compaction_comes_to_rest(flushes: list[dict[int, bool]], words: list[st
         bucket.flush(changes)
     for _ in range(6):
         files = list(bucket.files.values())
-        task = plan_bucket(b"", 0, 1, files, schema=bucket.schema, full=False)
+        task = plan_bucket(b"", 0, 1, files, schema=bucket.schema, full=False, now_ms=0)
         if isinstance(task, NothingToDo):
             assert len(sorted_runs(files, ORDER)) <= trigger
             return

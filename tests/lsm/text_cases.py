@@ -40,8 +40,10 @@ SHORT = {
     "min-files": "compaction.min.file-num",
     "force-up": "compaction.force-up-level-0",
     "total-below": "compaction.total-size-threshold",
+    "interval": "compaction.optimization-interval",
     "incremental-above": "compaction.incremental-size-threshold",
 }
+NOW_MS = 10_000
 COLUMNS = RowType((DataField(0, "k", parse_atomic("BIGINT NOT NULL")), DataField(1, "v", parse_atomic("STRING"))))
 
 
@@ -137,7 +139,7 @@ def _pick(words: list[str], files: list[DataFile]) -> str:
     # One file is one run here; sizes and levels are all that picking looks at.
     runs = [SortedRun(file.level, (file,)) for file in files]
     level_max = options.num_levels - 1
-    pick = pick_full(runs, level_max) if "full" in words else pick_minor(runs, level_max, options)
+    pick = pick_full(runs, level_max) if "full" in words else pick_minor(runs, level_max, options, now_ms=NOW_MS)
     if isinstance(pick, NothingToDo):
         return f"nothing: {pick.reason}"
     assert list(pick.runs) == runs[: len(pick.runs)]
@@ -145,7 +147,7 @@ def _pick(words: list[str], files: list[DataFile]) -> str:
 
 
 def _plan(words: list[str], files: list[DataFile]) -> str:
-    task = plan_bucket(b"", 0, 1, files, schema=table(words, append=False), full="full" in words)
+    task = plan_bucket(b"", 0, 1, files, schema=table(words, append=False), full="full" in words, now_ms=NOW_MS)
     if isinstance(task, NothingToDo):
         return f"nothing: {task.reason}"
     lines = [f"-> L{task.output_level}" + (", deletes dropped" if task.drop_deletes else "")]
@@ -159,7 +161,7 @@ def _split(words: list[str], files: list[DataFile]) -> str:
     part_bytes = next(int(word.removeprefix("part=")) for word in words if word.startswith("part="))
     words = [word for word in words if not word.startswith("part=")]
     schema = table(words, append="append" in words)
-    task = plan_bucket(b"", 0, 1, files, schema=schema, full="full" in words)
+    task = plan_bucket(b"", 0, 1, files, schema=schema, full="full" in words, now_ms=NOW_MS)
     assert isinstance(task, CompactTask)
     parts = split_task(task, schema, part_bytes)
     assert {f.name for part in parts for f in part.input_files} == {f.name for f in task.input_files}

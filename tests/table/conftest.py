@@ -68,7 +68,7 @@ class Subject:
         """Compaction tasks of all buckets."""
         schema = self.handle.schema
         found = [
-            plan_bucket(partition, bucket, members[0].total_buckets, files, schema=schema, full=full)
+            plan_bucket(partition, bucket, members[0].total_buckets, files, schema=schema, full=full, now_ms=0)
             for (partition, bucket), members in by_bucket(live_entries(self.handle, self.snapshot)).items()
             for files in [[member.file for member in members]]
         ]

@@ -211,6 +211,39 @@ def test_a_replaced_row_is_marked_where_it_lies(tmp_path: Path):
     assert table.to_arrow().num_rows == 100
 
 
+@pytest.mark.parametrize("keys", [["k"], []])
+def test_rows_are_marked_after_java_has_left_an_index_file_without_vectors(
+    tmp_path: Path, oracle: JavaPaimon, keys: list[str]
+):
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", **({} if keys else {"bucket-key": "k"})}
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=schema, primary_keys=keys, options=options)
+
+    def mark(*gone: int) -> None:
+        if keys:
+            table.write(pa.table({"k": gone, "v": [0] * len(gone)}, schema), row_kinds=["-D"] * len(gone))
+            table.compact()
+        else:
+            table.delete(f"k IN ({', '.join(map(str, gone))})")
+
+    for begin in range(0, 100, 20):
+        table.write(pa.table({"k": range(begin, begin + 20), "v": [0] * 20}, schema))
+    oracle.run(table.path, [{"op": "compact", "full": True}])
+    mark(3, 4)
+    table.write(pa.table({"k": [99] if keys else [100], "v": [1]}, schema))
+    oracle.run(table.path, [{"op": "compact", "full": True}])
+    handle = handle_of(Path(table.path))
+    assert [file.vectors for file in live_index_files(handle, latest_snapshot(handle))] == [()]
+
+    mark(5, 6)
+
+    left = [*range(3), *range(7, 100), *([] if keys else [100])]
+    assert sorted(table.to_arrow()["k"].to_pylist()) == left
+    assert sorted(row[0] for row in oracle.read(table.path)) == left
+    oracle.assert_sound(table.path)
+    assert check_table(handle_of(Path(table.path))) == []
+
+
 @pytest.mark.parametrize(("threshold", "rewritten"), [("0.5", False), ("0.1", True)])
 def test_files_are_rewritten_when_enough_of_their_rows_are_deleted(tmp_path: Path, threshold: str, *, rewritten: bool):
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "compaction.delete-ratio-threshold": threshold}
