@@ -128,6 +128,25 @@ def cast(array: pa.Array, data_type: pa.DataType, *, safe: bool = True) -> pa.Ar
     return _relabelled(copied(nullable), data_type)
 
 
+def cast_rows(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a schema, in its order and types, as `cast` makes them.
+
+    Raises: pyarrow.ArrowInvalid for values that do not fit.
+    """
+    return pa.RecordBatch.from_arrays([cast(rows[field.name], field.type) for field in schema], schema=schema)
+
+
+def without_nulls_below(array: pa.Array) -> pa.Array:
+    """The array with no nulls in fields that must not be null, as Arrow's encoders want it below null rows too."""
+    return _relabelled(copied(array), array.type) if _has_required_field(array.type) else array
+
+
+def _has_required_field(data_type: pa.DataType) -> bool:
+    inner = [data_type.field(place) for place in range(data_type.num_fields)]
+    is_one = pa.types.is_struct(data_type) and not all(field.nullable for field in inner)
+    return is_one or any(_has_required_field(field.type) for field in inner)
+
+
 def copied(array: pa.Array) -> pa.Array:
     """The same values in buffers of their own: the parts of a slice do not begin where the slice does."""
     return pa.concat_arrays([array, array.slice(0, 0)])

@@ -35,6 +35,7 @@ from paimon_engine.format.layout import (
     leaf_paths,
     leaves_of,
     replace_leaves,
+    without_nulls_below,
 )
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
 from paimon_engine.format.parquet_encoding import PAGE_BYTES, codecs_of, repeating_columns, rows_per_part
@@ -302,7 +303,9 @@ class ParquetWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; closes the row group when it is full."""
         arrays = [
-            column if pa.types.is_dictionary(column.type) else cast(cast(column, meant.type), field.type)
+            column
+            if pa.types.is_dictionary(column.type)
+            else without_nulls_below(cast(cast(column, meant.type), field.type))
             for column, meant, field in zip(
                 batch.select(self._copies.written).columns, self._meant, self._schema, strict=True
             )

@@ -186,7 +186,10 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         False,
     ),
     "collect": Function(
-        lambda field, options: Collect(distinct=options.distinct(field.name)),
+        # Java's wrapper that ignores retracts forgets that the function puts what comes from below behind.
+        lambda field, options: Collect(
+            distinct=options.distinct(field.name), reorders=options.ignore_retract(field.name)
+        ),
         lambda kind: isinstance(kind, ArrayType),
         "ARRAY",
         True,

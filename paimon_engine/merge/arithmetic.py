@@ -144,7 +144,8 @@ def _histories(versions: Versions, values: pa.Array) -> Iterator[_History]:
 def _sum_step_by_step(history: _History, arrow_type: pa.DataType) -> Decimal | None:
     total = None
     for value, taken_back in history:
-        signed = -value if taken_back else value
+        # A minus sign, as abs, would round to the 28 digits of Python's context.
+        signed = value.copy_negate() if taken_back else value
         total = signed if total is None else _fitting(_EXACT.add(total, signed), arrow_type)
     return total
 
@@ -152,7 +153,7 @@ def _sum_step_by_step(history: _History, arrow_type: pa.DataType) -> Decimal | N
 def _fitting(value: Decimal, arrow_type: pa.DataType) -> Decimal | None:
     """The value rounded to the type's scale; None if it has too many digits."""
     rounded = value.quantize(Decimal(1).scaleb(-arrow_type.scale), ROUND_HALF_UP, Context(prec=400))
-    return rounded if abs(rounded) < Decimal(10) ** (arrow_type.precision - arrow_type.scale) else None
+    return rounded if rounded.copy_abs() < Decimal(10) ** (arrow_type.precision - arrow_type.scale) else None
 
 
 # ── products step by step ───────────────────────────────────────────────────────────────────────

@@ -205,9 +205,9 @@ class ListFunction:
 class Collect(ListFunction):
     """`collect`; with `distinct` equal elements stay once, in no particular order."""
 
-    def __init__(self, *, distinct: bool) -> None:
-        """Lists of any elements."""
-        super().__init__(distinct=distinct, takes_all=False, reorders=False)
+    def __init__(self, *, distinct: bool, reorders: bool = False) -> None:
+        """Lists of any elements; with `reorders` those from below come first, otherwise last."""
+        super().__init__(distinct=distinct, takes_all=False, reorders=reorders)
 
 
 class MergeMap(ListFunction):

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.aggregate import Aggregate, aggregates, check_columns
 from paimon_engine.merge.versions import (
     DELETE,
@@ -42,7 +42,7 @@ from paimon_engine.merge.versions import (
     merge_versions,
     put_back,
 )
-from paimon_engine.merge.window import Positions, Window, ranks
+from paimon_engine.merge.window import Positions, Window, joined_ranks, ranks
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.options import TableOptions
 
@@ -61,7 +61,7 @@ class PartialUpdate:
     def __init__(self, schema: TableSchema, *, lone: bool = False) -> None:
         """With `lone`, keys with a single version are merged too.
 
-        Raises: InvalidArgumentError, UnsupportedError naming the option that does not fit.
+        Raises: InvalidArgumentError naming the option that does not fit.
         """
         self._lone = lone
         options = schema.table_options
@@ -177,10 +177,8 @@ def _positions(column: Merged) -> Positions:
 
 def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """Rank of each row by those columns, from 1 on; 0 where all of them are null."""
-    order = np.zeros(len(versions), dtype=np.int64)
-    for name in columns:
-        ranked = np.where(versions.valid(name), ranks(versions.values(name), descending=False), 0)
-        order = np.unique(order * (int(ranked.max()) + 1) + ranked, return_inverse=True)[1]
+    ranked = [np.where(versions.valid(name), ranks(versions.values(name), descending=False), 0) for name in columns]
+    order = joined_ranks(ranked, len(versions))
     some = np.logical_or.reduce([versions.valid(name) for name in columns])
     return np.where(some, order + 1, 0)
 
@@ -223,22 +221,21 @@ def _at_least_all_before(versions: Versions, order: npt.NDArray[np.int64]) -> Ma
 def sequence_groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
     """The sequence groups of a table.
 
-    Raises: InvalidArgumentError naming a column that is missing, in two groups or aggregated; UnsupportedError.
+    Raises: InvalidArgumentError naming a column that is missing, in two groups or aggregated.
     """
     groups = tuple(SequenceGroup(by, members) for by, members in schema.table_options.sequence_groups)
     owner: dict[str, SequenceGroup] = {}
     for group in groups:
         check_columns(schema, (*group.by, *group.members), f"{_spelled(group)}")
-        for name in (*group.by, *(name for name in group.members if name not in group.by)):
+        # Columns of the primary key are alike in all versions: they order nothing, in any group.
+        columns = [name for name in group.by if name not in schema.primary_keys]
+        for name in (*columns, *(name for name in group.members if name not in group.by)):
             if name in owner:
                 raise InvalidArgumentError(
                     f"column {name!r} is in two sequence groups, {_spelled(owner[name])} and {_spelled(group)}; "
                     "a column belongs to one"
                 )
             owner[name] = group
-        keys = [name for name in group.by if name in schema.primary_keys]
-        if keys:
-            raise UnsupportedError(f"{_spelled(group)}: a column of the primary key, {keys[0]!r}, cannot order a group")
     wrong = sorted({name for group in groups for name in group.by} & schema.table_options.aggregate_functions.keys())
     if wrong:
         raise InvalidArgumentError(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,25 @@ def _sequences(rows: pa.RecordBatch, user_columns: Sequence[str]) -> list[Any]:
     numbers: list[Any] = rows[SEQUENCE_NUMBER].to_pylist()
     if not user_columns:
         return numbers
-    columns = [[(value is not None, value) for value in _plain(rows[name])] for name in user_columns]
+    columns = [_nulls_first(rows[name]) for name in user_columns]
     return list(zip(*columns, numbers, strict=True))
 
 
+def _nulls_first(column: pa.Array) -> list[Any]:
+    """Values that Python orders, nulls before all others."""
+    return [(value is not None, value) for value in _plain(column)]
+
+
 def _plain(column: pa.Array) -> list[Any]:
-    """Values; points in time as numbers, since Python's own have no nanoseconds."""
+    """Values that Python orders, or None; points in time as numbers, since Python's own have no nanoseconds."""
     kind = column.type
+    if pa.types.is_struct(kind):
+        rows = zip(*(_nulls_first(column.field(i)) for i in range(kind.num_fields)), strict=True)
+        return [row if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
+    if pa.types.is_list(kind):
+        elements, offsets = _nulls_first(column.values), column.offsets.to_pylist()
+        lists = [elements[begin:end] for begin, end in pairwise(offsets)]
+        return [one if valid else None for one, valid in zip(lists, column.is_valid().to_pylist(), strict=True)]
     if pa.types.is_timestamp(kind):
         column = column.view(pa.int64())
     values: list[Any] = column.to_pylist()

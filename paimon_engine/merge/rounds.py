@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_engine.format.layout import cast_rows
 from paimon_engine.merge.functions import MergeFunction
 from paimon_engine.merge.window import Window, is_retract
 from paimon_engine.meta.schema import VALUE_KIND
@@ -58,7 +59,7 @@ def merge_rounds(
     merged_rounds, begins = np.unique(rounds[several], return_index=True)
     merged = merge(Window(rows.take(pa.array(several)), None, begins))
     order = np.argsort(np.concatenate([rounds[lone], merged_rounds]), kind="stable")
-    return pa.concat_batches([apart, merged.select(apart.schema.names).cast(apart.schema)]).take(pa.array(order))
+    return pa.concat_batches([apart, cast_rows(merged, apart.schema)]).take(pa.array(order))
 
 
 def _older_of_upper(upper: _Marks, rounds: npt.NDArray[np.intp]) -> _Marks:

@@ -18,12 +18,14 @@ from paimon_engine.meta.casts import STRING, cast, is_castable
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, BucketMode, TableSchema, schema_to_json
 from paimon_engine.meta.stats import parse_stats_mode
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
+from paimon_engine.options.texts import split_list
 from paimon_engine.types import (
     BINARY_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
+    DataField,
     DataType,
     MapType,
     MultisetType,
@@ -36,6 +38,15 @@ _SYSTEM_NAMES: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkin
 _AVRO_DIGITS: Final = {TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6, TypeRoot.TIME: 3}
 _FIELDS: Final = "fields."
 _DEFAULT_FUNCTION: Final = "default-aggregate-function"
+_LISTS_OF_NAMES: Final = frozenset(
+    {
+        "bucket-key",
+        "sequence.field",
+        "partial-update.remove-record-on-sequence-group",
+        "changelog-producer.row-deduplicate-ignore-fields",
+    }
+)
+_LISTS_OF_COLUMNS: Final = (".sequence-group", ".nested-key", ".nested-sequence-field")
 
 
 def check_schema(schema: TableSchema) -> None:
@@ -47,8 +58,11 @@ def check_schema(schema: TableSchema) -> None:
     _check_keys(schema)
     _check_buckets(schema)
     _check_options_of_columns(schema)
+    _check_lists(schema.options)
     _check_defaults(schema)
     _check_sequence_fields(schema)
+    if schema.primary_keys:
+        _check_levels(schema.table_options)
     _check_changelog(schema)
     _check_retention(schema.table_options)
     _check_special_columns(schema)
@@ -202,10 +216,36 @@ def _check_bucket_mode(schema: TableSchema) -> None:
 
 def _check_options_of_columns(schema: TableSchema) -> None:
     for key in schema.options:
+        if key.startswith(_FIELDS.removesuffix(".")) and "." not in key:
+            raise InvalidArgumentError(
+                f"'{key}' is no option: the Java library takes it for one of a column; write 'fields.<column>.<option>'"
+            )
         if key.startswith(_FIELDS):
             for name in key[len(_FIELDS) :].split(".")[0].split(","):
                 if name != _DEFAULT_FUNCTION and name not in schema.row_type.names:
                     raise InvalidArgumentError(f"'{key}': no column {name!r}; {_names(schema)}")
+
+
+def _named_column(schema: TableSchema, option: str, name: str) -> DataField:
+    if name not in schema.row_type.names:
+        raise InvalidArgumentError(f"'{option}' = '{schema.options[option]}': no column {name!r}; {_names(schema)}")
+    return schema.row_type.field(name)
+
+
+def _check_lists(options: Mapping[str, str]) -> None:
+    """The Java library takes a blank beside a comma for part of the name, and finds no column of that name."""
+    for key, text in options.items():
+        if key not in _LISTS_OF_NAMES and not (key.startswith(_FIELDS) and key.endswith(_LISTS_OF_COLUMNS)):
+            continue
+        if key == "bucket-key" and not text.strip(", "):
+            continue
+        names = text.rstrip(",").split(",")
+        if any(name != name.strip() or not name for name in names):
+            plain = ",".join(split_list(text))
+            way_out = f"write '{plain}'" if plain else "name a column, or leave the option out"
+            raise InvalidArgumentError(f"'{key}' = '{text}' has a blank or an empty name in it; {way_out}")
+        if key.endswith("nested-key") and len({*names}) < len(names):
+            raise InvalidArgumentError(f"'{key}' = '{text}' names a field twice; name each once")
 
 
 def _check_defaults(schema: TableSchema) -> None:
@@ -238,8 +278,16 @@ def check_default(data_type: DataType, text: str, what: str) -> None:
 def _check_sequence_fields(schema: TableSchema) -> None:
     options = schema.table_options
     names = options.sequence_fields
+    is_grouped = options.merge_engine == "partial-update"
+    groups = [name for ordering, _ in options.sequence_groups for name in ordering] if is_grouped else []
+    for name in (*names, *groups) if schema.primary_keys else ():
+        if name in schema.row_type.names and _holds_map(schema.row_type.field(name).type):
+            raise InvalidArgumentError(
+                f"column {name!r} has no order, since maps have none, so that it cannot tell which version of a key is "
+                "newer; name another one in 'sequence.field' or 'fields.<column>.sequence-group'"
+            )
     for name in names:
-        schema.row_type.field(name)
+        _named_column(schema, "sequence.field", name)
         if names.count(name) > 1:
             raise InvalidArgumentError(f"'sequence.field' names column {name!r} twice")
         if name in options.aggregate_functions:
@@ -253,15 +301,27 @@ def _check_sequence_fields(schema: TableSchema) -> None:
         )
 
 
+def _holds_map(data_type: DataType) -> bool:
+    match data_type:
+        case MapType() | MultisetType():
+            return True
+        case ArrayType(element):
+            return _holds_map(element)
+        case RowType(fields):
+            return any(_holds_map(field.type) for field in fields)
+        case _:
+            return False
+
+
 def _check_special_columns(schema: TableSchema) -> None:
     options = schema.table_options
     if options.rowkind_field is not None:
-        kind = schema.row_type.field(options.rowkind_field).type
+        kind = _named_column(schema, "rowkind.field", options.rowkind_field).type
         if not (isinstance(kind, AtomicType) and kind.root in STRING_ROOTS):
             raise InvalidArgumentError(f"'rowkind.field': column {options.rowkind_field!r} must be STRING")
     time_field = options.raw.get("record-level.time-field")
     if time_field is not None:
-        kind = schema.row_type.field(time_field).type
+        kind = _named_column(schema, "record-level.time-field", time_field).type
         if not (isinstance(kind, AtomicType) and kind.root in (TypeRoot.INT, TypeRoot.BIGINT, *TIMESTAMP_ROOTS)):
             raise InvalidArgumentError(
                 f"'record-level.time-field': column {time_field!r} must be INT, BIGINT or a timestamp"
@@ -271,6 +331,14 @@ def _check_special_columns(schema: TableSchema) -> None:
 
 
 # ── other options ───────────────────────────────────────────────────────────────────────────────
+
+
+def _check_levels(options: TableOptions) -> None:
+    if options.num_levels < 2:
+        key = "num-levels" if "num-levels" in options.raw else "num-sorted-run.compaction-trigger"
+        raise InvalidArgumentError(
+            f"'{key}' = '{options.raw[key]}' leaves no level for compacted files; a table has at least 2 levels"
+        )
 
 
 def _check_changelog(schema: TableSchema) -> None:

@@ -20,12 +20,10 @@ class MergeOptions(OptionTexts):
 
     @property
     def ignore_delete(self) -> bool:
-        """Whether −U and −D records are dropped; older spellings count too."""
-        keys = (
-            "ignore-delete",
-            *(f"{engine}.ignore-delete" for engine in ("deduplicate", "partial-update", "first-row")),
-        )
-        return any(self._bool(key, default=False) for key in keys)
+        """Whether −U and −D records are dropped; of the older names the first one that is given counts, if any."""
+        older = (f"{engine}.ignore-delete" for engine in ("first-row", "deduplicate", "partial-update"))
+        given = next((key for key in ("ignore-delete", *older) if key in self.raw), "ignore-delete")
+        return self._bool(given, default=False)
 
     @property
     def ignore_update_before(self) -> bool:

@@ -51,7 +51,7 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
     @property
     def dynamic_bucket_target_row_num(self) -> int:
         """Keys that a dynamic bucket takes before a new one is begun."""
-        return self._int("dynamic-bucket.target-row-num", 2_000_000)
+        return self._int("dynamic-bucket.target-row-num", 2_000_000, bits=64)
 
     @property
     def dynamic_bucket_initial_buckets(self) -> int | None:

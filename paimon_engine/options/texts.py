@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,6 +10,9 @@ from typing import Final
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import parse_duration_ms, parse_size_bytes
 
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_DIGITS_MAX: Final = 40
+"""More than any number that fits 64 bits has, and less than Python refuses to parse."""
 _NAME_PART_BYTES_MAX: Final = 120
 """File names end at 255 bytes on most stores, and ids, numbers and extensions need their part of them."""
 
@@ -29,14 +33,17 @@ class OptionTexts:
                 if isinstance(member, property):
                     getattr(self, name)
 
-    def _int(self, key: str, default: int) -> int:
+    def _int(self, key: str, default: int, *, bits: int = 32) -> int:
         text = self.raw.get(key)
         if text is None:
             return default
-        try:
-            return int(text.strip())
-        except ValueError as error:
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number") from error
+        # No more than Java takes: Python's own parser passes over blanks and underscores.
+        if not _WHOLE_NUMBER.fullmatch(text):
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number; write digits only")
+        number, end = int(text[:_DIGITS_MAX]), 1 << (bits - 1)
+        if not -end <= number < end:
+            raise InvalidArgumentError(f"option '{key}' = {text[:_DIGITS_MAX]!r} does not fit {bits} bits")
+        return number
 
     def _float(self, key: str, default: float) -> float:
         text = self.raw.get(key)
@@ -51,9 +58,9 @@ class OptionTexts:
         text = self.raw.get(key)
         if text is None:
             return default
-        if text.strip().lower() not in ("true", "false"):
+        if text.lower() not in ("true", "false"):
             raise InvalidArgumentError(f"option '{key}' = {text!r} is neither true nor false")
-        return text.strip().lower() == "true"
+        return text.lower() == "true"
 
     def _list(self, key: str) -> tuple[str, ...]:
         return split_list(self.raw.get(key, ""))
@@ -68,9 +75,9 @@ class OptionTexts:
         }
 
     def _choice(self, key: str, default: str, choices: tuple[str, ...]) -> str:
-        value = self.raw.get(key, default).strip().lower()
+        value = self.raw.get(key, default).lower()
         if value not in choices:
-            raise InvalidArgumentError(f"option '{key}' = {value!r}; choose one of {', '.join(choices)}")
+            raise InvalidArgumentError(f"option '{key}' = {value!r}; choose one of {', '.join(filter(None, choices))}")
         return value
 
     def _name_part(self, key: str, default: str) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.env import Env
+from paimon_engine.format.layout import cast_rows
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.merge.curves import Curve, range_numbers, range_stops, to_column
 from paimon_engine.merge.keys import Keys
@@ -109,7 +110,7 @@ class Sampling:
                 deleted=vectors.deleted_rows(file.name),
                 selected=chosen,
             )
-        return pa.Table.from_batches([rows.cast(schema) for rows in found], schema)
+        return pa.Table.from_batches([cast_rows(rows, schema) for rows in found], schema)
 
 
 def plan_unit(
@@ -148,7 +149,7 @@ class PlacedRows:
                     continue
                 places = unit.curve.places(rows.select(list(self.columns)))
                 ranges = unit.first_range + range_numbers(places, unit.stops)
-                plain = rows.cast(travelling).columns
+                plain = cast_rows(rows, travelling).columns
                 columns = [*plain, to_column(places), pa.array(ranges.astype(np.int32))]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -200,7 +201,7 @@ class RangeWriting:
         writer = RollingWriter(table, unit.partition, unit.bucket, level=0, source=FileSource.COMPACT)
         try:
             for rows in sort_rows(batches, _PLACE, self.memory_bytes):
-                writer.write(rows.select(schema.names).cast(schema))
+                writer.write(cast_rows(rows, schema))
             written = writer.finish()
         except BaseException:
             writer.abort()

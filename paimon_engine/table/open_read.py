@@ -11,6 +11,7 @@ from itertools import chain
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.layout import cast_rows
 from paimon_engine.predicate import as_predicate
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.incremental import read_changes, read_difference
@@ -74,7 +75,7 @@ def _missing_partitions(
     check_rows(branch, rows)
     present = {entry.partition for entry in visible_entries(table, state.snapshot, rows.file_filter)}
     for batch in _state_rows(branch, branch_state, rows, without=present):
-        yield batch.cast(schema)
+        yield cast_rows(batch, schema)
 
 
 def _has_stale_levels(table: TableHandle) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.layout import cast, cast_rows
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, columns_of
 from paimon_engine.table.handle import TableHandle
@@ -81,14 +82,14 @@ def _leaf(row_type: RowType, path: Path) -> pa.Field:
 def projected(rows: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
     """Rows in the read's schema; `columns` names what is asked for."""
     if all(name in rows.schema.names for name in columns):
-        return rows.select(list(columns)).cast(schema)
+        return cast_rows(rows, schema)
     arrays = [_taken(rows, name, field) for name, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _taken(rows: pa.RecordBatch, name: str, field: pa.Field) -> pa.Array:
     if name in rows.schema.names:
-        return rows[name].cast(field.type)
+        return cast(rows[name], field.type)
     root = next(known for known in rows.schema.names if _leads_into(rows.schema.field(known).type, known, name))
     array, rest = rows[root], name[len(root) + 1 :]
     while rest:
@@ -96,7 +97,7 @@ def _taken(rows: pa.RecordBatch, name: str, field: pa.Field) -> pa.Array:
         inner = [kind.field(place).name for place in range(kind.num_fields)]
         step = rest if rest in inner else next(n for n in inner if _leads_into(kind.field(n).type, n, rest))
         array, rest = pc.struct_field(array, step), rest[len(step) + 1 :]
-    return array.cast(field.type)
+    return cast(array, field.type)
 
 
 def _leads_into(kind: pa.DataType, name: str, path: str) -> bool:

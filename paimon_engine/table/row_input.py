@@ -153,7 +153,7 @@ def _kind_numbers(column: pa.Array, name: str) -> np.ndarray[tuple[int], np.dtyp
         numbers = column.cast(pa.int64(), safe=False)
         valid = pc.and_kleene(pc.greater_equal(numbers, 0), pc.less(numbers, len(KIND_TEXTS)))
     else:
-        numbers = pc.index_in(column.cast(pa.string()), value_set=pa.array(KIND_TEXTS))
+        numbers = pc.index_in(pc.utf8_upper(column.cast(pa.string())), value_set=pa.array(KIND_TEXTS))
         valid = numbers.is_valid()
     if column.null_count or not pc.all(valid, min_count=0).as_py():
         raise InvalidArgumentError(

@@ -238,6 +238,15 @@ def test_a_retract_that_cannot_be_taken_back_is_refused() -> None:
         merged_column("product", [Decimal(1), Decimal(1)], pa.decimal128(5, 2), [Decimal(3)])
 
 
+def test_decimals_are_taken_back_with_all_their_digits() -> None:
+    kind = pa.decimal128(38, 18)
+    large, small = Decimal("9" * 20 + "." + "9" * 18), Decimal("12345678901234567890.123456789012345678")
+
+    assert merged_column("sum", [large, large], kind, [small]) == small.copy_negate()
+    assert merged_column("sum", [large, small.copy_negate()], kind, [large]) == small.copy_negate()
+    assert merged_column("product", [large, Decimal(1)], kind, [Decimal(1)]) == large
+
+
 def test_long_histories_of_single_keys_are_added_in_order() -> None:
     numbers = [0.1 * place for place in range(1000)]
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
 from paimon_engine.merge.frontier import merge_runs
 from paimon_engine.merge.functions import sequence_order
@@ -216,11 +217,15 @@ def test_memory_is_bounded_by_a_batch_of_each_run() -> None:
         ([None, datetime(1969, 1, 1), datetime(2024, 1, 1)], pa.timestamp("ms", tz="UTC")),
         ([None, 1, 2], pa.date32()),
         ([None, 1, 2], pa.time32("ms")),
+        ([None, [], [None]], pa.list_(pa.int32())),
+        ([None, [1, None], [1, 0]], pa.list_(pa.int32())),
+        ([None, {"x": 1, "y": None}, {"x": 1, "y": ""}], pa.struct([("x", pa.int32()), ("y", pa.string())])),
+        ([None, [{"x": 1}, None], [{"x": 2}]], pa.list_(pa.struct([("x", pa.int32())]))),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("descending", [False, True])
-def test_any_atomic_column_can_order_versions(values: list[Any], arrow_type: pa.DataType, descending: bool) -> None:
+def test_any_column_but_a_map_can_order_versions(values: list[Any], arrow_type: pa.DataType, descending: bool) -> None:
     column = pa.array(values, arrow_type)
     arrivals = [1, 2, 0]
     rows = pa.record_batch(
@@ -230,6 +235,16 @@ def test_any_atomic_column_can_order_versions(values: list[Any], arrow_type: pa.
     window = sort_window(rows, np.zeros(3, dtype=np.int64), SequenceOrder(("u",), descending))
     assert window.order is not None
     assert [arrivals[i] for i in window.order] == ([0, 2, 1] if descending else [0, 1, 2])
+
+
+def test_maps_cannot_order_versions() -> None:
+    rows = pa.record_batch(
+        [pa.array([0, 1]), pa.array([0, 0], pa.int8()), pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int32()))],
+        names=["_SEQUENCE_NUMBER", "_VALUE_KIND", "u"],
+    )
+
+    with pytest.raises(UnsupportedError, match="maps have no order"):
+        sort_window(rows, np.zeros(2, dtype=np.int64), SequenceOrder(("u",)))
 
 
 def test_the_options_choose_the_order() -> None:

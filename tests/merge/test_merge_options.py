@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.deduplicate import deduplicate
 from paimon_engine.merge.functions import merge_columns, merge_function
+from paimon_engine.options import TableOptions
 from tests.merge.engine_model import Record
 from tests.merge.engine_runs import ITEM, Engine, records_of, schema_of
 
@@ -73,9 +74,22 @@ def test_options_that_no_merge_can_follow_are_refused(options: dict[str, str], m
         merge_function(schema_of(COLUMNS, options))
 
 
-def test_a_key_column_cannot_order_a_group() -> None:
-    with pytest.raises(UnsupportedError, match="'k', cannot order"):
-        merge_function(schema_of(COLUMNS, {**PU, "fields.k.sequence-group": "a"}))
+def test_a_group_may_be_ordered_by_a_key_column_which_orders_nothing() -> None:
+    engine = Engine(COLUMNS, {**PU, "fields.k.sequence-group": "a", "fields.k,g.sequence-group": "b"})
+    rows = [{"k": 0, "a": a, "b": b, "g": g, "h": None, "items": None} for a, b, g in [(3, "x", 2), (None, "y", 1)]]
+
+    (merged,) = records_of(engine.flush([Record("+I", row) for row in rows]))
+
+    assert (merged.row["a"], merged.row["b"], merged.row["g"]) == (None, "x", 2)
+
+
+@pytest.mark.parametrize("engine", ["first-row", "deduplicate", "partial-update"])
+def test_an_older_name_of_ignore_delete_counts_where_the_name_of_today_is_missing(engine: str) -> None:
+    older = f"{engine}.ignore-delete"
+
+    assert TableOptions({older: "true"}).ignore_delete
+    assert not TableOptions({"ignore-delete": "false", older: "true"}).ignore_delete
+    assert TableOptions({"ignore-delete": "true", older: "false"}).ignore_delete
 
 
 def test_deduplicate_is_the_merge_function_by_default() -> None:

@@ -181,6 +181,21 @@ def test_first_non_null_values_from_below_are_found_as_in_java(texts: list[tuple
     assert merged.row["fn"] == expected
 
 
+@pytest.mark.parametrize(("ignores", "expected"), [("false", ["a", "b", "c"]), ("true", ["c", "a", "b"])])
+def test_elements_from_below_are_collected_as_in_java(ignores: str, expected: list[str]) -> None:
+    """Behind the others, but where the column ignores retracts."""
+    own = {"aggregate-function": "collect", "ignore-retract": ignores}
+    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "v"}
+    engine = Engine(
+        {"g": pa.int32(), "v": pa.list_(pa.string())}, {**options, **{f"fields.v.{key}": own[key] for key in own}}
+    )
+    history = [Record("+I", {"k": 0, "g": g, "v": [text]}) for g, text in [(5, "a"), (6, "b"), (3, "c")]]
+
+    (merged,) = records_of(engine.flush(history))
+
+    assert merged.row["v"] == expected
+
+
 # ── first-row ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -55,6 +55,19 @@ def test_user_sequences_come_before_sequence_numbers():
         rounds([[(1, 0)]], order=SequenceOrder(("u",), descending=True))
 
 
+def test_lists_and_rows_order_records_too():
+    values = [[{"x": 1}, None], None, [{"x": 2}], []]
+    kind = pa.list_(pa.struct([("x", pa.int32())]))
+    runs = [
+        [pa.record_batch({"_SEQUENCE_NUMBER": [number], "k": pa.array([1], pa.int32()), "u": pa.array([value], kind)})]
+        for number, value in enumerate(values)
+    ]
+
+    (window,) = merge_repeated_runs(runs, KEY, SequenceOrder(("u",)))
+
+    assert window.rows["u"].to_pylist() == [None, [], [{"x": 1}, None], [{"x": 2}]]
+
+
 RUNS = st.lists(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=12).map(
         lambda run: sorted(run, key=lambda record: record[0])

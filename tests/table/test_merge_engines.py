@@ -136,6 +136,24 @@ def test_java_sees_each_first_row_once(make_table: MakeTable, oracle: JavaPaimon
     assert oracle.problems(table.path) == []
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("engine", ["aggregation", "partial-update"])
+def test_a_row_that_is_null_has_no_fields_that_must_not_be(
+    make_table: MakeTable, oracle: JavaPaimon, engine: str, file_format: str
+) -> None:
+    place = pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.string())])
+    options = {"bucket": "1", "merge-engine": engine, "file.format": file_format, "changelog-producer": "input"}
+    table = make_table({"k": pa.int32(), "v": place}, primary_keys=["k"], options=options, on_disk=True)
+    rows = pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([None, {"x": 1, "y": None}], place)})
+
+    table.write(rows).write(rows).compact().write(rows)
+
+    assert table.rows() == [(1, None), (2, {"x": 1, "y": None})]
+    assert_same_rows(oracle.read(table.path), [[1, None], [2, [1, None]]])
+    changes = open_read(table.handle, ReadRequest(incremental=(1, 4)))[1]
+    assert sorted(row["k"] for batch in changes for row in batch.to_pylist()) == [1, 2]
+
+
 # ── what is seen when ───────────────────────────────────────────────────────────────────────────
 
 

@@ -109,9 +109,9 @@ def test_kinds_may_come_from_a_table_column(make_table: MakeTable):
     options = {"bucket": "1", "rowkind.field": "op"}
     table = make_table({"k": pa.int64(), "op": pa.string()}, primary_keys=["k"], options=options)
 
-    table.write({"k": [1, 2, 1], "op": ["+I", "+I", "-D"]})
+    table.write({"k": [1, 2, 1], "op": ["+I", "+i", "-d"]})
 
-    assert table.rows() == [(2, "+I")]
+    assert table.rows() == [(2, "+i")]
 
 
 @pytest.mark.parametrize("option", ["ignore-delete", "ignore-update-before"])

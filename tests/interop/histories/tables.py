@@ -15,8 +15,8 @@ ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row", "append"
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "sum": values.NUMBERS,
     "product": values.NUMBERS,
-    "max": (*values.NUMBERS, *values.TEXTS, *values.TIMES),
-    "min": (*values.NUMBERS, *values.TEXTS, *values.TIMES),
+    "max": (*values.NUMBERS, *values.TEXTS, *values.TIMES, *values.BINARIES),
+    "min": (*values.NUMBERS, *values.TEXTS, *values.TIMES, *values.BINARIES),
     "last_value": values.ANY,
     "last_non_null_value": values.ANY,
     "first_value": values.ANY,
@@ -25,8 +25,8 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "bool_and": ("BOOLEAN",),
     "bool_or": ("BOOLEAN",),
     "listagg": ("STRING",),
-    "collect": (*values.ARRAYS, values.LINES),
-    "merge_map": (values.PAIRS,),
+    "collect": (*values.ARRAYS, values.ARRAYS_OF_ARRAYS, values.LINES),
+    "merge_map": (values.PAIRS, values.LISTS_BY_NUMBER),
     "nested_update": (values.LINES,),
     "rbm32": ("BYTES",),
     "rbm64": ("BYTES",),
@@ -48,11 +48,13 @@ class Column:
     nulls: float = 0.25
     is_free: bool = False
     """Whether no option names it, so that it may be changed in any way."""
+    is_far: bool = False
+    """Whether values may lie at the ends of the type."""
 
     def value(self, chance: Random) -> Any:
         """A value, or null."""
         if self.kind.endswith("NOT NULL"):
-            return Column(self.kind.removesuffix(" NOT NULL"), self.function, 0.0).value(chance)
+            return Column(self.kind.removesuffix(" NOT NULL"), self.function, 0.0, is_far=self.is_far).value(chance)
         match self.function:
             case "rbm32" | "rbm64" | "hll_sketch" | "theta_sketch":
                 return values.sketch(chance, self.function, nulls=self.nulls)
@@ -60,14 +62,14 @@ class Column:
                 # Taking back divides: by nothing, or with a rest, each engine would fail.
                 one = None if chance.random() < self.nulls else chance.choice([1, -1])
                 digits = self.kind.rsplit(", ", maxsplit=1)[-1].strip(")")
-                return one if one is None or not self.kind.startswith("DECIMAL") else f"{one}{'.00' * (digits == '2')}"
+                return one if one is None or not self.kind.startswith("DECIMAL") else f"{one:.{digits}f}"
             case "collect" | "merge_map":
                 # Java 0.9 fails when it takes back a null array or map.
                 return values.value(chance, self.kind, nulls=0.0)
             case "time":
-                return chance.choice([EXPIRED, LIVING, LIVING])
+                return chance.choice([EXPIRED, LIVING, LIVING]) * (1 if self.kind.startswith("INT") else 1000)
             case _:
-                return values.value(chance, self.kind, nulls=self.nulls)
+                return values.value(chance, self.kind, nulls=self.nulls, is_far=self.is_far)
 
 
 @dataclass
@@ -82,6 +84,7 @@ class Draw:
     options: dict[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ("+I", "+I", "+I", "+U", "-U", "-D")
     kind_column: str | None = None
+    ignores_deletes: bool = False
     removes_on_delete: bool = False
     adds_first: bool = False
     """Whether a key is taken back only after it was there."""
@@ -94,8 +97,17 @@ class Draw:
 
     @property
     def compares_rows(self) -> bool:
-        """Whether Java 0.9 knows equal rows: it compares maps byte by byte, and null values leave bytes behind."""
-        return all(column.kind != values.PAIRS for column in self.columns.values())
+        """Whether Java 0.9 knows equal rows.
+
+        It compares maps byte by byte, and null values leave bytes behind; what is no number equals nothing, nor does a
+        list with a null in it.
+        """
+        return not any(
+            column.kind.startswith("MAP")
+            or column.kind in values.ELEMENTS
+            or (column.is_far and column.kind in values.POINTS)
+            for column in self.columns.values()
+        )
 
     @property
     def is_lookup(self) -> bool:
@@ -123,6 +135,10 @@ def draw_table(chance: Random) -> Draw:
     if draw.engine != "append":
         _changelog(draw)
         _levels(draw)
+    for column in draw.columns.values():
+        # A sum that leaves its type begins anew: when it does, depends on what is merged first.
+        if column.function == "sum" and column.kind.startswith("DECIMAL"):
+            column.is_far &= draw.is_told
     _files(draw)
     # Java 0.9 knows neither: it asks nothing before it changes the mode, and rewrites no file for what is deleted of it.
     draw.options["deletion-vectors.modifiable"] = "true"
@@ -180,9 +196,7 @@ def _sequence(draw: Draw, share: float) -> None:
     # end up with another order than its newest version, and then merging is no longer associative.
     nulls = 0.0 if draw.engine == "aggregation" else 0.25
     for name in names:
-        draw.columns[name] = Column(
-            draw.chance.choice(["INT", "BIGINT", "TIMESTAMP(3)", "STRING", "DATE"]), nulls=nulls
-        )
+        draw.columns[name] = Column(draw.chance.choice(values.ORDERED), nulls=nulls)
     draw.options["sequence.field"] = ",".join(names)
 
 
@@ -191,26 +205,43 @@ def _deduplicate(draw: Draw) -> None:
     _sequence(draw, 0.4)
     if draw.maybe(0.25) and not crosses_partitions(draw):
         # A key that moves leaves its row behind, and is in two places then.
-        draw.options["ignore-delete"] = "true"
+        _ignore_deletes(draw)
+    _kind_column(draw)
+    _record_expiry(draw)
+
+
+def _ignore_deletes(draw: Draw) -> None:
+    """By the name of today, or by the older ones, of which it is no matter what engine they name."""
+    names = ["ignore-delete", *(f"{engine}.ignore-delete" for engine in ("deduplicate", "partial-update", "first-row"))]
+    draw.options[draw.chance.choices(names, [4, 1, 1, 1])[0]] = "true"
+    draw.ignores_deletes = True
+    if draw.maybe(0.1):
+        draw.ignores_deletes = draw.options.get("ignore-delete") == "true"
+        draw.options.setdefault("ignore-delete", "false")
+
+
+def _kind_column(draw: Draw) -> None:
     if draw.maybe(0.15) and not crosses_partitions(draw):
         # Java 0.9 takes the kind of the delete of a key that moves from the column, and adds the old row again.
         draw.columns["rk"] = Column("STRING NOT NULL")
         draw.options["rowkind.field"] = draw.kind_column = "rk"
-    _record_expiry(draw)
 
 
 def _values(draw: Draw) -> None:
     for name in ("a", "b"):
-        draw.columns[name] = Column(draw.chance.choice(values.ANY), is_free=False)
+        draw.columns[name] = Column(draw.chance.choice(values.ANY), is_free=False, is_far=draw.maybe(0.3))
 
 
 def _record_expiry(draw: Draw) -> None:
     # Java 0.9 counts deletes that it ignores when it fills buckets. Which bucket a record is in decides whether a
     # compaction reads it at all.
-    finds_buckets = draw.options["bucket"] == "-1" and "ignore-delete" in draw.options
+    finds_buckets = draw.options["bucket"] == "-1" and draw.ignores_deletes
     if draw.maybe(0.12) and not finds_buckets:
-        draw.columns["t"] = Column("INT NOT NULL", "time")
+        kind, unit = draw.chance.choice([("INT", "seconds-int"), ("BIGINT", "millis-long")])
+        draw.columns["t"] = Column(f"{kind} NOT NULL", "time")
         draw.options |= {"record-level.expire-time": "1 d", "record-level.time-field": "t"}
+        if unit == "millis-long" or draw.maybe(0.5):
+            draw.options["record-level.time-field-type"] = unit
 
 
 def _function(draw: Draw, name: str, *, retracts: bool) -> None:
@@ -218,12 +249,12 @@ def _function(draw: Draw, name: str, *, retracts: bool) -> None:
     chance = draw.chance
     function = chance.choice(list(FUNCTIONS))
     kind = chance.choice(FUNCTIONS[function])
-    draw.columns[name] = Column(kind, function)
+    draw.columns[name] = Column(kind, function, is_far=draw.maybe(0.3))
     draw.options[f"fields.{name}.aggregate-function"] = function
     if function == "listagg" and draw.maybe(0.5):
         draw.options[f"fields.{name}.list-agg-delimiter"] = chance.choice([";", "", "--"])
-    # Where elements may stand several times, Java 0.9 cannot compare those that are rows, and fails at taking them back.
-    if function == "collect" and (draw.maybe(0.5) or (retracts and kind == values.LINES)):
+    # Where elements may stand several times, Java 0.9 cannot compare those that have parts, and fails at taking them back.
+    if function == "collect" and (draw.maybe(0.5) or (retracts and kind in (values.LINES, values.ARRAYS_OF_ARRAYS))):
         draw.options[f"fields.{name}.distinct"] = "true"
     if function == "nested_update" and draw.maybe(0.7):
         draw.options[f"fields.{name}.nested-key"] = chance.choice(["id", "id,name"])
@@ -237,15 +268,19 @@ def _aggregation(draw: Draw) -> None:
     if draw.maybe(0.4):
         draw.kinds = ("+I", "+I", "+U")
     elif draw.maybe(0.2):
-        draw.options["ignore-delete"] = "true"
+        _ignore_deletes(draw)
     retracts = "-D" in draw.kinds
     for name in "abc"[: chance.randint(1, 3)]:
         _function(draw, name, retracts=retracts)
+    default = None
+    if draw.maybe(0.35):
+        default = chance.choice(["last_value", "last_non_null_value", *([] if retracts else ["max", "first_value"])])
+        draw.options["fields.default-aggregate-function"] = default
     if draw.maybe(0.3):
-        draw.options["fields.default-aggregate-function"] = chance.choice(["last_value", "last_non_null_value"])
-    if draw.maybe(0.3):
-        draw.columns["d"] = Column(chance.choice(values.ANY))
-    _sequence(draw, 0.3)
+        kinds = [kind for kind in values.ORDERED if kind != "BOOLEAN"] if default == "max" else values.ANY
+        draw.columns["d"] = Column(chance.choice(kinds), is_far=draw.maybe(0.3))
+    # In Java 0.9 the function by default holds for the columns that order versions, too.
+    _sequence(draw, 0.0 if default in ("max", "first_value") else 0.3)
     _record_expiry(draw)
     if "t" in draw.columns or crosses_partitions(draw):
         # Where a key is taken back that was not there, or has expired, Java 0.9 leaves null in NOT NULL columns, which
@@ -259,7 +294,8 @@ def _partial_update(draw: Draw) -> None:
     way = chance.choice(["ignore", "remove", "groups", "groups", "groups", "adds"])
     _values(draw)
     if way == "ignore":
-        draw.options["ignore-delete"] = "true"
+        draw.options[draw.chance.choice(["ignore-delete", "partial-update.ignore-delete"])] = "true"
+        draw.ignores_deletes = True
         if crosses_partitions(draw):
             # In Java 0.9 a delete that is ignored gives its key a partition all the same, for the rest of the batch.
             draw.kinds = ("+I", "+U")
@@ -268,6 +304,8 @@ def _partial_update(draw: Draw) -> None:
     elif way == "remove":
         draw.options["partial-update.remove-record-on-delete"] = "true"
         draw.removes_on_delete = True
+        # Keys go, and there must always be others.
+        draw.columns["k"] = Column("INT NOT NULL")
         draw.kinds = ("+I", "+I", "+U", "-U", "-D")
     else:
         _groups(draw)
@@ -289,7 +327,7 @@ def _groups(draw: Draw) -> None:
     for group in range(chance.choice([1, 1, 2])):
         orders = [f"g{group}", f"h{group}"][: chance.choice([1, 1, 2])]
         for name in orders:
-            draw.columns[name] = Column(chance.choice(["INT", "BIGINT", "TIMESTAMP(3)"]))
+            draw.columns[name] = Column(chance.choice(values.ORDERED))
         ordered = []
         for _ in range(chance.randint(1, 3)):
             name = next(members)
@@ -301,15 +339,21 @@ def _groups(draw: Draw) -> None:
         draw.options[f"fields.{','.join(orders)}.sequence-group"] = ",".join(ordered)
     if draw.maybe(0.3):
         _function(draw, "c", retracts=retracts)
+    if not retracts and draw.maybe(0.3):
+        # Others tell in Java 0.9, where the function by default holds for the columns that order a group, too, and takes
+        # them back.
+        draw.options["fields.default-aggregate-function"] = "last_value"
 
 
 def _first_row(draw: Draw) -> None:
     draw.options["merge-engine"] = "first-row"
     _values(draw)
     if draw.maybe(0.5):
-        draw.options["ignore-delete"] = "true"
+        draw.options[draw.chance.choice(["ignore-delete", "first-row.ignore-delete"])] = "true"
+        draw.ignores_deletes = True
     else:
         draw.kinds = ("+I", "+U")
+    _kind_column(draw)
 
 
 def _append(draw: Draw) -> None:
