@@ -12,7 +12,7 @@ alone, and the peak memory of the whole process, of which Python and Arrow take 
 floor and compaction share the machine's moods; the median counts. Compare figures of one run only.
 
 Java runs on one thread, warm, once in each round, and writes the table that it compacts; then its compaction is rolled
-back, and the same files are compacted here.
+back, and the same files are compacted here, by a new process and by one that has compacted before, as Java has.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from paimon_engine.format.parquet import READ_BUFFER_BYTES, ParquetWriter
 from tests.support.reference import reference_folder
 
 Numbers = npt.NDArray[np.int64]
+WARM = "compaction, warm"
 REPEATED = 0.3
 NULLS = 0.4
 """Share of nulls in each column of partial updates."""
@@ -188,13 +189,15 @@ def merged_read(path: Path, _: int) -> int:
     return sum(batch.num_rows for batch in table.to_batches())
 
 
-STEPS = {"floor": floor, "compaction": compaction, "merged read": merged_read}
+STEPS = {"floor": floor, "compaction": compaction, WARM: compaction, "merged read": merged_read}
 
 
 def run_here(step: str, path: Path, number: int) -> Cost:
     """Runs a step in this process."""
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
+    if step == WARM:
+        compaction(path.with_name("before"), number)
     cpu, begun = time.process_time(), time.perf_counter()
     rows = STEPS[step](path, number)
     cpu, seconds = time.process_time() - cpu, time.perf_counter() - begun
@@ -208,11 +211,11 @@ def peak_mb() -> float:
 
 
 def run_apart(step: str, path: Path, number: int = 0) -> Cost:
-    """Runs a step in a new process, a compaction on a copy whose files are links."""
+    """Runs a step in a new process, compactions on copies whose files are links."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         copy = path
-        if step == "compaction":
-            copy = Path(folder) / "t"
+        for name in {"compaction": ["t"], WARM: ["before", "t"]}.get(step, []):
+            copy = Path(folder) / name
             shutil.copytree(path, copy, copy_function=lambda source, target: Path(target).hardlink_to(source))
         command = [sys.executable, "-m", "tests.bench.compaction", "--step", step, str(copy), str(number)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
@@ -251,23 +254,24 @@ def compare(path: Path, name: str, rows: int, rounds: int, grid: Grid) -> None:
     add_figures(grid, name, rows, {"floor": floors, "compaction": compactions, "merged read": [read]})
 
 
-def compare_with_java(folder: Path, rows: int, runs: int, rounds: int, grid: Grid) -> float:
-    """Adds the figures of Java and of its files to the grid; compaction's rows per processor second, in those of Java."""
+def compare_with_java(folder: Path, rows: int, runs: int, rounds: int, grid: Grid) -> str:
+    """Adds the figures of Java and of its files to the grid; how they compare."""
     first = java(folder / "0", rows, runs)
     open_table(str(first.path)).rollback(snapshot=runs)
     left = run_apart("merged read", first.path).rows
-    there, floors, compactions = [first], [], []
+    there: list[JavaRun] = [first]
+    here: dict[str, list[Cost]] = {"floor": [], "compaction": [], WARM: []}
     for number in range(rounds):
         if number:
             there.append(java(folder / str(number), rows, runs))
             shutil.rmtree(folder / str(number))
-        floors.append(run_apart("floor", first.path, left))
-        compactions.append(run_apart("compaction", first.path))
-        assert compactions[-1].rows == left
+        for step, costs in here.items():
+            costs.append(run_apart(step, first.path, left if step == "floor" else 0))
+    assert all(cost.rows == left for cost in (*here["compaction"], *here[WARM]))
     of_java = [Cost(one.cpu_seconds, one.seconds, 0, left) for one in there]
-    steps = {"floor": floors, "compaction": compactions, "Java 0.9": of_java}
-    add_figures(grid, "Java's files", first.stored_rows, steps)
-    return middle(of_java) / middle(compactions)
+    add_figures(grid, "Java's files", first.stored_rows, {**here, "Java 0.9": of_java})
+    new, warm = (middle(of_java) / middle(here[step]) for step in ("compaction", WARM))
+    return f"on the same files, rows per processor second in those of Java: {new:.2f} of a new process, {warm:.2f} warm"
 
 
 def middle(costs: Sequence[Cost]) -> float:
@@ -328,9 +332,9 @@ def main() -> None:
         if not given.java:
             console.print(grid)
             return
-        times = compare_with_java(Path(folder), given.rows, given.runs, given.rounds, grid)
+        compared = compare_with_java(Path(folder), given.rows, given.runs, given.rounds, grid)
         console.print(grid)
-        console.print(f"compaction does {times:.2f} times the rows of Java per processor second, on the same files")
+        console.print(compared)
 
 
 if __name__ == "__main__":
