@@ -46,6 +46,7 @@ _LISTS_OF_NAMES: Final = frozenset(
         "changelog-producer.row-deduplicate-ignore-fields",
     }
 )
+_MAY_NAME_NOTHING: Final = frozenset({"bucket-key", "changelog-producer.row-deduplicate-ignore-fields"})
 _LISTS_OF_COLUMNS: Final = (".sequence-group", ".nested-key", ".nested-sequence-field")
 
 
@@ -237,7 +238,7 @@ def _check_lists(options: Mapping[str, str]) -> None:
     for key, text in options.items():
         if key not in _LISTS_OF_NAMES and not (key.startswith(_FIELDS) and key.endswith(_LISTS_OF_COLUMNS)):
             continue
-        if key == "bucket-key" and not text.strip(", "):
+        if key in _MAY_NAME_NOTHING and not text.strip(", "):
             continue
         names = text.rstrip(",").split(",")
         if any(name != name.strip() or not name for name in names):
