@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
-from paimon_engine.format.layout import BATCH_LIMIT, BATCH_ROWS, BatchLimit
+from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
 from paimon_engine.lsm.append import pack_small_files
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
@@ -133,7 +133,7 @@ class CompactTask:
             least = self._runs * least_bytes * _MEMORY_FACTOR
             return NothingToDo(f"needs about {least:,} bytes of memory, and a task may take {memory_bytes:,}")
         size_bytes = min(BATCH_LIMIT.size_bytes, max(batch_bytes, least_bytes))
-        return replace(self, limit=BatchLimit(BATCH_ROWS, size_bytes))
+        return replace(self, limit=BatchLimit(size_bytes=size_bytes))
 
     @property
     def _files_to_read(self) -> tuple[DataFile, ...]:

@@ -10,9 +10,9 @@ Java engines from 0.9 on have no `count`, and refuse to merge such a table.
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
+from paimon_engine.merge.gather import validity
 from paimon_engine.meta.schema import TableSchema
 
 
@@ -37,7 +37,7 @@ def with_partial_counts(rows: pa.RecordBatch, columns: tuple[str, ...]) -> pa.Re
     """The rows with 1 for values of those columns, and 0 for nulls."""
     for name in columns:
         number = rows.schema.get_field_index(name)
-        present = np.asarray(rows.column(number).is_valid().to_numpy(zero_copy_only=False))
+        present = validity(rows.column(number))
         field = rows.schema.field(number)
         rows = rows.set_column(number, field, pa.array(present).cast(field.type))
     return rows

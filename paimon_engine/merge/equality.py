@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_engine.merge.gather import validity
+
 Codes = npt.NDArray[np.int64]
 
 
@@ -28,7 +30,10 @@ def codes(values: pa.Array) -> Codes:
 
 
 def joined_codes(columns: Sequence[Codes], count: int) -> Codes:
-    """Numbers of rows, given those of their columns: shape [count]."""
+    """Numbers of rows, given those of their columns: shape [count].
+
+    They compare as the columns do, one after another.
+    """
     result = np.zeros(count, dtype=np.int64)
     for column in columns:
         width = int(column.max(initial=0)) + 1
@@ -37,14 +42,14 @@ def joined_codes(columns: Sequence[Codes], count: int) -> Codes:
 
 
 def _with_nulls(values: pa.Array, numbers: Codes) -> Codes:
-    return np.where(np.asarray(values.is_valid().to_numpy(zero_copy_only=False)), numbers + 1, 0)
+    return np.where(validity(values), numbers + 1, 0)
 
 
 def _bits(values: pa.Array) -> pa.Array:
     doubles = values.cast(pa.float64())
     numbers = np.asarray(doubles.fill_null(0.0))
     bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
-    return pa.array(bits, mask=~np.asarray(doubles.is_valid().to_numpy(zero_copy_only=False)))
+    return pa.array(bits, mask=~validity(doubles))
 
 
 def _codes_of_lists(values: pa.Array) -> Codes:

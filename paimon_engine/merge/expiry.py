@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.merge.gather import validity
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.types import TIMESTAMP_ROOTS, AtomicType, TypeRoot
 
@@ -43,7 +44,7 @@ class RecordExpiry:
     def keep(self, rows: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
         """The rows that have not expired at that time, in epoch milliseconds."""
         values = rows[self.column]
-        valid = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
+        valid = validity(values)
         kept = ~valid | (now_ms // 1000 <= self._seconds(values) + self.expire_seconds)
         return rows if kept.all() else rows.filter(pa.array(kept))
 

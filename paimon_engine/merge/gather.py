@@ -13,12 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.merge.window import Positions
-
 _Mask = npt.NDArray[np.bool_]
+_Places = npt.NDArray[np.intp]
 
 
-def gather(column: pa.Array, places: Positions) -> pa.Array:
+def gather(column: pa.Array, places: _Places) -> pa.Array:
     """The values at these places; null where a place is −1."""
     absent = places < 0
     lacks = bool(absent.any())
@@ -30,7 +29,7 @@ def gather(column: pa.Array, places: Positions) -> pa.Array:
     return _array(_values(column).take(places), valid_at(column, places) & ~absent, column.type)
 
 
-def replaced(column: pa.Array, places: Positions, changed: Positions, values: pa.Array) -> pa.Array:
+def replaced(column: pa.Array, places: _Places, changed: _Places, values: pa.Array) -> pa.Array:
     """The values at these places, but at those of the result that are `changed` the new ones instead."""
     if len(values) == len(places):
         return values
@@ -47,7 +46,7 @@ def replaced(column: pa.Array, places: Positions, changed: Positions, values: pa
     return _array(found, valid, column.type)
 
 
-def numbers_at(column: pa.Array, places: Positions) -> npt.NDArray[Any]:
+def numbers_at(column: pa.Array, places: _Places) -> npt.NDArray[Any]:
     """The whole or floating-point numbers at these places, where no value is null."""
     return _values(column).take(places).view(column.type.to_pandas_dtype())
 
@@ -61,7 +60,7 @@ def validity(column: pa.Array) -> _Mask:
     return np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little")[column.offset :].view(np.bool_)
 
 
-def valid_at(column: pa.Array, places: Positions) -> _Mask:
+def valid_at(column: pa.Array, places: _Places) -> _Mask:
     """Which values at these places are not null."""
     return validity(column).take(places) if column.null_count else np.ones(len(places), dtype=bool)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from paimon_engine.merge.equality import Codes, codes, joined_codes
 from paimon_engine.merge.versions import Mask, Step, Versions
 from paimon_engine.merge.window import Positions
 
+_NO_CODES: Final = np.zeros(0, dtype=np.int64)
 _JAVA_SPACES: Final = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
     "\u2028\u2029\u205f\u3000"
@@ -83,12 +84,15 @@ def _distinct_parts(versions: Versions, texts: pa.Array, delimiter: str) -> tupl
     )
 
 
+Entries: TypeAlias = pa.Array | tuple[pa.Array, pa.Array]
+"""Elements of lists, or keys and values of maps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """Elements of a column's values: element i belongs to row `row[i]` of the versions, ascending."""
 
-    entries: pa.Array | tuple[pa.Array, pa.Array]
-    """Elements of lists, or keys and values of maps."""
+    entries: Entries
 
     codes: Codes
     """Empty where nobody compares elements."""
@@ -107,14 +111,13 @@ class ListFunction:
         self.takes_all = takes_all
         self.reorders = reorders
 
-    def elements(self, values: pa.Array, *, compared: bool) -> Elements:
-        """Elements of values without nulls, with numbers of their own if they are to be compared."""
+    def entries(self, values: pa.Array) -> tuple[Entries, Positions]:
+        """Elements of values without nulls, and the value of each."""
         offsets = np.asarray(values.offsets)
-        entries = values.values.slice(offsets[0], offsets[-1] - offsets[0])
-        equal = self._codes(entries) if compared else np.zeros(0, dtype=np.int64)
-        return Elements(entries, equal, np.repeat(np.arange(len(values)), np.diff(offsets)))
+        owner = np.repeat(np.arange(len(values)), np.diff(offsets))
+        return values.values.slice(offsets[0], offsets[-1] - offsets[0]), owner
 
-    def _codes(self, entries: pa.Array) -> Codes:
+    def _codes(self, entries: Entries) -> Codes:
         return codes(entries)
 
     def __call__(self, versions: Versions, column: str) -> pa.Array:
@@ -127,7 +130,9 @@ class ListFunction:
         if not some.any():
             return pa.nulls(len(some), versions.rows[column].type)
         values = counted.values(column)
-        found = self.elements(values, compared=folds or self.replaces or self.distinct)
+        entries, row = self.entries(values)
+        is_compared = folds or self.replaces or self.distinct
+        found = Elements(entries, self._codes(entries) if is_compared else _NO_CODES, row)
         if folds:
             chosen = [self._folded(counted, found, key) for key in range(len(some))]
             some = np.array([members is not None for members in chosen])
@@ -217,12 +222,15 @@ class MergeMap(ListFunction):
         """Maps of any entries."""
         super().__init__(replaces=True)
 
-    def elements(self, values: pa.Array, *, compared: bool) -> Elements:  # noqa: ARG002 - always comparable
-        """Entries of the maps, compared by key."""
+    def entries(self, values: pa.Array) -> tuple[Entries, Positions]:
+        """Keys and values of the maps."""
         offsets = np.asarray(values.offsets)
         begin, count = offsets[0], offsets[-1] - offsets[0]
-        keys, items = values.keys.slice(begin, count), values.items.slice(begin, count)
-        return Elements((keys, items), codes(keys), np.repeat(np.arange(len(values)), np.diff(offsets)))
+        owner = np.repeat(np.arange(len(values)), np.diff(offsets))
+        return (values.keys.slice(begin, count), values.items.slice(begin, count)), owner
+
+    def _codes(self, entries: Entries) -> Codes:
+        return codes(entries[0])
 
 
 class PlainNestedUpdate(ListFunction):
@@ -233,9 +241,10 @@ class PlainNestedUpdate(ListFunction):
         super().__init__(replaces=bool(nested_key))
         self._nested_key = tuple(nested_key)
 
-    def _codes(self, entries: pa.Array) -> Codes:
+    def _codes(self, entries: Entries) -> Codes:
         if not self._nested_key:
             return codes(entries)
+        assert isinstance(entries, pa.StructArray)
         return joined_codes([codes(entries.field(name)) for name in self._nested_key], len(entries))
 
 
@@ -255,7 +264,7 @@ def _offsets(lengths: Any) -> pa.Array:
 
 
 def lists_of(
-    entries: pa.Array | tuple[pa.Array, pa.Array],
+    entries: Entries,
     kept: Positions,
     lengths: Positions,
     some: Mask,

@@ -27,7 +27,8 @@ import pyarrow.compute as pc
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.choose import ordered_numbers
 from paimon_engine.merge.equality import Codes, codes, joined_codes
-from paimon_engine.merge.lists import Elements, ListFunction, lists_of, lowest_first
+from paimon_engine.merge.gather import validity
+from paimon_engine.merge.lists import Elements, Entries, ListFunction, lists_of, lowest_first
 from paimon_engine.merge.versions import Mask, Step, Versions
 from paimon_engine.merge.window import Positions
 
@@ -39,27 +40,30 @@ class NestedKey:
     fields: tuple[str, ...]
     nulls: str = "merge"
 
-    def rows(self, values: pa.Array) -> Elements:
-        """The rows of lists without nulls that count; equal codes where they are equal.
+    def rows(self, values: pa.Array) -> tuple[pa.Array, Positions]:
+        """The rows of lists without nulls that count, and the list of each.
 
         Raises: InvalidArgumentError where a null is in the key of a row, and the strategy is `error`.
         """
         offsets = np.asarray(values.offsets)
         rows = values.values.slice(offsets[0], offsets[-1] - offsets[0])
         owner = np.repeat(np.arange(len(values)), np.diff(offsets))
-        kept = _valid(rows)
+        kept = validity(rows)
         if self.nulls != "merge":
-            complete = np.logical_and.reduce([_valid(pc.struct_field(rows, name)) for name in self.fields])
+            complete = np.logical_and.reduce([validity(pc.struct_field(rows, name)) for name in self.fields])
             if self.nulls == "error" and (kept & ~complete).any():
                 raise InvalidArgumentError(
                     f"'nested-key' = '{','.join(self.fields)}': a row has a null in its key, and "
                     "'nested-key-null-strategy' = 'error' asks for a failure; 'ignore' leaves such rows out"
                 )
             kept &= complete
-        rows, owner = rows.filter(pa.array(kept)), owner[kept]
+        return rows.filter(pa.array(kept)), owner[kept]
+
+    def codes(self, rows: pa.Array) -> Codes:
+        """Numbers that are equal where the rows are."""
         if not self.fields:
-            return Elements(rows, codes(rows), owner)
-        return Elements(rows, joined_codes([codes(rows.field(name)) for name in self.fields], len(rows)), owner)
+            return codes(rows)
+        return joined_codes([codes(rows.field(name)) for name in self.fields], len(rows))
 
 
 class NestedUpdate(ListFunction):
@@ -72,9 +76,12 @@ class NestedUpdate(ListFunction):
         self._limit = limit
         self._sequence = tuple(sequence)
 
-    def elements(self, values: pa.Array, *, compared: bool) -> Elements:  # noqa: ARG002 - always comparable
+    def entries(self, values: pa.Array) -> tuple[pa.Array, Positions]:
         """Rows of the lists."""
         return self._key.rows(values)
+
+    def _codes(self, entries: Entries) -> Codes:
+        return self._key.codes(entries)
 
     def folds(self, versions: Versions) -> bool:
         """Where a list goes below another one, what is left of the limit depends on every step."""
@@ -143,11 +150,11 @@ class NestedPartialUpdate:
         some, values = counted.ends > counted.starts, counted.values(column)
         if not some.any():
             return pa.nulls(len(some), values.type)
-        found = self._key.rows(values)
-        keys = counted.keys[found.row]
-        numbers = keys * (int(found.codes.max(initial=0)) + 1) + found.codes
+        rows, owner = self._key.rows(values)
+        equal = self._key.codes(rows)
+        keys = counted.keys[owner]
+        numbers = keys * (int(equal.max(initial=0)) + 1) + equal
         _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-        rows = found.entries
         assert isinstance(rows, pa.StructArray)
         fields = [_newest(rows.field(number), inverse, len(first)) for number in range(rows.type.num_fields)]
         merged = pa.StructArray.from_arrays(fields, fields=list(rows.type))
@@ -158,7 +165,7 @@ class NestedPartialUpdate:
 def _newest(values: pa.Array, group: Positions, count: int) -> pa.Array:
     """The last value of each group that is not null."""
     chosen = np.full(count, -1)
-    places = np.flatnonzero(_valid(values))
+    places = np.flatnonzero(validity(values))
     np.maximum.at(chosen, group[places], places)
     return values.take(pa.array(chosen, mask=chosen < 0))
 
@@ -197,7 +204,7 @@ class MapWithKeyTime:
         keys, rows = values.keys.slice(begin, count), values.items.slice(begin, count)
         owner = np.repeat(np.arange(len(values)), np.diff(offsets))
         times = _as_java_compares(pc.struct_field(rows, self._time_field))
-        return _TimedEntries((keys, rows), codes(keys), owner, lexicographic([times], count), ~_valid(rows))
+        return _TimedEntries((keys, rows), codes(keys), owner, lexicographic([times], count), ~validity(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +263,7 @@ def lexicographic(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int
     """Numbers that order rows by those columns, nulls first: shape [count]; of a single column nulls have 0."""
     result = np.zeros(count, dtype=np.int64)
     for column in columns:
-        valid, ages = _valid(column), np.zeros(count, dtype=np.int64)
+        valid, ages = validity(column), np.zeros(count, dtype=np.int64)
         if valid.any():
             ages[valid] = np.unique(ordered_numbers(column.drop_null()), return_inverse=True)[1] + 1
         result = result * (int(ages.max(initial=0)) + 1) + ages
@@ -271,7 +278,3 @@ def _as_java_compares(texts: pa.Array) -> pa.Array:
         return texts
     units = [None if text is None else text.encode("utf-16-be") for text in texts.to_pylist()]
     return pa.array(units, pa.binary())
-
-
-def _valid(values: pa.Array) -> Mask:
-    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False))

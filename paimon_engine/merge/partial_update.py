@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.aggregate import Aggregate, aggregates, check_columns
+from paimon_engine.merge.equality import joined_codes
 from paimon_engine.merge.versions import (
     DELETE,
     INSERT,
@@ -42,7 +43,7 @@ from paimon_engine.merge.versions import (
     merge_versions,
     put_back,
 )
-from paimon_engine.merge.window import Positions, Window, joined_ranks, ranks
+from paimon_engine.merge.window import Positions, Window, ranks
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.options import TableOptions
 
@@ -178,7 +179,7 @@ def _positions(column: Merged) -> Positions:
 def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """Rank of each row by those columns, from 1 on; 0 where all of them are null."""
     ranked = [np.where(versions.valid(name), ranks(versions.values(name), descending=False), 0) for name in columns]
-    order = joined_ranks(ranked, len(versions))
+    order = joined_codes(ranked, len(versions))
     some = np.logical_or.reduce([versions.valid(name) for name in columns])
     return np.where(some, order + 1, 0)
 

@@ -6,7 +6,6 @@ orders by sequence only the rows of keys that occur more than once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import UnsupportedError
+from paimon_engine.merge.equality import joined_codes
+from paimon_engine.merge.gather import validity
 from paimon_engine.merge.keys import Keys
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 
@@ -108,7 +109,7 @@ def ranks(column: pa.Array, *, descending: bool) -> npt.NDArray[np.int64]:
     Raises: UnsupportedError for maps, which have no order.
     """
     values = _ascending(column)
-    valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    valid = validity(column)
     return np.where(valid, -values if descending else values, np.iinfo(np.int64).min)
 
 
@@ -118,7 +119,7 @@ def _ascending(column: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_map(kind):
         raise UnsupportedError("maps have no order, so that none can tell which version of a key is newer")
     if pa.types.is_struct(kind):
-        return joined_ranks([_lowest_null(column.field(i)) for i in range(kind.num_fields)], len(column)) + 1
+        return joined_codes([_lowest_null(column.field(i)) for i in range(kind.num_fields)], len(column)) + 1
     if pa.types.is_list(kind):
         # Nobody orders many versions by lists, so that Python may compare them.
         elements, offsets = _lowest_null(column.values).tolist(), column.offsets.to_pylist()
@@ -130,15 +131,7 @@ def _ascending(column: pa.Array) -> npt.NDArray[np.int64]:
 
 def _lowest_null(column: pa.Array) -> npt.NDArray[np.int64]:
     """Ranks with 0 for nulls."""
-    return np.where(np.asarray(column.is_valid().to_numpy(zero_copy_only=False)), _ascending(column), 0)
-
-
-def joined_ranks(columns: Sequence[npt.NDArray[np.int64]], count: int) -> npt.NDArray[np.int64]:
-    """Ranks from 0 on of rows that compare by several columns of ranks, one after another."""
-    result = np.zeros(count, dtype=np.int64)
-    for column in columns:
-        result = np.unique(result * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
-    return result
+    return np.where(validity(column), _ascending(column), 0)
 
 
 def is_retract(kinds: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:

@@ -40,10 +40,10 @@ class OptionTexts:
         # No more than Java takes: Python's own parser passes over blanks and underscores.
         if not _WHOLE_NUMBER.fullmatch(text):
             raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number; write digits only")
-        number, end = int(text[:_DIGITS_MAX]), 1 << (bits - 1)
-        if not -end <= number < end:
+        end = 1 << (bits - 1)
+        if len(text) > _DIGITS_MAX or not -end <= int(text) < end:
             raise InvalidArgumentError(f"option '{key}' = {text[:_DIGITS_MAX]!r} does not fit {bits} bits")
-        return number
+        return int(text)
 
     def _float(self, key: str, default: float) -> float:
         text = self.raw.get(key)

@@ -48,6 +48,7 @@ def schema_with(options: Mapping[str, str]) -> TableSchema:
         ({"bucket": " 1"}, "no whole number; write digits only"),
         ({"bucket": "1_0"}, "no whole number; write digits only"),
         ({"bucket": "99999999999"}, "does not fit 32 bits"),
+        ({"bucket": "0" * 50 + "1"}, "does not fit 32 bits"),
         ({"num-levels": "1"}, "'num-levels' = '1' leaves no level for compacted files"),
         ({"num-sorted-run.compaction-trigger": "0"}, "'num-sorted-run.compaction-trigger' = '0' leaves no level"),
     ],
