@@ -26,7 +26,7 @@ from paimon_engine.errors import PaimonError
 T = TypeVar("T")
 R = TypeVar("R")
 Group = Callable[[pa.RecordBatch], pa.Array]
-"""Gives the group of every row of a batch: int32, no nulls."""
+"""Gives the group of every row of a batch: int32, not negative, no nulls."""
 
 POOL_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
 """Environment variable that chooses where Arrow's memory comes from."""
@@ -38,6 +38,8 @@ _KEPT_BLOCK_BYTES = 31 << 20
 
 BATCH_ROWS = 65_536
 """Rows per batch handed to a group: larger batches cost more in fresh memory than they save in calls."""
+_BATCH_BYTES = 32 << 20
+"""Bytes at which fewer rows than that make a batch."""
 
 
 @dataclass(frozen=True)
@@ -91,18 +93,45 @@ def attempt(run: Callable[..., R], *arguments: object) -> Done[R] | Failed:
 class TaskRows(Generic[T]):
     """Rows that tasks read, as a source to be shuffled: those of the first task come first, each task's in order.
 
-    `read` is a module-level function or a value that pickles, as the work of a task is; all batches have `schema`.
+    `read` is a module-level function or a value that pickles, as the work of a task is; all batches are of one schema.
     """
 
     read: Callable[[Env, T], Iterator[pa.RecordBatch]]
     tasks: Sequence[T]
-    schema: pa.Schema
+
+
+class Split(Protocol):
+    """Sees the rows of a part of the source and says where they go; a module-level function or a value that pickles.
+
+    Rows go to groups, whose numbers are not negative. What needs no rows of other parts can be done on the way: a
+    value that is given as `Done` is an outcome of the shuffle.
+    """
+
+    def __call__(
+        self, env: Env, part: int, batches: Iterator[pa.RecordBatch], /
+    ) -> Iterator[tuple[int, pa.RecordBatch] | Done[Any]]:
+        """The rows of part number `part`, in their order."""
+        ...
+
+
+@dataclass(frozen=True)
+class ByGroup:
+    """Sends each row to its group."""
+
+    group: Group
+
+    def __call__(
+        self, _env: Env, _part: int, batches: Iterator[pa.RecordBatch], /
+    ) -> Iterator[tuple[int, pa.RecordBatch] | Done[Any]]:
+        for batch in batches:
+            yield from _split(batch, self.group(batch))
 
 
 class Executor(Protocol):
     """Runs independent tasks somewhere.
 
-    - Outcomes come back in task order (map) or by ascending group (shuffle); one failure stops no other task.
+    - Outcomes come back in task order (map), or those of parts first and then by ascending group (shuffle); one
+      failure stops no other task.
     - A task may run more than once, also at the same time: executors repeat tasks of lost workers. So a task only
       writes new files under fresh names and returns what it wrote; only what is returned can be committed.
     - KeyboardInterrupt and SystemExit pass through, after queued tasks are dropped.
@@ -134,14 +163,14 @@ class Executor(Protocol):
         self,
         source: Any,
         *,
-        group: Group,
+        split: Split,
         run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
         config: EnvConfig,
     ) -> list[Done[R] | Failed]:
         """Bring all rows of one group to one call of `run`, as a stream in the order of the source.
 
         `source` is an Arrow table, `TaskRows`, or what else the executor knows, such as a DataFrame. `run` may stop
-        reading early. An error in `source` or `group` is raised: no group is whole then.
+        reading early. An error while rows are read or split is a failed outcome, or raised: no group is whole then.
         """
         ...
 
@@ -175,18 +204,24 @@ class LocalExecutor:
         self,
         source: pa.Table | TaskRows[Any] | Iterable[pa.RecordBatch],
         *,
-        group: Group,
+        split: Split,
         run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
         config: EnvConfig,
     ) -> list[Done[R] | Failed]:
-        """Collect rows by group, spilling to temporary files, then run the groups; see `Executor.shuffle`."""
+        """Collect rows by group, spilling to temporary files, then run the groups; see `Executor.shuffle`.
+
+        All rows are one part.
+        """
         env = self._env or config.build()
         with tempfile.TemporaryDirectory(prefix="paimon-shuffle-") as directory:
             shelf = _Shelf(directory, self._spill_bytes)
-            for batch in _batches(source, env):
-                for number, rows in _split(batch, group(batch)):
-                    shelf.add(number, rows)
-            return self._all([(run, env, number, shelf.batches(number)) for number in shelf.groups()], None)
+            done: list[Done[R] | Failed] = []
+            for item in split(env, 0, iter(_batches(source, env))):
+                if isinstance(item, Done):
+                    done.append(item)
+                else:
+                    shelf.add(*item)
+            return done + self._all([(run, env, number, shelf.batches(number)) for number in shelf.groups()], None)
 
     def _all(self, calls: Sequence[tuple[Any, ...]], on_done: Callable[[int], None] | None) -> list[Done[Any] | Failed]:
         """Make every call, in threads if there is more than one; outcomes in the order of the calls."""
@@ -338,14 +373,15 @@ class _Shelf:
 
 
 def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows with small batches joined until they have `BATCH_ROWS` rows."""
+    """The same rows with small batches joined until they have `BATCH_ROWS` rows, or many bytes."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size_bytes = 0
     for batch in batches:
         waiting.append(batch)
         rows += len(batch)
-        if rows >= BATCH_ROWS:
+        size_bytes += batch.nbytes
+        if rows >= BATCH_ROWS or size_bytes >= _BATCH_BYTES:
             yield pa.concat_batches(waiting)
-            waiting, rows = [], 0
+            waiting, rows, size_bytes = [], 0, 0
     if waiting:
         yield pa.concat_batches(waiting)

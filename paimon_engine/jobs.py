@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from paimon_engine.action_table import ACTIONS, Action, Context, action_type, name_of
-from paimon_engine.actions.write import Write, source_schema
+from paimon_engine.actions.write import Write
 from paimon_engine.catalogs import CatalogConfig, open_metastore
 from paimon_engine.catalogs.base import TableName
 from paimon_engine.env import EnvConfig, is_secret
@@ -27,6 +27,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.catalog import TableDraft, create_table, table_path
 from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.source_files import source_schema
 
 __all__ = [
     "ACTIONS",
@@ -271,7 +272,7 @@ def _open(job: Job) -> TableHandle:
             config.build(),
             config,
             location,
-            schema=source_schema(job.action, config),
+            schema=source_schema(job.action.source, job.action.format, config),
             primary_keys=tuple(job.create.primary_keys),
             partition_keys=tuple(job.create.partition_keys),
             options=job.create.options,
@@ -294,7 +295,7 @@ def _open_named(job: Job) -> TableHandle:
     )
     metastore, name = open_metastore(config), TableName.parse(job.table.name)
     if job.create is not None and isinstance(job.action, Write):
-        columns = source_schema(job.action, config.storage)
+        columns = source_schema(job.action.source, job.action.format, config.storage)
         keys, partitions = tuple(job.create.primary_keys), tuple(job.create.partition_keys)
         draft = TableDraft(columns, keys, partitions, job.create.options, job.create.comment)
         metastore.create_table(name, draft, if_not_exists=True)

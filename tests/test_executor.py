@@ -12,7 +12,7 @@ import pytest
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
-from paimon_engine.executor import Done, Failed, LocalExecutor, TaskRows, values
+from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, TaskRows, values
 from paimon_engine.storage import MemoryStorage
 
 CONFIG = EnvConfig("memory://executor")
@@ -140,7 +140,9 @@ def test_groups_arrive_whole_in_source_order_and_a_failing_group_stops_no_other(
     table = _table()
     executor = LocalExecutor(2, spill_bytes=spill_bytes)
 
-    outcomes = executor.shuffle(table.to_batches(max_chunksize=1000), group=group_of, run=rows_of, config=CONFIG)
+    outcomes = executor.shuffle(
+        table.to_batches(max_chunksize=1000), split=ByGroup(group_of), run=rows_of, config=CONFIG
+    )
 
     expected = [table.filter(pa.compute.field("g") == group)["v"].to_pylist() for group in range(5)]
     assert outcomes[3].kind == "ValueError"
@@ -153,16 +155,16 @@ def part_of(_env: Env, bounds: tuple[int, int]) -> Iterator[pa.RecordBatch]:
 
 def test_rows_that_tasks_read_are_shuffled_in_the_order_of_the_tasks():
     table = _table()
-    source = TaskRows(part_of, [(0, 7000), (7000, 7000), (7000, 20_000)], table.schema)
+    source = TaskRows(part_of, [(0, 7000), (7000, 7000), (7000, 20_000)])
 
-    outcomes = LocalExecutor(2).shuffle(source, group=group_of, run=rows_of, config=CONFIG)
+    outcomes = LocalExecutor(2).shuffle(source, split=ByGroup(group_of), run=rows_of, config=CONFIG)
 
     for group in (0, 1, 2, 4):
         assert outcomes[group].value == table.filter(pa.compute.field("g") == group)["v"].to_pylist()
 
 
 def test_a_group_may_stop_reading_early():
-    outcomes = LocalExecutor(2).shuffle(_table(), group=group_of, run=first_batch_rows, config=CONFIG)
+    outcomes = LocalExecutor(2).shuffle(_table(), split=ByGroup(group_of), run=first_batch_rows, config=CONFIG)
 
     assert all(isinstance(outcome, Done) for outcome in outcomes)
 
@@ -170,8 +172,8 @@ def test_a_group_may_stop_reading_early():
 def test_an_empty_source_has_no_groups():
     empty = _table(0)
 
-    assert LocalExecutor().shuffle(empty, group=group_of, run=rows_of, config=CONFIG) == []
-    assert LocalExecutor().shuffle(empty.to_reader(), group=group_of, run=rows_of, config=CONFIG) == []
+    assert LocalExecutor().shuffle(empty, split=ByGroup(group_of), run=rows_of, config=CONFIG) == []
+    assert LocalExecutor().shuffle(empty.to_reader(), split=ByGroup(group_of), run=rows_of, config=CONFIG) == []
 
 
 def test_an_error_in_the_source_is_raised():
@@ -180,7 +182,7 @@ def test_an_error_in_the_source_is_raised():
         raise NotFoundError("source file")
 
     with pytest.raises(NotFoundError, match="source file"):
-        LocalExecutor().shuffle(source(), group=group_of, run=rows_of, config=CONFIG)
+        LocalExecutor().shuffle(source(), split=ByGroup(group_of), run=rows_of, config=CONFIG)
 
 
 def test_tasks_take_memory_from_the_c_library_unless_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch):

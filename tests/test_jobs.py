@@ -193,7 +193,7 @@ def test_a_write_and_a_compaction_of_one_run_are_two_commits(lake: Lake):
 
 def test_later_files_win(lake: Lake, monkeypatch: pytest.MonkeyPatch):
     # Each file becomes a task of its own, so that only their sequence numbers put them in order.
-    monkeypatch.setattr("paimon_engine.actions.write._TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
     sources = [lake.source(f"{name}.parquet", k=[1, number + 10], v=[name, name]) for number, name in enumerate("abc")]
 
     result = lake.run(Write(sources), create=KEYED)
@@ -206,7 +206,7 @@ def test_later_files_win(lake: Lake, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_failed_task_takes_the_files_of_the_others_with_it(lake: Lake, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("paimon_engine.actions.write._TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
     good = lake.source("a.parquet", k=[1], v=["a"])
     bad = lake.source("b.parquet", k=[1], unknown=["a"])
 

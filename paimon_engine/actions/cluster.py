@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Final
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
-from paimon_engine.executor import Done, Executor, Failed, TaskRows, values
+from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_clustering
@@ -58,7 +58,7 @@ from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.partitions import texts_of_key
 from paimon_engine.table.rewrite import join_parts
 from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest, snapshots_of_user
-from paimon_engine.types import AtomicType, to_arrow_schema
+from paimon_engine.types import AtomicType
 from paimon_engine.units import MIB, parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -389,9 +389,9 @@ def _rewrite_together(
         run.task_counts[task.partition, task.bucket] = count
         range_count += count
     source = PlacedRows(plain, run.columns, tuple(units))
-    rows: TaskRows[FilesTask] = TaskRows(source, reads, source.schema(to_arrow_schema(run.table.schema.row_type)))
+    rows: TaskRows[FilesTask] = TaskRows(source, reads)
     writing = RangeWriting(plain, tuple(units), run.spec.task_memory_bytes or TASK_MEMORY_BYTES)
-    outcomes = executor.shuffle(rows, group=range_of, run=writing, config=run.table.config)
+    outcomes = executor.shuffle(rows, split=ByGroup(range_of), run=writing, config=run.table.config)
     failures = [outcome.error() for outcome in outcomes if isinstance(outcome, Failed)]
     done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
     if failures:

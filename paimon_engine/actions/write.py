@@ -7,37 +7,37 @@ Rows of a DataFrame have no order; give the table a `sequence.field` if keys may
 
 from __future__ import annotations
 
-import fnmatch
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pcsv
-import pyarrow.parquet as pq
 
-from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
-from paimon_engine.executor import Done, Executor, Failed, TaskRows, values
-from paimon_engine.format.layout import BATCH_ROWS
+from paimon_engine.env import Env
+from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
+from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.abort import delete_uncommitted, uncommitted
+from paimon_engine.table.bucketing import BucketRows
 from paimon_engine.table.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.grouping import KEYS_CHOOSE, KeyGroups, groups_of
+from paimon_engine.table.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.partitions import partition_value
-from paimon_engine.table.row_input import RowInput
-from paimon_engine.table.write import WriteState, rewrite_uncommitted, write_batches, write_state
-from paimon_engine.types import to_arrow_schema
-
-_TASK_BYTES = 64 << 20
-"""Source bytes of one task: enough to outweigh its start, little enough to spread over cores."""
+from paimon_engine.table.source_files import plan_files, read_rows, write_files
+from paimon_engine.table.write import (
+    WriteState,
+    rewrite_uncommitted,
+    write_batches,
+    write_rests,
+    write_state,
+)
+from paimon_engine.table.write_part import write_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +135,17 @@ def write_frame(
     kind_column: str | None = None,
     name: CommitName | None = None,
 ) -> WriteResult:
-    """Writes a DataFrame: its rows are brought together by bucket, one task each.
+    """Writes a DataFrame: its tasks write large parts of buckets as they come; the rest is brought together by bucket.
 
     Raises: as `write_arrow`.
     """
 
     def produce(state: WriteState) -> list[CommitMessage]:
-        return _write_shuffled(table, state, frame, executor, kind_column)
+        if table.schema.bucket_mode in KEYS_CHOOSE:
+            return _write_by_key(table, state, frame, executor, kind_column)
+        split = _WritePart(state, kind_column)
+        outcomes = executor.shuffle(frame, split=split, run=_WriteRests(state), config=table.config)
+        return _all_messages(table, outcomes)
 
     return _write(table, produce, overwrite, name or CommitName())
 
@@ -160,11 +164,10 @@ def write(
     """
 
     def produce(state: WriteState) -> list[CommitMessage]:
-        tasks = _plan(table, spec, state)
+        tasks = plan_files(table, state, spec.source, spec.format, spec.row_kind_column)
         if len(tasks) > 1 and table.schema.bucket_mode in KEYS_CHOOSE:
-            rows = TaskRows(read_rows, tasks, _row_schema(table.schema))
             kind_column = None if table.options.rowkind_field else VALUE_KIND
-            return _write_shuffled(table, state, rows, executor, kind_column)
+            return _write_by_key(table, state, TaskRows(read_rows, tasks), executor, kind_column)
         listener = counting(on_progress, "write", len(tasks))
         outcomes = executor.map(write_files, tasks, config=table.config, on_done=listener)
         return _all_messages(table, outcomes)
@@ -172,14 +175,13 @@ def write(
     return _write(table, produce, spec.overwrite, name or CommitName())
 
 
-def _write_shuffled(
+def _write_by_key(
     table: TableHandle, state: WriteState, source: Any, executor: Executor, kind_column: str | None
 ) -> list[CommitMessage]:
-    """Messages of rows that are brought together by bucket, or by key where keys choose their buckets."""
-    group = groups_of(table.schema, kind_column, executor.parallelism)
-    assigners = group.assigners if isinstance(group, KeyGroups) else 1
-    run = _WriteGroup(replace(state, assigners=assigners), kind_column)
-    outcomes = executor.shuffle(source, group=group, run=run, config=table.config)
+    """Messages of rows that are brought together by key, as keys choose their buckets."""
+    groups = key_groups(table.schema, kind_column, executor.parallelism)
+    run = _WriteKeys(replace(state, assigners=groups.assigners), kind_column)
+    outcomes = executor.shuffle(source, split=ByGroup(groups), run=run, config=table.config)
     return _all_messages(table, outcomes)
 
 
@@ -348,8 +350,36 @@ def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[Commi
 
 
 @dataclass(frozen=True, slots=True)
-class _WriteGroup:
-    """Writes the rows of one group; may hold several buckets."""
+class _WritePart:
+    """Writes the rows of a part that are worth files of their own, and sends the others to the groups of buckets."""
+
+    state: WriteState
+    kind_column: str | None
+
+    def __call__(
+        self, env: Env, part: int, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[int, pa.RecordBatch] | Done[list[CommitMessage]]]:
+        table = self.state.table.load(env)
+        for made in write_part(table, self.state, part, batches, kind_column=self.kind_column):
+            if isinstance(made, BucketRows):
+                yield group_of_bucket(made.partition, made.bucket), made.rows
+            else:
+                yield Done(list(made))
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteRests:
+    """Writes the rows of one group that no part wrote; may hold several buckets."""
+
+    state: WriteState
+
+    def __call__(self, env: Env, _group: int, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
+        return write_rests(self.state.table.load(env), self.state, batches)
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteKeys:
+    """Writes the rows of one group of keys."""
 
     state: WriteState
     kind_column: str | None
@@ -357,123 +387,3 @@ class _WriteGroup:
     def __call__(self, env: Env, group: int, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
         state = replace(self.state, assigner=group % self.state.assigners)
         return write_batches(state.table.load(env), state, batches, kind_column=self.kind_column)
-
-
-# ── files ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTask:
-    """Files to write, and where their rows come in the order of all rows."""
-
-    state: WriteState
-    paths: tuple[str, ...]
-    format: str
-    kind_column: str | None
-    source: EnvConfig
-
-
-def write_files(env: Env, task: WriteTask) -> list[CommitMessage]:
-    """Writes the rows of the task's files, in order."""
-    return write_batches(task.state.table.load(env), task.state, read_files(env, task), kind_column=task.kind_column)
-
-
-def read_files(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
-    """The rows of the task's files, in order, as the files have them."""
-    table = task.state.table.load(env)
-    for path in task.paths:
-        yield from _read_source(table, task, path)
-
-
-def read_rows(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
-    """The rows of the task's files, in order, in the columns and types of `_row_schema`, however the files differ."""
-    schema = task.state.table.load(env).schema
-    names = _row_schema(schema).names
-    rows = RowInput(schema, task.kind_column)
-    for batch in read_files(env, task):
-        yield rows.read(batch).select(names)
-
-
-def _row_schema(schema: TableSchema) -> pa.Schema:
-    """The table's columns, and the row kind in front where no column holds it."""
-    columns = pa.schema([field.remove_metadata() for field in to_arrow_schema(schema.row_type)])
-    return columns if schema.table_options.rowkind_field else columns.insert(0, pa.field(VALUE_KIND, pa.int8()))
-
-
-def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:
-    with task.source.build().storage.open(path) as stream:
-        if task.format == "parquet":
-            yield from _parquet(stream, path).iter_batches(BATCH_ROWS, use_threads=False)
-            return
-        types = {field.name: field.type for field in to_arrow_schema(table.schema.row_type)}
-        convert = pcsv.ConvertOptions(column_types=types, strings_can_be_null=True)
-        yield from pcsv.open_csv(stream, convert_options=convert)
-
-
-def _plan(table: TableHandle, spec: Write, state: WriteState) -> list[WriteTask]:
-    if spec.format not in ("parquet", "csv"):
-        raise InvalidArgumentError(f"source format {spec.format!r}; use 'parquet' or 'csv'")
-    sources = [spec.source] if isinstance(spec.source, str) else list(spec.source)
-    if not sources:
-        raise InvalidArgumentError("a write needs at least one source file")
-    config = EnvConfig(sources[0], table.config.options, table.config.secrets)
-    storage = config.build().storage
-    files = [info for source in sources for info in _expand(storage, source)]
-    tasks: list[WriteTask] = []
-    group: list[str] = []
-    group_bytes = rows_before = group_rows = 0
-    for info in files:
-        group.append(info.path)
-        group_bytes += info.size_bytes
-        if spec.format == "parquet":
-            with storage.open(info.path) as stream:
-                group_rows += _parquet(stream, info.path).metadata.num_rows
-        # The rows of a CSV file are not known before it is read, so one task takes all.
-        if spec.format == "parquet" and group_bytes >= _TASK_BYTES:
-            shifted = replace(state, sequence_offset=rows_before)
-            tasks.append(WriteTask(shifted, tuple(group), spec.format, spec.row_kind_column, config))
-            rows_before += group_rows
-            group, group_bytes, group_rows = [], 0, 0
-    if group:
-        shifted = replace(state, sequence_offset=rows_before)
-        tasks.append(WriteTask(shifted, tuple(group), spec.format, spec.row_kind_column, config))
-    return tasks
-
-
-def _expand(storage: Any, source: str) -> list[Any]:
-    """Files of a path: the file itself, the files of a directory, or those that match a wildcard in the last part."""
-    directory, _, pattern = source.rpartition("/")
-    if any(sign in pattern for sign in "*?["):
-        found = [
-            info for info in storage.list(directory or ".") if fnmatch.fnmatch(info.path.rsplit("/", 1)[-1], pattern)
-        ]
-        files = [info for info in found if not info.is_dir]
-    elif storage.exists(source):
-        info = storage.stat(source)
-        files = [info] if not info.is_dir else [item for item in storage.list(source) if not item.is_dir]
-    else:
-        files = []
-    if not files:
-        raise NotFoundError(f"no source file matches {source!r}")
-    return files
-
-
-def source_schema(spec: Write, config: EnvConfig) -> pa.Schema:
-    """Arrow schema of the first source file, for creating a table from it.
-
-    Raises: NotFoundError; InvalidArgumentError for CSV, whose columns have no types.
-    """
-    if spec.format != "parquet":
-        raise InvalidArgumentError("a table can be created from a Parquet source only; give its columns otherwise")
-    first = spec.source if isinstance(spec.source, str) else spec.source[0]
-    storage = EnvConfig(first, config.options, config.secrets).build().storage
-    path = _expand(storage, first)[0].path
-    with storage.open(path) as stream:
-        return _parquet(stream, path).schema_arrow
-
-
-def _parquet(stream: BinaryIO, path: str) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(stream)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InvalidArgumentError(f"source {path} cannot be read as a Parquet file: {error}") from error

@@ -5,9 +5,12 @@ JVM but the pickled tasks and outcomes; tasks read and write files themselves.
 
 shuffle:
 
-1. `mapInArrow` adds two columns: the group, and the row's place in the source (partition, then position).
+1. `mapInArrow` splits the rows of each source partition and packs those of a group together. A row of the shuffle is
+   such a pack, as bytes: its group, its place in the source (partition, then position), many table rows. So only the
+   first crossing from the JVM turns rows into columns, and Spark sorts few rows.
 2. Repartition by group, sort by group and place within partitions. Spark spills to disk as it needs.
-3. `mapInArrow` cuts the sorted stream at group borders and runs the function once per group, as a stream.
+3. `mapInArrow` opens the packs and runs the function once per group, as a stream. What splitting gave as done, or
+   failed, travels beside them in groups below zero.
 
 Rows that tasks read (`TaskRows`) come out of `range(n)` with one partition per task, as in a map.
 
@@ -26,7 +29,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -37,7 +39,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from paimon_engine import errors
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError, UnsupportedError
-from paimon_engine.executor import Done, Failed, Group, TaskRows, attempt
+from paimon_engine.executor import Done, Failed, Split, TaskRows, attempt, coalesce
 
 try:
     from py4j.protocol import Py4JError
@@ -47,14 +49,28 @@ except ImportError:  # The Connect client alone comes without py4j, and then not
 T = TypeVar("T")
 R = TypeVar("R")
 
-_GROUP = "__paimon_group"
-_PLACE = "__paimon_place"
 _PLACE_BITS = 40
-"""Bits of a row's position in its source partition; a trillion rows, and 8 million partitions above them."""
+"""Bits of a pack's position in its source partition; 8 million partitions above them."""
+_PACK_BYTES = 8 << 20
+"""Bytes of a pack at most, but for single rows: the JVM holds a few at a time."""
 
 _PARTITIONS_PER_CORE = 4
 """Shuffle partitions per running task: evens out groups of unequal size, and costs some 20 ms each."""
 
+_PACKS = StructType(
+    [
+        StructField("group", IntegerType(), False),
+        StructField("place", LongType(), False),
+        StructField("pack", BinaryType(), False),
+    ]
+)
+_PACKS_ARROW = pa.schema(
+    [
+        pa.field("group", pa.int32(), False),
+        pa.field("place", pa.int64(), False),
+        pa.field("pack", pa.binary(), False),
+    ]
+)
 _OUTCOME = StructType([StructField("number", IntegerType(), False), StructField("outcome", BinaryType(), False)])
 _OUTCOME_ARROW = pa.schema([pa.field("number", pa.int32(), False), pa.field("outcome", pa.binary(), False)])
 
@@ -95,7 +111,7 @@ class SparkExecutor:
         work = _map_work(run, [pickle.dumps(task) for task in tasks], config)
         frame = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, _OUTCOME)
         try:
-            found = self._collect(frame)
+            found = dict(self._collect(frame))
         except PaimonError as error:
             failed = Failed.of(error)
             found = dict.fromkeys(range(len(tasks)), failed)
@@ -107,43 +123,38 @@ class SparkExecutor:
         self,
         source: DataFrame | pa.Table | TaskRows[Any],
         *,
-        group: Group,
+        split: Split,
         run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
         config: EnvConfig,
     ) -> list[Done[R] | Failed]:
-        """Run every group as part of one Spark task; see `Executor.shuffle`. Groups are not negative.
+        """Run every group as part of one Spark task; see `Executor.shuffle`. A part is a partition of the source.
 
         Raises: PaimonError if Spark gives the job up.
         """
         _check_reachable(config)
-        frame = self._frame(source, config)
-        added = [StructField(_GROUP, IntegerType(), False), StructField(_PLACE, LongType(), False)]
-        placed = frame.mapInArrow(_place_work(group), StructType([*frame.schema.fields, *added]))
-        sorted_groups = self._by_group(placed).sortWithinPartitions(_GROUP, _PLACE)
-        found = self._collect(sorted_groups.mapInArrow(_group_work(run, config), _OUTCOME))
-        return [found[number] for number in sorted(found)]
+        packs = self._packs(source, split, config)
+        found = self._collect(self._by_group(packs).mapInArrow(_group_work(run, config), _OUTCOME))
+        return [outcome for _, outcome in sorted(found, key=lambda item: (item[0] >= 0, abs(item[0])))]
 
-    def _frame(self, source: DataFrame | pa.Table | TaskRows[Any], config: EnvConfig) -> DataFrame:
-        """The rows as a DataFrame; those of tasks with a partition for each, so that their order is kept."""
-        if isinstance(source, pa.Table):
-            return self.session.createDataFrame(source, from_arrow_schema(source.schema))
+    def _packs(self, source: DataFrame | pa.Table | TaskRows[Any], split: Split, config: EnvConfig) -> DataFrame:
+        """The rows of all parts, split; those of tasks with a partition for each, so that their order is kept."""
         if isinstance(source, TaskRows):
             count = len(source.tasks)
-            work = _read_work(source.read, [pickle.dumps(task) for task in source.tasks], config)
-            return self.session.range(0, count, 1, count).mapInArrow(work, from_arrow_schema(source.schema))
-        return source
+            read = _TasksRead(source.read, [pickle.dumps(task) for task in source.tasks], config)
+            return self.session.range(0, count, 1, count).mapInArrow(_split_work(split, config, read), _PACKS)
+        if isinstance(source, pa.Table):
+            source = self.session.createDataFrame(source, from_arrow_schema(source.schema))
+        return source.mapInArrow(_split_work(split, config), _PACKS)
 
-    def _by_group(self, frame: DataFrame) -> DataFrame:
+    def _by_group(self, packs: DataFrame) -> DataFrame:
         partitions = self.parallelism * _PARTITIONS_PER_CORE
-        # Hashing a handful of small numbers puts many of them into one partition; Spark 4.1 can place them one by one.
-        if hasattr(frame, "repartitionById"):
-            return frame.repartitionById(partitions, frame[_GROUP])
-        return frame.repartition(partitions, _GROUP)
+        # Hashing a handful of small numbers would put many of them into one partition.
+        return packs.repartitionById(partitions, packs["group"]).sortWithinPartitions("group", "place")
 
-    def _collect(self, frame: DataFrame) -> dict[int, Any]:
-        """Run the job: outcomes by number. Raises: PaimonError if Spark gives up."""
+    def _collect(self, frame: DataFrame) -> list[tuple[int, Any]]:
+        """Run the job: outcomes with their numbers. Raises: PaimonError if Spark gives up."""
         with _tagged(self.session), _mapped():
-            return {row[0]: pickle.loads(bytes(row[1])) for row in frame.collect()}
+            return [(row[0], pickle.loads(bytes(row[1]))) for row in frame.collect()]
 
 
 def _map_work(
@@ -160,40 +171,70 @@ def _map_work(
     return work
 
 
-def _read_work(
-    read: Callable[[Env, T], Iterator[pa.RecordBatch]], tasks: Sequence[bytes], config: EnvConfig
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that puts the rows of tasks in the place of their numbers."""
-
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pa.set_cpu_count(1)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from read(config.build(), pickle.loads(tasks[number]))
-
-    return work
-
-
 def _run_task(run: Callable[[Env, T], R], task: bytes, config: EnvConfig) -> R:
     return run(config.build(), pickle.loads(task))
 
 
-def _place_work(group: Group) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that adds group and place to the rows of one source partition."""
+class _TasksRead:
+    """The rows of tasks in the place of their numbers."""
+
+    def __init__(
+        self, read: Callable[[Env, T], Iterator[pa.RecordBatch]], tasks: Sequence[bytes], config: EnvConfig
+    ) -> None:
+        self._read, self._tasks, self._config = read, tasks, config
+
+    def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from self._read(self._config.build(), pickle.loads(self._tasks[number]))
+
+
+def _split_work(
+    split: Split,
+    config: EnvConfig,
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that packs the rows of one source partition by group. `read` makes rows of what Spark has."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         context = TaskContext.get()
-        first = (context.partitionId() if context else 0) << _PLACE_BITS
-        for batch in batches:
-            places = pa.array(np.arange(first, first + len(batch), dtype=np.int64))
-            first += len(batch)
-            numbers = group(batch).cast(pa.int32())
-            added = [pa.field(_GROUP, pa.int32(), False), pa.field(_PLACE, pa.int64(), False)]
-            schema = pa.schema([*batch.schema, *added])
-            yield pa.RecordBatch.from_arrays([*batch.columns, numbers, places], schema=schema)
+        part = context.partitionId() if context else 0
+        rows = coalesce(read(batches) if read else batches)
+        for place, (group, pack) in enumerate(_packed(split, config, part, rows), part << _PLACE_BITS):
+            columns = [pa.array([group], pa.int32()), pa.array([place]), pa.array([pack], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, schema=_PACKS_ARROW)
 
     return work
+
+
+def _packed(
+    split: Split, config: EnvConfig, part: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[int, bytes]]:
+    """Packs with their groups; an outcome, a failure of the part too, is a pack of the group below zero."""
+    try:
+        for item in split(config.build(), part, batches):
+            if isinstance(item, Done):
+                yield -1 - part, _pickled(item)
+            else:
+                group, rows = item
+                step = max(1, rows.num_rows * _PACK_BYTES // max(rows.nbytes, 1))
+                for begin in range(0, rows.num_rows, step):
+                    yield group, _pack(rows.slice(begin, step))
+    except Exception as error:  # noqa: BLE001 - whatever splitting raises is the outcome of the part
+        yield -1 - part, _pickled(Failed.of(error))
+
+
+def _pack(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _unpacked(pack: pa.Buffer) -> Iterator[pa.RecordBatch]:
+    with pa.ipc.open_stream(pack) as reader:
+        yield from reader
 
 
 def _group_work(
@@ -203,9 +244,18 @@ def _group_work(
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
+        packs = (
+            (number.as_py(), pack.as_buffer())
+            for batch in batches
+            for number, pack in zip(batch["group"], batch["pack"], strict=True)
+        )
         # groupby skips what a group left unread, so a run that fails or stops early does not disturb the next.
-        for number, pieces in itertools.groupby(_cut(batches), key=lambda piece: piece[0]):
-            yield _outcome(number, attempt(_run_group, run, config, number, (rows for _, rows in pieces)))
+        for number, pieces in itertools.groupby(packs, key=lambda item: item[0]):
+            if number < 0:
+                yield from (_outcome_row(number, pack.to_pybytes()) for _, pack in pieces)
+            else:
+                rows = coalesce(batch for _, pack in pieces for batch in _unpacked(pack))
+                yield _outcome(number, attempt(_run_group, run, config, number, rows))
 
     return work
 
@@ -219,21 +269,17 @@ def _run_group(
     return run(config.build(), number, batches)
 
 
-def _cut(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Cut batches that are sorted by group at the group borders, without the added columns."""
-    for batch in batches:
-        numbers = batch.column(batch.num_columns - 2).to_numpy()
-        rows = batch.select(range(batch.num_columns - 2))
-        borders = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for start, end in itertools.pairwise(borders):
-            if end > start:
-                yield int(numbers[start]), rows.slice(start, end - start)
-
-
 def _outcome(number: int, outcome: Done[Any] | Failed) -> pa.RecordBatch:
-    """An outcome as one row; a value that does not pickle is a failure of its task."""
+    return _outcome_row(number, _pickled(outcome))
+
+
+def _pickled(outcome: Done[Any] | Failed) -> bytes:
+    """An outcome as bytes; a value that does not pickle is a failure of its task."""
     pickled = attempt(pickle.dumps, outcome)
-    payload = pickled.value if isinstance(pickled, Done) else pickle.dumps(pickled)
+    return pickled.value if isinstance(pickled, Done) else pickle.dumps(pickled)
+
+
+def _outcome_row(number: int, payload: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), pa.array([payload])], schema=_OUTCOME_ARROW)
 
 

@@ -139,8 +139,9 @@ class PlacedRows:
         place = bucket_place(table, task.partition, task.bucket)
         vectors = BucketVectors(table, task.partition, task.bucket, task.vectors)
         unit = self.units[task.unit]
-        schema = self.schema(to_arrow_schema(table.schema.row_type))
-        travelling = pa.schema(list(schema)[:-2])
+        plain = to_arrow_schema(table.schema.row_type)
+        kind = pa.binary() if unit.curve.order == "order" else pa.int64()
+        schema = plain.append(pa.field(_PLACE, kind)).append(pa.field(_RANGE, pa.int32()))
         for file in task.files:
             deleted = vectors.deleted_rows(file.name)
             names = table.schema.row_type.names
@@ -149,31 +150,8 @@ class PlacedRows:
                     continue
                 places = unit.curve.places(rows.select(list(self.columns)))
                 ranges = unit.first_range + range_numbers(places, unit.stops)
-                plain = cast_rows(rows, travelling).columns
-                columns = [*plain, to_column(places), pa.array(ranges.astype(np.int32))]
+                columns = [*cast_rows(rows, plain).columns, to_column(places), pa.array(ranges.astype(np.int32))]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def schema(self, rows: pa.Schema) -> pa.Schema:
-        """Columns of the batches, given those of the table; times travel as numbers, which no cluster rounds."""
-        place = pa.binary() if self.units[0].curve.order == "order" else pa.int64()
-        plain = [pa.field(field.name, _travelling(field.type), field.nullable) for field in rows]
-        return pa.schema([*plain, pa.field(_PLACE, place), pa.field(_RANGE, pa.int32())])
-
-
-def _travelling(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_temporal(data_type) and not pa.types.is_date(data_type):
-        return pa.int64() if data_type.bit_width == 64 else pa.int32()
-    if pa.types.is_list(data_type):
-        return pa.list_(_travelling_field(data_type.value_field))
-    if pa.types.is_map(data_type):
-        return pa.map_(_travelling_field(data_type.key_field), _travelling_field(data_type.item_field))
-    if pa.types.is_struct(data_type):
-        return pa.struct([_travelling_field(field) for field in data_type])
-    return data_type
-
-
-def _travelling_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _travelling(field.type), field.nullable)
 
 
 def range_of(rows: pa.RecordBatch) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from paimon_engine.format.bucket_hash import bucket_of
 from paimon_engine.meta.schema import BucketMode, TableSchema
-from paimon_engine.table.bucketing import bucket_numbers, partition_codes
+from paimon_engine.table.bucketing import partition_codes
 from paimon_engine.table.dynamic_buckets import key_hashes
 from paimon_engine.table.row_input import RowInput
 
@@ -17,11 +17,9 @@ KEYS_CHOOSE = (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
 """Where a key's bucket depends on the keys before it."""
 
 
-def groups_of(schema: TableSchema, kind_column: str | None, parallelism: int) -> BucketGroups | KeyGroups:
-    """How to group rows as a user hands them in, for about so many tasks at once."""
+def key_groups(schema: TableSchema, kind_column: str | None, parallelism: int) -> KeyGroups:
+    """How to group rows as a user hands them in where keys choose their buckets, for about so many tasks at once."""
     rows = RowInput(_without_dropping(schema), kind_column)
-    if schema.bucket_mode not in KEYS_CHOOSE:
-        return BucketGroups(schema, rows)
     options, groups = schema.table_options, max(1, parallelism)
     limits = [options.dynamic_bucket_max_buckets]
     if schema.bucket_mode is BucketMode.DYNAMIC:
@@ -29,25 +27,15 @@ def groups_of(schema: TableSchema, kind_column: str | None, parallelism: int) ->
     return KeyGroups(schema, rows, groups, min([groups, *(limit for limit in limits if limit is not None)]))
 
 
+def group_of_bucket(partition: bytes, bucket: int) -> int:
+    """The same for all rows of a bucket; different buckets may share one."""
+    return (hash_of(partition) * 31 + bucket) & 0x7FFFFFFF
+
+
 def _without_dropping(schema: TableSchema) -> TableSchema:
     """The schema without options that drop rows: every row of a batch must get a group."""
     options = {key: value for key, value in schema.options.items() if not key.endswith("ignore-delete")}
     return replace(schema, options={**options, "ignore-update-before": "false"})
-
-
-@dataclass(frozen=True, slots=True)
-class BucketGroups:
-    """Group of each row: the same for rows of one bucket; different buckets may share one."""
-
-    schema: TableSchema
-    rows: RowInput
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
-        rows = self.rows.read(batch)
-        numbers, partitions = partition_codes(self.schema, rows)
-        seeds = np.array([hash_of(partition) for partition in partitions], dtype=np.int64)
-        group = (seeds[numbers] * 31 + bucket_numbers(self.schema, rows)) & 0x7FFFFFFF
-        return pa.array(group.astype(np.int32))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@
    key, leaves one row per key and makes level-0 files; on append tables it adds to the bucket's open file.
 
 A driver makes the `WriteState` once; any number of tasks may write from it beside each other if each is given its own
-range of sequence numbers (`sequence_offset`).
+range of sequence numbers (`sequence_offset`). Where nobody knows before how many rows each will get, a task writes only
+what is worth files of its own (`table.write_part`) and hands on the rest, to be brought together by bucket.
 
 Source: `MergeTreeWriter`, `AppendOnlyWriter`, `AbstractFileStoreWrite` of the Java library.
 """
@@ -29,7 +30,7 @@ from paimon_engine.merge.keys import normalise_keys
 from paimon_engine.merge.window import SequenceOrder, sort_window
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile, FileSource
-from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, BucketMode
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, BucketMode
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.supported import check_writable
@@ -137,6 +138,11 @@ def write_batches(
     return TableWriter(table, state, kind_column=kind_column).write_all(batches)
 
 
+def write_rests(table: TableHandle, state: WriteState, rests: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
+    """Writes what `table.write_part` handed on of some buckets, ordered by part; as `write_batches`."""
+    return TableWriter(table, state).write_rows(rests)
+
+
 def rewrite_uncommitted(
     table: TableHandle, state: WriteState, messages: Sequence[CommitMessage]
 ) -> list[CommitMessage]:
@@ -165,7 +171,7 @@ class TableWriter:
         self._table = table
         self._state = state
         self._input = RowInput(table.schema, kind_column)
-        self._buckets: dict[tuple[bytes, int], _Bucket] = {}
+        self._buckets: dict[tuple[bytes, int], Bucket] = {}
         self._bytes_pending = 0
         self._limit_bytes = min(table.options.write_buffer_size_bytes, _BUFFER_BYTES_MAX)
         self._rule = bucket_rule(table.schema, state.assigners, state.assigner)
@@ -177,11 +183,14 @@ class TableWriter:
 
         Raises: InvalidArgumentError if rows do not fit the table; StorageError.
         """
+        return self.write_rows(self._table_rows(batches))
+
+    def _table_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counted = counted_columns(self._table.schema)
-        return self.write_rows(with_partial_counts(self._input.read(batch), counted) for batch in batches)
+        return (with_partial_counts(self._input.read(batch), counted) for batch in batches)
 
     def write_rows(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
-        """As `write_all`, of rows that are table rows already: `_VALUE_KIND` and all columns."""
+        """As `write_all`, of table rows: `_VALUE_KIND`, all columns, and `_SEQUENCE_NUMBER` where they are numbered."""
         try:
             if self._table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
                 self._add(place_rows(self._table, self._state.read, batches, self._rule))
@@ -196,12 +205,15 @@ class TableWriter:
 
     def _add(self, parts: Iterable[BucketRows]) -> None:
         for part in parts:
-            bucket = self._bucket(part.partition, part.bucket)
-            before = bucket.bytes_pending
-            bucket.add(part.rows)
-            self._bytes_pending += bucket.bytes_pending - before
+            self._take_in(part)
             if self._bytes_pending > self._limit_bytes:
-                self._flush_largest()
+                self._flush_largest(self._buckets.values())
+
+    def _take_in(self, part: BucketRows) -> None:
+        bucket = self._bucket(part)
+        before = bucket.bytes_pending
+        bucket.add(part.rows)
+        self._bytes_pending += bucket.bytes_pending - before
 
     def _finish(self) -> list[CommitMessage]:
         """Flushes everything; the messages of all buckets."""
@@ -230,16 +242,22 @@ class TableWriter:
         if self._dynamic:
             self._dynamic.abort()
 
-    def _bucket(self, partition: bytes, number: int) -> _Bucket:
-        known = self._buckets.get((partition, number))
+    def _bucket(self, part: BucketRows) -> Bucket:
+        place = part.partition, part.bucket
+        known = self._buckets.get(place)
         if known is None:
-            self._check_total_buckets(partition, number)
-            known = self._buckets[partition, number] = self._new_bucket(partition, number)
+            self._check_total_buckets(*place)
+            known = self._buckets[place] = self._new_bucket(*place, self._first_sequence_number(part))
         return known
 
-    def _new_bucket(self, partition: bytes, number: int) -> _Bucket:
-        unordered = not self._table.schema.primary_keys and self._table.options.bucket < 1
-        first = 0 if unordered else self._state.next_sequence.get((partition, number), 0) + self._state.sequence_offset
+    def _first_sequence_number(self, part: BucketRows) -> int:
+        if not self._table.schema.primary_keys and self._table.options.bucket < 1:
+            return 0  # nobody asks for the order of these rows
+        if SEQUENCE_NUMBER in part.rows.schema.names:
+            return int(part.rows[SEQUENCE_NUMBER][0].as_py())
+        return self._state.next_sequence.get((part.partition, part.bucket), 0) + self._state.sequence_offset
+
+    def _new_bucket(self, partition: bytes, number: int, first: int) -> Bucket:
         if number == POSTPONED_BUCKET:
             return _PostponedBucket(self._table, partition, first, self._state.write_id)
         if self._table.schema.primary_keys:
@@ -255,15 +273,16 @@ class TableWriter:
                 f"'{wanted}'; overwrite the partition to change its number of buckets"
             )
 
-    def _flush_largest(self) -> None:
-        for bucket in sorted(self._buckets.values(), key=lambda item: item.bytes_pending, reverse=True):
-            if self._bytes_pending <= self._limit_bytes * _KEPT_SHARE:
+    def _flush_largest(self, buckets: Iterable[Bucket], kept_share: float = _KEPT_SHARE) -> None:
+        for bucket in sorted(buckets, key=lambda item: item.bytes_pending, reverse=True):
+            if self._bytes_pending <= self._limit_bytes * kept_share:
                 return
             self._bytes_pending -= bucket.bytes_pending
             bucket.flush()
+            bucket.has_files = True
 
 
-class _Bucket(ABC):
+class Bucket(ABC):
     """Rows of one bucket that wait for their flush."""
 
     def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
@@ -273,12 +292,17 @@ class _Bucket(ABC):
         self._next_sequence_number = first_sequence_number
         self._pending: list[pa.RecordBatch] = []
         self.bytes_pending = 0
+        self.has_files = False
         self.changelog: tuple[DataFile, ...] = ()
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes in rows behind all before."""
         self._pending.append(rows)
         self.bytes_pending += rows.nbytes
+
+    def give_up(self) -> Iterator[pa.RecordBatch]:
+        """The waiting rows with their sequence numbers, for another writer."""
+        return map(self._numbered, self._take_pending())
 
     @abstractmethod
     def flush(self) -> None:
@@ -293,7 +317,9 @@ class _Bucket(ABC):
         """Deletes all files."""
 
     def _numbered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with the next sequence numbers in front."""
+        """The rows with the next sequence numbers in front, unless they are numbered."""
+        if SEQUENCE_NUMBER in rows.schema.names:
+            return rows
         numbers = np.arange(self._next_sequence_number, self._next_sequence_number + rows.num_rows, dtype=np.int64)
         self._next_sequence_number += rows.num_rows
         return rows.add_column(0, SEQUENCE_NUMBER, pa.array(numbers))
@@ -315,7 +341,7 @@ class _Bucket(ABC):
         )
 
 
-class _KeyedBucket(_Bucket):
+class _KeyedBucket(Bucket):
     """A bucket of a primary-key table: every flush makes files of its own, sorted, one row per key.
 
     With `keeps_changelog`, files of another kind hold every row as it came, sorted in the same way.
@@ -370,7 +396,7 @@ class _KeyedBucket(_Bucket):
             writer.abort()
 
 
-class _AppendBucket(_Bucket):
+class _AppendBucket(Bucket):
     """A bucket of an append table: one file stays open over all flushes, rows keep their order."""
 
     def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
@@ -379,7 +405,7 @@ class _AppendBucket(_Bucket):
 
     def flush(self) -> None:
         for rows in self._take_pending():
-            self._open.write(rows.drop_columns([VALUE_KIND]))
+            self._open.write(rows.select(self._table.schema.row_type.names))
         self._open.close_row_group()
 
     def finish(self) -> tuple[DataFile, ...]:
@@ -390,7 +416,7 @@ class _AppendBucket(_Bucket):
         self._open.abort()
 
 
-class _PostponedBucket(_Bucket):
+class _PostponedBucket(Bucket):
     """Rows that get their bucket later: one file stays open over all flushes, rows keep their order, none is merged."""
 
     def __init__(self, table: TableHandle, partition: bytes, first_sequence_number: int, write_id: str) -> None:

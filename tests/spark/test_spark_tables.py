@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_engine import Catalog
+from paimon_engine import Catalog, InvalidArgumentError, Table
 from paimon_engine.actions.write import Write, write
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import CreateTable, Job, TableRef, run
@@ -77,6 +77,41 @@ def test_a_dataframe_is_written_and_compacted_in_tasks(session: Any, executor: S
     assert check_table(load_table(table.path, EnvConfig(table.path))) == []
 
 
+def two_halves(session: Any, second: str) -> Any:
+    """A DataFrame of two partitions: 42 MB of rows, and three rows by another expression."""
+    rows = f"if(id < 21, struct(id AS k, repeat('x', 2000000) AS s), struct({second})) AS row"
+    return session.range(0, 42, 1, 2).where("id < 24").selectExpr(rows).selectExpr("row.k", "row.s")
+
+
+@pytest.fixture
+def texts(executor: SparkExecutor, tmp_path: Path) -> Table:
+    return Catalog(str(tmp_path), executor=executor).create_table(
+        "db.t",
+        schema=pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("s", pa.string())]),
+        primary_keys=["k"],
+        options={"bucket": "1"},
+    )
+
+
+def test_a_partition_with_much_for_a_bucket_writes_it_itself(session: Any, texts: Table, tmp_path: Path) -> None:
+    written = texts.write(two_halves(session, "id - 21 AS k, 'late' AS s"))
+
+    files = Catalog(str(tmp_path)).table("db.t$files").to_arrow(["record_count", "min_sequence_number"]).to_pylist()
+    files.sort(key=lambda file: file["min_sequence_number"])
+    assert (written.rows, written.files) == (24, 2)
+    assert [(file["record_count"], file["min_sequence_number"] >> 32) for file in files] == [(21, 0), (3, 1)]
+    lengths = {row["k"]: len(row["s"]) for row in texts.to_arrow().to_pylist()}
+    assert lengths == {k: 4 if k < 3 else 2_000_000 for k in range(21)}
+    assert check_table(load_table(texts.path, EnvConfig(texts.path))) == []
+
+
+def test_if_a_partition_fails_no_file_of_the_others_is_left(session: Any, texts: Table) -> None:
+    with pytest.raises(InvalidArgumentError, match="'k' is NOT NULL"):
+        texts.write(two_halves(session, "CAST(NULL AS BIGINT) AS k, 'late' AS s"))
+
+    assert list(Path(texts.path).rglob("data-*")) == []
+
+
 def test_a_job_writes_files_in_their_order_and_once(executor: SparkExecutor, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(rows(0, 100, "a"), tmp_path / "in" / "1.parquet")
@@ -133,7 +168,7 @@ def test_a_dataframe_moves_keys_between_partitions(session: Any, executor: Spark
 def test_tasks_read_files_for_dynamic_buckets_in_their_order(
     executor: SparkExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paimon_engine.actions.write._TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
     (tmp_path / "in").mkdir()
     for number in range(3):
         pq.write_table(rows(0, 400 - 100 * number, f"{number}-"), tmp_path / "in" / f"{number}.parquet")

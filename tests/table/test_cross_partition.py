@@ -164,7 +164,7 @@ def test_all_rows_can_be_replaced_but_not_those_of_some_partitions():
 def test_tasks_place_rows_in_the_order_of_the_files(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     table, executor, model = new_table(engine, str(tmp_path / "lake")), LocalExecutor(3), {}
     (tmp_path / "in").mkdir()
-    monkeypatch.setattr("paimon_engine.actions.write._TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
     for number in range(4):
         rows: list[Row] = [("abc"[(k + number) % 3], k, number) for k in range(number * 5, number * 5 + 20)]
         for row in rows:

@@ -129,7 +129,7 @@ def test_rows_keep_their_order_over_tasks_writes_and_compactions(
     if engine != "aggregation":
         del options["fields.v.aggregate-function"]
     table, expected = new_table(str(tmp_path / "lake"), options), {}
-    monkeypatch.setattr("paimon_engine.actions.write._TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
     for step in range(3):
         folder = tmp_path / f"in{step}"
         folder.mkdir()

@@ -1,0 +1,142 @@
+"""Parts of a source written beside each other: large shares of buckets at once, the rest together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_engine import Catalog, Table
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.schema import SEQUENCE_NUMBER
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.table.bucketing import BucketRows
+from paimon_engine.table.check import check_table
+from paimon_engine.table.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.write import write_rests, write_state
+from paimon_engine.table.write_part import PART_SEQUENCES, write_part
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+Rows = Sequence[tuple[int, int]]
+
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "keyed": {"bucket": "2"},
+    "with a changelog": {"bucket": "2", "changelog-producer": "input"},
+    "postponed": {"bucket": "-2"},
+    "append": {"bucket": "-1"},
+    "append in buckets": {"bucket": "2", "bucket-key": "k"},
+}
+
+
+def new_table(path: Path, kind: str = "keyed", options: Mapping[str, str] | None = None) -> Table:
+    keys = [] if kind.startswith("append") else ["k"]
+    return Catalog(str(path)).create_table(
+        "db.t", schema=SCHEMA, primary_keys=keys, options={**OPTIONS[kind], **(options or {})}
+    )
+
+
+def handle_of(table: Table) -> TableHandle:
+    return load_table(table.path, EnvConfig(table.path))
+
+
+def batches(rows: Rows) -> Iterator[pa.RecordBatch]:
+    for begin in range(0, len(rows), 3):
+        keys, values = zip(*rows[begin : begin + 3], strict=True)
+        yield pa.record_batch([pa.array(keys, pa.int64()), pa.array(values, pa.int64())], schema=SCHEMA)
+
+
+def write_parts(
+    table: Table, parts: Sequence[Rows], own_file_bytes: int
+) -> tuple[list[CommitMessage], list[BucketRows]]:
+    """Writes and commits: the messages of all parts, and the rows that they handed on."""
+    handle = handle_of(table)
+    state = write_state(handle)
+    messages: list[CommitMessage] = []
+    rests: list[BucketRows] = []
+    for number, rows in enumerate(parts):
+        for made in write_part(handle, state, number, batches(rows), own_file_bytes=own_file_bytes):
+            if isinstance(made, BucketRows):
+                rests.append(made)
+            else:
+                messages += made
+    by_bucket: dict[int, list[pa.RecordBatch]] = {}
+    for rest in rests:
+        by_bucket.setdefault(rest.bucket, []).append(rest.rows)
+    late = [message for group in by_bucket.values() for message in write_rests(handle, state, group)]
+    assert isinstance(commit(handle, CommitRequest([*messages, *late], CommitKind.APPEND, "user")), Committed)
+    return messages, rests
+
+
+def files_of(table: Table) -> set[str]:
+    return {path.name for path in Path(table.path).rglob("data-*")}
+
+
+PARTS = st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), max_size=12), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("buffer", ["256 mb", "300 b"])
+@given(writes=st.lists(PARTS, min_size=1, max_size=2), own_file_bytes=st.sampled_from([0, 60, 120, 1 << 20]))
+def test_later_parts_are_newer_however_rows_reach_their_files(
+    kind: str, buffer: str, writes: list[list[Rows]], own_file_bytes: int, tmp_path_factory: pytest.TempPathFactory
+):
+    table = new_table(tmp_path_factory.mktemp("lake"), kind, {"write-buffer-size": buffer})
+    for parts in writes:
+        write_parts(table, parts, own_file_bytes)
+
+    written = [row for parts in writes for rows in parts for row in rows]
+    if kind == "postponed":
+        table.compact()
+    found = [tuple(row.values()) for row in table.to_arrow().to_pylist()]
+    if kind.startswith("append"):
+        assert Counter(found) == Counter(written)
+    else:
+        assert sorted(found) == sorted(dict(written).items())
+    assert check_table(handle_of(table)) == []
+
+
+def test_large_shares_get_files_of_their_own_and_small_ones_are_handed_on(tmp_path: Path):
+    table = new_table(tmp_path)
+    large, small = [(k, 0) for k in range(100)], [(k, 1) for k in range(10)]
+
+    messages, rests = write_parts(table, [large, small, small], own_file_bytes=500)
+
+    assert sorted(message.bucket for message in messages) == [0, 1]
+    assert sum(rest.rows.num_rows for rest in rests) == 20
+    firsts = {rest.rows[SEQUENCE_NUMBER][0].as_py() // PART_SEQUENCES for rest in rests}
+    assert firsts == {1, 2}
+    assert len(files_of(table)) == 4
+    assert {row["k"]: row["v"] for row in table.to_arrow().to_pylist()} == {k: int(k < 10) for k in range(100)}
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_after_a_failure_no_file_is_left(kind: str, tmp_path: Path):
+    table = new_table(tmp_path, kind, {"write-buffer-size": "200 b"})
+
+    def source() -> Iterator[pa.RecordBatch]:
+        yield from batches([(k, 0) for k in range(100)])
+        assert files_of(table)
+        yield pa.record_batch({"other": [1]})
+
+    with pytest.raises(InvalidArgumentError, match="other"):
+        list(write_part(handle_of(table), write_state(handle_of(table)), 0, source(), own_file_bytes=0))
+
+    assert files_of(table) == set()
+
+
+def test_what_is_not_asked_for_to_the_end_leaves_no_file(tmp_path: Path):
+    table = new_table(tmp_path)
+    made = write_part(handle_of(table), write_state(handle_of(table)), 0, batches([(k, 0) for k in range(9)]))
+
+    assert isinstance(next(made), BucketRows)
+    made.close()
+
+    assert files_of(table) == set()
