@@ -1,0 +1,70 @@
+"""What the commands that list print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paimon_engine import Catalog, Table
+from tests.support.command_line import SCHEMA, Ended, Run
+
+
+def test_tables_lists_a_warehouse(paimon: Run, table: Table):
+    warehouse = table.path.removesuffix("/db.db/t")
+
+    assert paimon("tables", warehouse).lines == [
+        "table  primary key  partitioned by  snapshot",
+        "db.t   k            -                      3",
+    ]
+    [row] = json.loads(paimon("tables", "-w", warehouse, "--json").out)
+    assert row["table"] == "db.t"
+    assert "no tables" in paimon("tables", warehouse + "/nowhere").err
+    assert paimon("tables").code == 2
+
+
+def test_a_broken_table_does_not_hide_the_others(paimon: Run, table: Table):
+    warehouse = table.path.removesuffix("/db.db/t")
+    Catalog(warehouse).create_table("db.a", schema=SCHEMA)
+    Path(table.path, "schema", "schema-0").write_text("{")
+
+    ended = paimon("tables", warehouse)
+
+    assert ended.code == 0
+    assert ended.lines[1].split() == ["db.a", "-", "-", "-"]
+    assert "no JSON" in " ".join(ended.out.split())
+
+
+def test_snapshots_fit_80_columns(paimon: Run, table: Table):
+    ended = paimon("snapshots", table.path)
+
+    header, first, *_ = ended.lines
+    assert header.split() == ["id", "kind", "time", "(UTC)", "records", "change", "user"]
+    assert first.split()[:2] == ["1", "APPEND"]
+    assert max(len(line) for line in ended.lines) <= 80
+
+
+def test_tags_and_files_are_listed(paimon: Run, table: Table):
+    assert paimon("tags", table.path).lines[1].split()[:2] == ["first", "1"]
+    files = paimon("files", table.path, "--tag", "first")
+    assert files.lines[0].split() == ["bucket", "level", "records", "size", "min", "key", "max", "key"]
+    assert files.lines[1].split()[-2:] == ["[1]", "[2]"]
+    assert files.err.startswith("1 file, ")
+
+
+@pytest.mark.parametrize(
+    ("command", "column"), [("snapshots", "snapshot_id"), ("tags", "tag_name"), ("files", "level")]
+)
+def test_lists_as_json_have_all_columns(paimon: Run, table: Table, command: str, column: str):
+    found = json.loads(paimon(command, table.path, "--json").out)
+
+    assert column in found[0]
+    assert len(found[0]) >= 7
+
+
+def test_nothing_to_list_is_said_in_words(paimon: Run, tmp_path: Path):
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA)
+
+    for command, said in (("snapshots", "no snapshots yet"), ("tags", "no tags yet"), ("files", "no data files")):
+        assert paimon(command, table.path) == Ended(0, "", f"{said}\n")
