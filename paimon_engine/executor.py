@@ -10,8 +10,8 @@ import os
 import tempfile
 import threading
 import traceback
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -38,6 +38,7 @@ _KEPT_BLOCK_BYTES = 31 << 20
 
 BATCH_ROWS = 65_536
 """Rows per batch handed to a group: larger batches cost more in fresh memory than they save in calls."""
+_ITEMS_AHEAD = 2
 _BATCH_BYTES = 32 << 20
 """Bytes at which fewer rows than that make a batch."""
 
@@ -370,6 +371,24 @@ class _Shelf:
         self._files.append((path, groups))
         self._held.clear()
         self._held_bytes = 0
+
+
+def ahead(items: Iterator[T]) -> Generator[T]:
+    """The same items, each made by a thread beside the caller's while it is busy with the ones before.
+
+    Raises: what making an item raises, where that item would come.
+    """
+    end = object()
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="paimon-ahead") as pool:
+            made = deque(pool.submit(next, items, end) for _ in range(_ITEMS_AHEAD))
+            while (item := made.popleft().result()) is not end:
+                made.append(pool.submit(next, items, end))
+                yield item  # type: ignore[misc]
+    finally:
+        # Only now: an iterator that is at work cannot be closed.
+        if isinstance(items, Generator):
+            items.close()
 
 
 def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ import pytest
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
-from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, TaskRows, values
+from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, TaskRows, ahead, values
 from paimon_engine.storage import MemoryStorage
 
 CONFIG = EnvConfig("memory://executor")
@@ -196,3 +196,53 @@ def test_tasks_take_memory_from_the_c_library_unless_the_environment_says_otherw
     monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", before)
 
     assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1], config=CONFIG)) == [before] * 2
+
+
+def test_items_are_made_by_a_thread_that_is_a_little_ahead():
+    made: list[int] = []
+    second = threading.Event()
+
+    def items() -> Iterator[tuple[int, str]]:
+        for number in range(5):
+            made.append(number)
+            if number == 1:
+                second.set()
+            yield number, threading.current_thread().name
+
+    coming = ahead(items())
+    first = next(coming)
+    assert second.wait(60)
+    rest = list(coming)
+
+    assert [number for number, _ in [first, *rest]] == made == [0, 1, 2, 3, 4]
+    assert threading.current_thread().name not in {name for _, name in [first, *rest]}
+
+
+def test_an_item_that_fails_fails_in_its_place():
+    def items() -> Iterator[int]:
+        yield 1
+        raise NotFoundError("item two")
+
+    coming = ahead(items())
+
+    assert next(coming) == 1
+    with pytest.raises(NotFoundError, match="item two"):
+        next(coming)
+    assert list(coming) == []
+
+
+def test_who_stops_early_closes_what_makes_the_items():
+    closed = threading.Event()
+
+    def items() -> Iterator[int]:
+        try:
+            yield from range(1_000_000)
+        finally:
+            closed.set()
+
+    coming = ahead(items())
+    next(coming)
+    coming.close()
+
+    assert closed.is_set()
+    assert list(ahead(iter(range(3)))) == [0, 1, 2]

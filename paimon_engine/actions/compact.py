@@ -63,9 +63,6 @@ _PART_BYTES_MIN: Final = 512 << 20
 _PART_FILES: Final = 4
 
 
-Parts = tuple[CompactTask, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Compact:
     """Compact a table, or a part of it. `full` rewrites all runs into the highest level.
@@ -356,7 +353,9 @@ def _by_need(table: TableHandle, run: _Run, task: CompactTask) -> tuple[float, i
     return -read_amplification(run.files[bucket], table.schema), task.bytes_to_rewrite, bucket
 
 
-def _parts(table: TableHandle, run: _Run, tasks: Sequence[CompactTask], executor: Executor) -> list[Parts]:
+def _parts(
+    table: TableHandle, run: _Run, tasks: Sequence[CompactTask], executor: Executor
+) -> list[tuple[CompactTask, ...]]:
     """The parts of each task; how many is noted."""
     part_bytes = run.spec.task_bytes or max(_PART_FILES * table.options.target_file_size_bytes, _PART_BYTES_MIN)
     samples = key_samples(table, tasks, part_bytes, executor)
@@ -375,11 +374,7 @@ def _expect(table: TableHandle, run: _Run, tasks: Sequence[CompactTask], executo
 
 
 def _rewrite(
-    table: TableHandle,
-    tasks: Sequence[CompactTask],
-    executor: Executor,
-    run: _Run,
-    on_progress: OnProgress | None,
+    table: TableHandle, tasks: Sequence[CompactTask], executor: Executor, run: _Run, on_progress: OnProgress | None
 ) -> list[CommitMessage]:
     """Messages of the tasks that succeeded. Moves between levels need no task."""
     messages, work = [], []
@@ -390,6 +385,8 @@ def _rewrite(
         else:
             work.append((task, [RewriteTask(table.plain(), part, vectors, len(parts) > 1) for part in parts]))
     items = [item for _, prepared in work for item in prepared]
+    if len(items) < executor.parallelism and run.spec.task_memory_bytes is None:
+        items = [replace(item, reads_ahead=True) for item in items]
     listener = counting(on_progress, "compact", len(items))
     outcomes = iter(executor.map(rewrite, items, config=table.config, on_done=listener) if items else [])
     for task, prepared in work:

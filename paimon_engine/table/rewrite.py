@@ -7,12 +7,14 @@ Source: `MergeTreeCompactTask`, `MergeTreeCompactRewriter`, `ChangelogMergeTreeR
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from paimon_engine.env import Env
+from paimon_engine.executor import ahead
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
 from paimon_engine.merge.deduplicate import drop_retracts
@@ -38,12 +40,14 @@ class RewriteTask:
 
     `vectors` are the live index files of the bucket that hold deletion vectors. `is_part` says that other tasks do the
     rest of the bucket, so that the vectors of its files, and the marks of other parts, are left to `join_parts`.
+    `reads_ahead` says that there is a core to spare: one thread reads and merges while another one writes.
     """
 
     table: PlainTable
     task: CompactTask
     vectors: tuple[IndexFile, ...] = ()
     is_part: bool = False
+    reads_ahead: bool = False
 
 
 def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
@@ -95,6 +99,7 @@ class _Rewrite:
         self._table = table
         self._task = task
         self._is_part = work.is_part
+        self._reads_ahead = work.reads_ahead
         self._keys = None if task.keys is None else RangeReader(table.schema, task.keys)
         self._writers: list[RollingWriter] = []
         self._after: list[DataFile] = []
@@ -150,8 +155,11 @@ class _Rewrite:
     def _rewrite(self, group: tuple[Section, ...], *, follows: bool) -> None:
         writer, changelog = self._writer(group[0][0][0].min_sequence_number), self._writer(changelog=True)
         for section in group:
-            for rows in self._merged(section, changelog) if follows else self._plainly_merged(section):
-                writer.write(rows)
+            merged = self._merged(section, changelog) if follows else self._plainly_merged(section)
+            # Nothing may be written any more when a failure takes back what was.
+            with closing(ahead(merged) if self._reads_ahead else merged) as coming:
+                for rows in coming:
+                    writer.write(rows)
         self._after += writer.finish()
         self._changelog += changelog.finish()
 
@@ -164,7 +172,7 @@ class _Rewrite:
             self._changelog += changelog.finish()
         self._after.append(file.upgraded(self._task.output_level))
 
-    def _merged(self, section: Section, changelog: RollingWriter) -> Iterator[pa.RecordBatch]:
+    def _merged(self, section: Section, changelog: RollingWriter) -> Generator[pa.RecordBatch]:
         """Merged rows of a section; what changed goes into the changelog."""
         assert self._changed is not None
         for changed in self._changed.of(section):
@@ -183,7 +191,7 @@ class _Rewrite:
         texts = {name for name, kind in types.items() if isinstance(kind, AtomicType) and kind.root in STRING_ROOTS}
         return frozenset(texts - {*schema.primary_keys, *options.sequence_fields})
 
-    def _plainly_merged(self, section: Section) -> Iterator[pa.RecordBatch]:
+    def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch]:
         table, task = self._table, self._task
         place = bucket_place(table, task.partition, task.bucket)
         columns = table.schema.row_type.names
