@@ -2,6 +2,7 @@
 
     python -m tests.bench.hot_paths                       # some minutes
     python -m tests.bench.hot_paths --parts buckets vectors
+    PAIMON_ENGINE_CACHE=.cache/engine python -m tests.bench.hot_paths --parts spark  # with the archive that setup made
 
 The figures come from a study of what is possible, on two cores of an AMD EPYC: on another machine only their proportions
 say something. Times are processor seconds of one thread, the least of a few runs; those of whole jobs are seconds, on
@@ -239,6 +240,21 @@ def of_vectors() -> Iterator[Line]:
             yield Line(f"{step} a vector of {share:.1%} of 20 M rows", f"{least(work, 3) * 1e3:.1f} ms", figure)
 
 
+def of_spark() -> Iterator[Line]:
+    """An embedded Spark: its start, and what a job costs that does nothing."""
+
+    def job() -> None:
+        session.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").collect()
+
+    begun = time.perf_counter()
+    with local_session(cores=2, quick_start=True) as session:
+        yield Line("start Spark", f"{time.perf_counter() - begun:.2f} s", "1.95 s")
+        yield Line("the first job on it", f"{least(job, 1, time.perf_counter):.2f} s", "1.0 s")
+        yield Line("the next job", f"{least(job, clock=time.perf_counter):.2f} s", "0.08 s")
+        begun = time.perf_counter()
+    yield Line("stop Spark", f"{time.perf_counter() - begun:.2f} s", "1.0 s")
+
+
 def of_jobs() -> Iterator[Line]:
     """Whole jobs: what is small must not cost much, what is large must go through."""
     with tempfile.TemporaryDirectory() as folder:
@@ -314,6 +330,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Line]]] = {
     "keys": of_keys,
     "merging": of_merging,
     "vectors": of_vectors,
+    "spark": of_spark,
     "jobs": of_jobs,
 }
 
