@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_engine.format.deletion_vector import kept_rows
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.lsm.sections import Section
@@ -106,7 +106,8 @@ class ChangedRows:
             return
         sources, positions = (np.concatenate(parts) for parts in zip(*replaced, strict=True))
         for source in np.unique(sources):
-            self._vectors.mark(self._task.lookups[source].name, positions[sources == source])
+            rows = RowBitmap.of(positions[sources == source])
+            self._vectors.mark(self._task.lookups[source].name, rows)
 
     def _looked_up(self, section: Section) -> list[_Run]:
         """Runs of the files to be looked up that overlap the section, highest level first: the oldest rows."""
@@ -151,9 +152,9 @@ class ChangedRows:
             if self._marks:
                 positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
                 marked = marked.append_column(POSITION, pa.array(positions))
-            alive = None if deleted is None else kept_rows(deleted, first_row, rows.num_rows)
+            alive = None if deleted is None else deleted.absent(first_row, rows.num_rows)
             first_row += rows.num_rows
-            kept = marked if alive is None else marked.filter(pa.array(alive))
+            kept = marked if alive is None else marked.filter(alive)
             if self._table.options.ignore_delete:
                 kept = drop_retracts(kept)  # from before the option was set
             if self._keep is not None and self._looks(source):

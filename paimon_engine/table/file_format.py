@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Final, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_engine.errors import UnsupportedError, damaged, naming
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
-from paimon_engine.format.deletion_vector import Positions, kept_rows
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
@@ -116,9 +115,9 @@ def read_data_file(
     columns: Sequence[str],
     *,
     with_system_columns: bool,
-    deleted: Positions | None = None,
+    deleted: RowBitmap | None = None,
     where: Sequence[Predicate] = (),
-    selected: Positions | None = None,
+    selected: RowBitmap | None = None,
     limit: BatchLimit = BATCH_LIMIT,
     is_sorted: bool = True,
     as_stored: bool = False,
@@ -129,8 +128,8 @@ def read_data_file(
     Partition columns are those of the place; `as_stored`: of the file, where it has them as they were.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
-    Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
-    does not hold may be left out. Batches keep to `limit`. Text columns in
+    Rows that are `deleted` are left out, and all but those that are `selected`. Rows of which `where` does not hold
+    may be left out. Batches keep to `limit`. Text columns in
     `dictionary_columns` may come as Arrow dictionaries.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
@@ -172,8 +171,8 @@ def read_data_file(
                 batch = _with_system_columns(batch, rows, path)
             check.add(first_row, rows, batch)
             kept = _kept(first_row, batch.num_rows, deleted, selected)
-            yield batch if kept is None else batch.filter(pa.array(kept))
-            if selected is not None and (not len(selected) or selected[-1] < first_row + batch.num_rows):
+            yield batch if kept is None else batch.filter(kept)
+            if selected is not None and selected.last < first_row + batch.num_rows:
                 return
     check.finish(whole=skipping is None)
 
@@ -195,17 +194,13 @@ def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> 
             yield orc.fitted(rows, types) if file.format == "orc" else rows
 
 
-def _kept(
-    first_row: int, count: int, deleted: Positions | None, selected: Positions | None
-) -> npt.NDArray[np.bool_] | None:
+def _kept(first_row: int, count: int, deleted: RowBitmap | None, selected: RowBitmap | None) -> pa.BooleanArray | None:
     """Which of some rows of a file are left; None for all."""
-    kept = None if deleted is None else kept_rows(deleted, first_row, count)
+    kept = None if deleted is None else deleted.absent(first_row, count)
     if selected is None:
         return kept
-    begin, end = np.searchsorted(selected, [first_row, first_row + count])
-    chosen = np.zeros(count, np.bool_)
-    chosen[selected[begin:end] - first_row] = True
-    return chosen if kept is None else chosen & kept
+    chosen = selected.present(first_row, count)
+    return chosen if kept is None else pc.and_(chosen, kept)
 
 
 def _positioned(

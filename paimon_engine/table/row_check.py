@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError, damaged, naming
 from paimon_engine.format.binary_row import decode_row, encode_row, internal_values
-from paimon_engine.format.deletion_vector import Positions
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -38,10 +38,10 @@ class RowCheck:
         self._is_sorted = is_sorted
         self._last: pa.RecordBatch | None = None
 
-    def deleted(self, positions: Positions | None) -> None:
+    def deleted(self, rows: RowBitmap | None) -> None:
         """Raises CorruptTableError if the deletion vector marks rows that the file does not have."""
-        if positions is not None and len(positions) and positions[-1] >= self._file.row_count:
-            what = f"its deletion vector marks row {positions[-1]}, its manifest says {self._file.row_count} rows"
+        if rows is not None and rows.last >= self._file.row_count:
+            what = f"its deletion vector marks row {rows.last}, its manifest says {self._file.row_count} rows"
             raise damaged(self._path, what)
 
     def columns(self, rows: pa.RecordBatch, wanted: Sequence[str]) -> None:

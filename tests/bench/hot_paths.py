@@ -31,8 +31,9 @@ from paimon_engine import Catalog, Table
 from paimon_engine.actions.write import Write
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import Done, LocalExecutor
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.bucket_hash import buckets
-from paimon_engine.format.deletion_vector import decode_index_file, encode_index_file, kept_rows
+from paimon_engine.format.deletion_vector import Ranges, decode_index_file, encode_index_file
 from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.merge.functions import merge_function
@@ -223,20 +224,35 @@ def of_merging() -> Iterator[Line]:
 
 
 def of_vectors() -> Iterator[Line]:
-    """Deletion vectors of files of 20,000,000 rows."""
+    """Deletion vectors of files of 20,000,000 rows, a share of which is deleted, one by one or in runs."""
     rows, random = 20_000_000, np.random.default_rng(5)
-    for share, held in ((0.5, ("43 ms", "", "1.4 ms")), (0.001, ("", "", ""))):
-        positions = np.flatnonzero(random.random(rows) < share)
-        data, ranges = encode_index_file({"file": positions})
+    cases: Sequence[tuple[float, int, tuple[str, str, str]]] = (
+        (0.2, 1, ("", "", "")),
+        (0.5, 1, ("43 ms", "", "1.4 ms")),
+        (0.8, 1, ("", "", "")),
+        (0.5, 100, ("", "", "")),
+        (0.001, 1, ("", "", "")),
+    )
+    for share, run_rows, held in cases:
+        positions = np.flatnonzero(np.repeat(random.random(rows // run_rows) < share, run_rows))
+        data, ranges = encode_index_file({"file": RowBitmap.of(positions)})
+
+        def read(data: bytes = data, ranges: Ranges = ranges) -> RowBitmap:
+            return decode_index_file(data, ranges, "index")["file"]
+
+        def apply(read: Callable[[], RowBitmap] = read) -> None:
+            deleted = read()
+            for begin in range(0, rows, BATCH_ROWS):
+                deleted.absent(begin, BATCH_ROWS)
+
         steps = {
-            "write": lambda positions=positions: encode_index_file({"file": positions}),
-            "read": lambda data=data, ranges=ranges: decode_index_file(data, ranges, "index"),
-            "apply": lambda positions=positions: [
-                kept_rows(positions, begin, BATCH_ROWS) for begin in range(0, rows, BATCH_ROWS)
-            ],
+            "write": lambda positions=positions: encode_index_file({"file": RowBitmap.of(positions)}),
+            "read": read,
+            "read and apply": apply,
         }
+        what = f"a vector of {share:.1%} of 20 M rows" + (f", {run_rows} in a row" if run_rows > 1 else "")
         for (step, work), figure in zip(steps.items(), held, strict=True):
-            yield Line(f"{step} a vector of {share:.1%} of 20 M rows", f"{least(work, 3) * 1e3:.1f} ms", figure)
+            yield Line(f"{step} {what}", f"{least(work, 5) * 1e3:.1f} ms", figure)
 
 
 def of_jobs() -> Iterator[Line]:

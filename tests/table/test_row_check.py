@@ -14,6 +14,7 @@ import pytest
 
 from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.table.file_format import bucket_place, read_data_file
 from tests.table.conftest import MakeTable, Subject
@@ -27,8 +28,8 @@ def subject(make_table: MakeTable) -> Subject:
 
 def rows(subject: Subject, file: DataFile, deleted: list[int] | None = None) -> int:
     place = bucket_place(subject.handle, EMPTY_ROW, 0)
-    positions = None if deleted is None else np.array(deleted, np.int64)
-    read = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, deleted=positions)
+    gone = None if deleted is None else RowBitmap.of(np.array(deleted, np.int64))
+    read = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, deleted=gone)
     return sum(batch.num_rows for batch in read)
 
 
