@@ -39,7 +39,7 @@ from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.file_format import BucketPlace, bucket_place, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.scan import plan_splits
+from paimon_engine.table.scan import plan_splits, usable_conjuncts
 from paimon_engine.table.snapshots import seen_at_latest
 
 ROUNDS_MAX = 4
@@ -216,13 +216,17 @@ def _matching(
     columns = [name for name in table.schema.row_type.names if name in wanted]
     defaults = default_scalars(table.schema)
     found = [np.empty(0, np.int64)]
-    first_row = 0
-    for rows in read_data_file(table, place, file, columns, with_system_columns=False):
-        positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
-        numbered = fill_nulls(rows, defaults).append_column(_POSITION, pa.array(positions))
-        alive = None if deleted is None else deleted.absent(first_row, rows.num_rows)
-        first_row += rows.num_rows
-        kept = numbered if alive is None else numbered.filter(alive)
-        matching = pa.Table.from_batches([kept]).filter(to_arrow_expression(where, kept.schema))
+    for rows in read_data_file(
+        table,
+        place,
+        file,
+        columns,
+        with_system_columns=False,
+        deleted=deleted,
+        where=usable_conjuncts(table, where),
+        position_column=_POSITION,
+    ):
+        filled = fill_nulls(rows, defaults)
+        matching = pa.Table.from_batches([filled]).filter(to_arrow_expression(where, filled.schema))
         found.append(np.asarray(matching[_POSITION]))
     return RowBitmap.of(np.concatenate(found))

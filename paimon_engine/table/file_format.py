@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -122,6 +123,7 @@ def read_data_file(
     is_sorted: bool = True,
     as_stored: bool = False,
     dictionary_columns: Collection[str] = (),
+    position_column: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
@@ -130,7 +132,8 @@ def read_data_file(
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows that are `deleted` are left out, and all but those that are `selected`. Rows of which `where` does not hold
     may be left out. Batches keep to `limit`. Text columns in
-    `dictionary_columns` may come as Arrow dictionaries.
+    `dictionary_columns` may come as Arrow dictionaries. `position_column` is the name of a last column for where a
+    row lies in the file.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -150,7 +153,7 @@ def read_data_file(
     encoded = [stored for stored, name in same.items() if name in dictionary_columns]
     # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
     has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
-    check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=has_order)
+    check = RowCheck(path, file, file_schema.key_type if file_schema.primary_keys else None, is_sorted=has_order)
     check.deleted(deleted)
     lost = LostKeys(
         () if file_schema.table_options.thin_files else file_schema.key_type.fields,
@@ -170,6 +173,8 @@ def read_data_file(
             if with_system_columns:
                 batch = _with_system_columns(batch, rows, path)
             check.add(first_row, rows, batch)
+            if position_column is not None:
+                batch = batch.append_column(position_column, pa.array(np.arange(batch.num_rows) + first_row))
             kept = _kept(first_row, batch.num_rows, deleted, selected)
             yield batch if kept is None else batch.filter(kept)
             if selected is not None and selected.last < first_row + batch.num_rows:

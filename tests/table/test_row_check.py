@@ -73,6 +73,12 @@ def test_a_largest_key_that_the_file_does_not_have_is_fine(subject: Subject) -> 
     assert rows(subject, replace(subject.files[0], max_key=key(subject, 12))) == 3
 
 
+def test_keys_are_looked_at_without_system_columns_too(subject: Subject) -> None:
+    place, file = bucket_place(subject.handle, EMPTY_ROW, 0), replace(subject.files[0], min_key=key(subject, 2))
+    with pytest.raises(CorruptTableError, match=r"first key is \(1,\), its manifest says \(2,\)"):
+        list(read_data_file(subject.handle, place, file, ["k"], with_system_columns=False))
+
+
 def test_a_deletion_vector_of_rows_that_the_file_does_not_have(subject: Subject) -> None:
     with pytest.raises(CorruptTableError, match="deletion vector marks row 3"):
         rows(subject, subject.files[0], deleted=[1, 3])
