@@ -36,11 +36,17 @@ from paimon_engine.format.bucket_hash import buckets
 from paimon_engine.format.deletion_vector import Ranges, decode_index_file, encode_index_file
 from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.jobs import Job, TableRef, run
+from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.merge.functions import merge_function
 from paimon_engine.merge.keys import join_keys, normalise_keys
 from paimon_engine.merge.window import SequenceOrder, Window, sort_window
 from paimon_engine.spark import local_session
 from paimon_engine.spark.executor import SparkExecutor
+from paimon_engine.table.file_format import bucket_place, read_data_file
+from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.rewrite import RewriteTask, rewrite
+from paimon_engine.table.snapshots import latest_snapshot
 from paimon_engine.types import parse_type
 
 RUNS = 8
@@ -255,6 +261,57 @@ def of_vectors() -> Iterator[Line]:
             yield Line(f"{step} {what}", f"{least(work, 5) * 1e3:.1f} ms", figure)
 
 
+def of_lookups() -> Iterator[Line]:
+    """What a compaction of newer rows marks in a file of 7,000,000 rows, of nine columns and three of the system."""
+    rows, part_rows = 7_000_000, 1_000_000
+    random = np.random.default_rng(6)
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"bucket": "1", "deletion-vectors.enabled": "true", "target-file-size": "2 gb"}
+        table = keyed_table(Catalog(folder), "db.t", options)
+        for number in range(rows // part_rows):
+            table.write(wide_rows(part_rows, number))
+        base = table.compact(full=True).snapshot_id
+        handle = load_table(table.path, EnvConfig(folder))
+        [entry] = live_entries(handle, latest_snapshot(handle))
+        place = bucket_place(handle, entry.partition, entry.bucket)
+        assert entry.file.row_count == rows
+        everything = handle.schema.row_type.names
+        for what, columns, with_system_columns, held in (
+            ("all columns", everything, True, "912 ms"),
+            ("the key column", ["k"], False, "99 ms"),
+        ):
+
+            def read(columns: list[str] = columns, with_system_columns: bool = with_system_columns) -> None:
+                for _ in read_data_file(handle, place, entry.file, columns, with_system_columns=with_system_columns):
+                    pass
+
+            yield Line(f"read {what} of 7 M rows", f"{least_in_task(read) * 1e3:.0f} ms", held)
+        for what, keys, held in (
+            ("1 M keys in a file of 7 M rows", random.choice(rows, 1_000_000, replace=False), "116 ms"),
+            ("50 k keys in 1-2 of 7 row groups", random.choice(part_rows, 50_000, replace=False) + 3_500_000, "26 ms"),
+        ):
+            newer = wide_rows(len(keys), 0)
+            table.write(newer.set_column(0, newer.schema.field(0), pa.array(np.sort(keys))))
+            work = marking(handle)
+            assert work() == len(keys)
+            yield Line(f"find {what}", f"{least_in_task(work) * 1e3:.0f} ms", held)
+            table.rollback(base)
+
+
+def marking(table: TableHandle) -> Callable[[], int | None]:
+    """A compaction of the newest file up to its commit, which tells how many rows above it has marked."""
+    entries = live_entries(table, latest_snapshot(table))
+    first, files = entries[0], [entry.file for entry in entries]
+    task = plan_bucket(first.partition, first.bucket, 1, files, schema=table.schema, full=False, now_ms=0)
+    assert isinstance(task, CompactTask)
+
+    def mark() -> int | None:
+        [index] = rewrite(table.env, RewriteTask(table.plain(), task)).new_index_files
+        return index.vectors[0].cardinality
+
+    return mark
+
+
 def of_jobs() -> Iterator[Line]:
     """Whole jobs: what is small must not cost much, what is large must go through."""
     with tempfile.TemporaryDirectory() as folder:
@@ -320,10 +377,10 @@ def wide_rows(count: int, number: int) -> pa.Table:
     )
 
 
-def keyed_table(catalog: Catalog, name: str) -> Table:
+def keyed_table(catalog: Catalog, name: str, options: Mapping[str, str] | None = None) -> Table:
     """An empty table of such rows, in two buckets."""
     schema = pa.schema([field.with_nullable(field.name != "k") for field in wide_rows(1, 0).schema])
-    return catalog.create_table(name, schema=schema, primary_keys=["k"], options={"bucket": "2"})
+    return catalog.create_table(name, schema=schema, primary_keys=["k"], options=options or {"bucket": "2"})
 
 
 PARTS: Mapping[str, Callable[[], Iterator[Line]]] = {
@@ -331,6 +388,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Line]]] = {
     "keys": of_keys,
     "merging": of_merging,
     "vectors": of_vectors,
+    "lookups": of_lookups,
     "jobs": of_jobs,
 }
 
