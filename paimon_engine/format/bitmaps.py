@@ -95,8 +95,14 @@ def _flags(bits: npt.NDArray[np.uint8], first_row: int, count: int) -> pa.Boolea
     return pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bits)], offset=first_row % _CONTAINER_ROWS)
 
 
+def serialize(bitmap: BitMap) -> bytes:
+    """Portable Roaring bytes; each container in its smallest form, as in the Java library."""
+    bitmap.run_optimize()
+    return bytes(bitmap.serialize())
+
+
 def bitmap_of(rows: npt.NDArray[Any]) -> BitMap:
-    """The bitmap of ascending row numbers below 2³², each once; each container in its smallest form."""
+    """The bitmap of ascending row numbers below 2³², each once."""
     if len(rows) <= ARRAY_SIZE_MAX:
         # From an `array` the library takes numbers as they lie, from anything else one after another: 40 ns for each.
         numbers = array("I")
@@ -117,6 +123,4 @@ def bitmap_of(rows: npt.NDArray[Any]) -> BitMap:
         begin, end = bounds[key : key + 2]
         parts += [low[done:begin].tobytes(), bits_of(low[begin:end]).tobytes()]
         done = end
-    bitmap = BitMap.deserialize(b"".join([*parts, low[done:].tobytes()]))
-    bitmap.run_optimize()
-    return bitmap
+    return BitMap.deserialize(b"".join([*parts, low[done:].tobytes()]))

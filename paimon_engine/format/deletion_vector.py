@@ -24,7 +24,7 @@ from typing import Final, Literal
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError, damaged
-from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.format.bitmaps import RowBitmap, serialize
 
 Ranges = Mapping[str, tuple[int, int]]
 """Offset and length of each data file's vector, as index manifests have them."""
@@ -150,15 +150,9 @@ def _encoded_32(name: str, rows: RowBitmap) -> bytes:
     if rows.last > POSITION_MAX_32:
         what = f"32-bit deletion vectors hold rows up to {POSITION_MAX_32}, not {rows.last}"
         raise InvalidArgumentError(f"data file {name}: {what}")
-    return _encoded(rows.bitmaps.get(0, BitMap()))
+    return serialize(rows.bitmaps.get(0, BitMap()))
 
 
 def _encoded_64(rows: RowBitmap) -> bytes:
-    bitmaps = (struct.pack("<i", high) + _encoded(bitmap) for high, bitmap in rows.bitmaps.items())
+    bitmaps = (struct.pack("<i", high) + serialize(bitmap) for high, bitmap in rows.bitmaps.items())
     return struct.pack("<q", len(rows.bitmaps)) + b"".join(bitmaps)
-
-
-def _encoded(bitmap: BitMap) -> bytes:
-    """Portable bytes; each container in its smallest form, as in the Java library."""
-    bitmap.run_optimize()
-    return bytes(bitmap.serialize())
