@@ -22,7 +22,7 @@ import pyarrow as pa
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
-from paimon_engine.format.deletion_vector import Positions, kept_rows
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import IndexFile
@@ -39,7 +39,7 @@ from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.file_format import BucketPlace, bucket_place, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.scan import plan_splits
+from paimon_engine.table.scan import plan_splits, usable_conjuncts
 from paimon_engine.table.snapshots import seen_at_latest
 
 ROUNDS_MAX = 4
@@ -195,10 +195,10 @@ def mark_rows(env: Env, task: _Task) -> _Marked:
     vectors = BucketVectors(table, *task.bucket, task.vectors)
     rows = files = 0
     for file in task.files:
-        positions = _matching(table, place, file, task.where, vectors.deleted_rows(file.name))
-        vectors.mark(file.name, positions)
-        rows += len(positions)
-        files += len(positions) > 0
+        found = _matching(table, place, file, task.where, vectors.deleted_rows(file.name))
+        vectors.mark(file.name, found)
+        rows += len(found)
+        files += len(found) > 0
     try:
         new, replaced = vectors.finish()
     except BaseException:
@@ -209,20 +209,24 @@ def mark_rows(env: Env, task: _Task) -> _Marked:
 
 
 def _matching(
-    table: TableHandle, place: BucketPlace, file: DataFile, where: Predicate, deleted: Positions | None
-) -> Positions:
-    """Positions of the rows that match and are not deleted yet, ascending."""
+    table: TableHandle, place: BucketPlace, file: DataFile, where: Predicate, deleted: RowBitmap | None
+) -> RowBitmap:
+    """The rows that match and are not deleted yet."""
     wanted = root_columns(where, table.schema.row_type.names)
     columns = [name for name in table.schema.row_type.names if name in wanted]
     defaults = default_scalars(table.schema)
     found = [np.empty(0, np.int64)]
-    first_row = 0
-    for rows in read_data_file(table, place, file, columns, with_system_columns=False):
-        positions = np.arange(first_row, first_row + rows.num_rows, dtype=np.int64)
-        numbered = fill_nulls(rows, defaults).append_column(_POSITION, pa.array(positions))
-        alive = None if deleted is None else kept_rows(deleted, first_row, rows.num_rows)
-        first_row += rows.num_rows
-        kept = numbered if alive is None else numbered.filter(pa.array(alive))
-        matching = pa.Table.from_batches([kept]).filter(to_arrow_expression(where, kept.schema))
+    for rows in read_data_file(
+        table,
+        place,
+        file,
+        columns,
+        with_system_columns=False,
+        deleted=deleted,
+        where=usable_conjuncts(table, where),
+        position_column=_POSITION,
+    ):
+        filled = fill_nulls(rows, defaults)
+        matching = pa.Table.from_batches([filled]).filter(to_arrow_expression(where, filled.schema))
         found.append(np.asarray(matching[_POSITION]))
-    return np.concatenate(found)
+    return RowBitmap.of(np.concatenate(found))

@@ -21,15 +21,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Final, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError, damaged
-from paimon_engine.format.bitmaps import bitmap_of
-
-Positions = npt.NDArray[np.int64]
-"""Rows of a data file, counted from 0, ascending and each once."""
+from paimon_engine.format.bitmaps import RowBitmap, serialize
 
 Ranges = Mapping[str, tuple[int, int]]
 """Offset and length of each data file's vector, as index manifests have them."""
@@ -43,14 +38,13 @@ POSITION_MAX_32: Final = (1 << 31) - 1
 
 _MAGIC_32: Final = struct.pack(">i", 1581511376)
 _MAGIC_64: Final = struct.pack("<i", 1681511377)
-_NO_POSITIONS: Final = np.empty(0, np.int64)
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int) -> Positions:
-    """Positions of the vector that begins at `offset` in an index file; `data` are the bytes from there on.
+def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int) -> RowBitmap:
+    """Rows of the vector that begins at `offset` in an index file; `data` are the bytes from there on.
 
     `length` is the one that the index manifest gives. Bytes behind the vector do not matter.
 
@@ -73,46 +67,46 @@ def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int)
     if length != expected:
         raise damaged(where, f"its length is {expected}, the index manifest says {length}")
     try:
-        return _positions(bitmap) if magic == _MAGIC_32 else _positions_64(bitmap)
+        return RowBitmap(_bitmap_32(bitmap) if magic == _MAGIC_32 else _bitmaps_64(bitmap))
     except (ValueError, IndexError, struct.error) as error:
         raise damaged(where, str(error)) from error
 
 
-def _positions(data: bytes) -> Positions:
+def _bitmap_32(data: bytes) -> dict[int, BitMap]:
     found, end = _bitmap(data, 0)
     if end != len(data):
         raise ValueError(f"{len(data) - end} bytes follow the bitmap")
-    return found
+    return {0: found}
 
 
-def _positions_64(data: bytes) -> Positions:
+def _bitmaps_64(data: bytes) -> dict[int, BitMap]:
     (count,) = struct.unpack_from("<q", data)
     if count < 0:
         raise ValueError(f"it says that it has {count} bitmaps")
-    parts, place, before = [_NO_POSITIONS], 8, -1
+    found: dict[int, BitMap] = {}
+    place, before = 8, -1
     for _ in range(count):
         (high,) = struct.unpack_from("<i", data, place)
         if high <= before:
             raise ValueError(f"the bitmap with key {high} follows that with key {before}")
-        low, place = _bitmap(data, place + 4)
-        parts.append(low + (high << 32))
+        found[high], place = _bitmap(data, place + 4)
         before = high
     if place != len(data):
         raise ValueError(f"{len(data) - place} bytes follow the bitmaps")
-    return np.concatenate(parts)
+    return found
 
 
-def _bitmap(data: bytes, begin: int) -> tuple[Positions, int]:
-    """Values of the 32-bit bitmap that begins there, ascending, and where it ends.
+def _bitmap(data: bytes, begin: int) -> tuple[BitMap, int]:
+    """The 32-bit bitmap that begins there, and where it ends.
 
     Raises: ValueError, IndexError.
     """
     bitmap = BitMap.deserialize(data[begin:])
-    return np.asarray(bitmap.to_array(), np.int64), begin + len(bitmap.serialize())
+    return bitmap, begin + len(bitmap.serialize())
 
 
-def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, Positions]:
-    """Deleted positions by data file, of a whole index file and the places that the index manifest gives.
+def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, RowBitmap]:
+    """Deleted rows by data file, of a whole index file and the places that the index manifest gives.
 
     Raises: CorruptTableError naming file and place, also where the places leave bytes of the file unexplained.
     """
@@ -135,54 +129,30 @@ def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, Posit
 
 
 def encode_index_file(
-    vectors: Mapping[str, Positions], *, bits: Literal[32, 64] = 32
+    vectors: Mapping[str, RowBitmap], *, bits: Literal[32, 64] = 32
 ) -> tuple[bytes, dict[str, tuple[int, int]]]:
     """Bytes of an index file, and offset and length of each data file's vector as index manifests have them.
 
     Every release reads 32-bit vectors; 64-bit ones need 1.2.
 
-    Raises: InvalidArgumentError for positions that such vectors cannot hold.
+    Raises: InvalidArgumentError for rows that such vectors cannot hold.
     """
     file = bytearray([VERSION])
     ranges = {}
-    for name, positions in vectors.items():
-        body = _MAGIC_32 + _checked_bitmap(name, positions) if bits == 32 else _MAGIC_64 + _bitmaps_64(name, positions)
+    for name, rows in vectors.items():
+        body = _MAGIC_32 + _encoded_32(name, rows) if bits == 32 else _MAGIC_64 + _encoded_64(rows)
         ranges[name] = len(file), len(body) if bits == 32 else len(body) + FRAME_BYTES
         file += struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
     return bytes(file), ranges
 
 
-def _checked_bitmap(name: str, positions: Positions) -> bytes:
-    if len(positions) and not 0 <= positions.min() <= positions.max() <= POSITION_MAX_32:
-        raise InvalidArgumentError(
-            f"data file {name}: 32-bit deletion vectors hold rows 0 to {POSITION_MAX_32}, "
-            f"not {positions.min()} to {positions.max()}"
-        )
-    return _encoded(positions)
+def _encoded_32(name: str, rows: RowBitmap) -> bytes:
+    if rows.last > POSITION_MAX_32:
+        what = f"32-bit deletion vectors hold rows up to {POSITION_MAX_32}, not {rows.last}"
+        raise InvalidArgumentError(f"data file {name}: {what}")
+    return serialize(rows.bitmaps.get(0, BitMap()))
 
 
-def _bitmaps_64(name: str, positions: Positions) -> bytes:
-    if len(positions) and positions.min() < 0:
-        raise InvalidArgumentError(f"data file {name}: there is no row {positions.min()}")
-    high = positions >> 32
-    keys = np.unique(high)
-    bitmaps = (struct.pack("<i", key) + _encoded(positions[high == key] & 0xFFFF_FFFF) for key in keys)
-    return struct.pack("<q", len(keys)) + b"".join(bitmaps)
-
-
-def _encoded(values: Positions) -> bytes:
-    """Portable bytes; each container in its smallest form, as in the Java library."""
-    return bytes(bitmap_of(values).serialize())
-
-
-# ── applying ────────────────────────────────────────────────────────────────────────────────────
-
-
-def kept_rows(deleted: Positions, first_row: int, count: int) -> npt.NDArray[np.bool_] | None:
-    """Which of the rows `first_row` … `first_row + count - 1` are not deleted; None for all."""
-    begin, end = np.searchsorted(deleted, [first_row, first_row + count])
-    if begin == end:
-        return None
-    kept = np.ones(count, np.bool_)
-    kept[deleted[begin:end] - first_row] = False
-    return kept
+def _encoded_64(rows: RowBitmap) -> bytes:
+    bitmaps = (struct.pack("<i", high) + serialize(bitmap) for high, bitmap in rows.bitmaps.items())
+    return struct.pack("<q", len(rows.bitmaps)) + b"".join(bitmaps)

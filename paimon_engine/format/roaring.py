@@ -9,6 +9,7 @@ A bitmap is cut by the upper bits of its numbers into *containers* of the lower 
 | runs | number of runs, then first number and length − 1 of each, 2 bytes each |
 
 1. `union_32` works on the portable form: a cookie, key and size of each container, places, containers.
+   `containers_32` gives these as they lie.
 2. `union_64` works on the form of `Roaring64Bitmap`: the keys of 6 bytes lie in a radix tree, whose leaves say where
    in a list the container is. How nodes and list have grown shows in the bytes, so the union grows them likewise.
 
@@ -21,9 +22,10 @@ Source: `RoaringArray`, `HighLowContainer`, `Art`, `Containers` and the containe
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +34,14 @@ from paimon_engine.errors import InvalidArgumentError
 
 _Numbers: TypeAlias = npt.NDArray[np.uint16]
 
-_ARRAY_SIZE_MAX: Final = 4096
-_BITS_BYTES: Final = 8192
+Body: TypeAlias = npt.NDArray[Any]
+"""A container as it is stored: numbers [n], 8192 bytes of bits, or first number and length − 1 of each run [n, 2]."""
+
+ARRAY_SIZE_MAX: Final = 4096
+"""Numbers of a container above which it is no array in the portable form."""
+BITS_BYTES: Final = 8192
+COOKIE: Final = 12346
+_COOKIE_WITH_RUNS: Final = 12347
 _FULL: Final = 65536
 
 
@@ -66,9 +74,7 @@ class _Container:
             case _Form.ARRAY:
                 return self.numbers.astype("<u2").tobytes()
             case _Form.BITS:
-                bits = np.zeros(_FULL, dtype=np.bool_)
-                bits[self.numbers] = True
-                return np.packbits(bits, bitorder="little").tobytes()
+                return bits_of(self.numbers).tobytes()
             case _Form.RUNS:
                 breaks = np.flatnonzero(np.diff(self.numbers.astype(np.int32)) != 1)
                 first = self.numbers[np.append(0, breaks + 1)]
@@ -93,23 +99,42 @@ class _Reader:
     def number(self, form: str) -> int:
         return int(struct.unpack("<" + form, self.take(struct.calcsize(form)))[0])
 
-    def container(self, form: _Form, size: int) -> _Container:
-        found = self._container(form, size)
-        if not len(found):
-            raise ValueError("a container without numbers")
-        return found
-
-    def _container(self, form: _Form, size: int) -> _Container:
+    def body(self, form: _Form, size: int) -> Body:
+        """A container of that many numbers."""
         match form:
             case _Form.ARRAY:
-                return _Container(form, np.frombuffer(self.take(2 * size), dtype="<u2"))
+                return np.frombuffer(self.take(2 * size), dtype="<u2")
             case _Form.BITS:
-                bits = np.unpackbits(np.frombuffer(self.take(_BITS_BYTES), dtype=np.uint8), bitorder="little")
-                return _Container(form, np.flatnonzero(bits).astype(np.uint16))
+                return np.frombuffer(self.take(BITS_BYTES), dtype=np.uint8)
             case _Form.RUNS:
-                pairs = np.frombuffer(self.take(4 * self.number("H")), dtype="<u2").reshape(-1, 2).astype(np.int64)
-                parts = [np.arange(first, first + length + 1) for first, length in pairs]
-                return _Container(form, np.concatenate([np.array([], dtype=np.int64), *parts]).astype(np.uint16))
+                return np.frombuffer(self.take(4 * self.number("H")), dtype="<u2").reshape(-1, 2)
+
+
+def bits_of(body: Body) -> npt.NDArray[np.uint8]:
+    """The 8192 bytes of bits of a container.
+
+    Raises: ValueError for runs that are no ascending ones.
+    """
+    if body.dtype == np.uint8:
+        return body
+    if body.ndim == 1:
+        flags = np.zeros(_FULL, dtype=np.uint8)
+        flags[body] = 1
+    else:
+        first = body[:, 0].astype(np.int64)
+        edges = np.column_stack([first, first + body[:, 1] + 1]).ravel()
+        lengths = np.diff(edges, prepend=0, append=_FULL)
+        flags = np.repeat(np.arange(len(lengths)).astype(np.uint8) & 1, lengths)
+    return np.packbits(flags, bitorder="little")
+
+
+def _container(body: Body) -> _Container:
+    if not len(body):
+        raise ValueError("a container without numbers")
+    if body.dtype != np.uint8 and body.ndim == 1:
+        return _Container(_Form.ARRAY, body)
+    numbers = np.flatnonzero(np.unpackbits(bits_of(body), bitorder="little")).astype(np.uint16)
+    return _Container(_Form.RUNS if body.ndim == 2 else _Form.BITS, numbers)
 
 
 # ── containers ──────────────────────────────────────────────────────────────────────────────────
@@ -122,14 +147,14 @@ def _runs_bytes(run_count: int) -> int:
 def _union(one: _Container, other: _Container) -> _Container:
     """The union, in the form in which Java leaves it."""
     merged = _Container(_Form.ARRAY, np.union1d(one.numbers, other.numbers))
-    plain = _Form.ARRAY if len(merged) <= _ARRAY_SIZE_MAX else _Form.BITS
+    plain = _Form.ARRAY if len(merged) <= ARRAY_SIZE_MAX else _Form.BITS
     forms = {one.form, other.form}
     if len(merged) == _FULL:
         form = _Form.RUNS
     elif forms == {_Form.RUNS}:
-        form = _Form.RUNS if _runs_bytes(merged.run_count) < _BITS_BYTES else _Form.BITS
+        form = _Form.RUNS if _runs_bytes(merged.run_count) < BITS_BYTES else _Form.BITS
     elif forms == {_Form.RUNS, _Form.ARRAY}:
-        smallest = min(_BITS_BYTES, 2 + 2 * len(merged))
+        smallest = min(BITS_BYTES, 2 + 2 * len(merged))
         form = _Form.RUNS if _runs_bytes(merged.run_count) <= smallest else plain
     else:
         form = _Form.BITS if _Form.BITS in forms else plain
@@ -140,25 +165,23 @@ def _optimised(container: _Container) -> _Container:
     """The container as runs, if it takes fewer bytes so."""
     if container.form is _Form.RUNS:
         return container
-    now = _BITS_BYTES if container.form is _Form.BITS else 2 * len(container)
+    now = BITS_BYTES if container.form is _Form.BITS else 2 * len(container)
     return _Container(_Form.RUNS, container.numbers) if now > _runs_bytes(container.run_count) else container
 
 
 def _without_runs(container: _Container) -> _Container:
     """The container as array or bits, if that takes fewer bytes than its runs."""
     if container.form is _Form.RUNS:
-        if _runs_bytes(container.run_count) <= min(_BITS_BYTES, 2 + 2 * len(container)):
+        if _runs_bytes(container.run_count) <= min(BITS_BYTES, 2 + 2 * len(container)):
             return container
-    elif container.form is _Form.ARRAY or len(container) > _ARRAY_SIZE_MAX:
+    elif container.form is _Form.ARRAY or len(container) > ARRAY_SIZE_MAX:
         return container
-    form = _Form.ARRAY if len(container) <= _ARRAY_SIZE_MAX else _Form.BITS
+    form = _Form.ARRAY if len(container) <= ARRAY_SIZE_MAX else _Form.BITS
     return _Container(form, container.numbers)
 
 
 # ── 32 bits ─────────────────────────────────────────────────────────────────────────────────────
 
-_COOKIE_WITH_RUNS: Final = 12347
-_COOKIE: Final = 12346
 _PLACES_FROM: Final = 4
 """With runs, places are left out where there are fewer containers."""
 
@@ -174,25 +197,32 @@ def union_32(one: bytes, other: bytes) -> bytes:
     return _write_32({key: _without_runs(_optimised(merged[key])) for key in sorted(merged)})
 
 
-def _read_32(data: bytes) -> dict[int, _Container]:
+def containers_32(data: bytes) -> Iterator[tuple[int, Body]]:
+    """Key and body of each container of a serialised bitmap of 32-bit numbers.
+
+    Raises: ValueError, struct.error if the bytes are no such bitmap.
+    """
     reader = _Reader(data)
+    cookie = reader.number("I")
+    has_runs = cookie & 0xFFFF == _COOKIE_WITH_RUNS
+    if not has_runs and cookie != COOKIE:
+        raise ValueError(f"expected cookie {COOKIE} or {_COOKIE_WITH_RUNS}, found {cookie}")
+    count = (cookie >> 16) + 1 if has_runs else reader.number("I")
+    flags = reader.take((count + 7) // 8) if has_runs else bytes((count + 7) // 8)
+    heads = struct.unpack(f"<{2 * count}H", reader.take(4 * count))
+    if not has_runs or count >= _PLACES_FROM:
+        reader.take(4 * count)
+    for place, (key, last) in enumerate(zip(heads[::2], heads[1::2], strict=True)):
+        plain = _Form.ARRAY if last < ARRAY_SIZE_MAX else _Form.BITS
+        form = _Form.RUNS if flags[place >> 3] >> (place & 7) & 1 else plain
+        yield key, reader.body(form, last + 1)
+
+
+def _read_32(data: bytes) -> dict[int, _Container]:
     try:
-        cookie = reader.number("I")
-        has_runs = cookie & 0xFFFF == _COOKIE_WITH_RUNS
-        if not has_runs and cookie != _COOKIE:
-            raise ValueError(f"expected cookie {_COOKIE} or {_COOKIE_WITH_RUNS}, found {cookie}")  # noqa: TRY301
-        count = (cookie >> 16) + 1 if has_runs else reader.number("I")
-        flags = reader.take((count + 7) // 8) if has_runs else bytes((count + 7) // 8)
-        heads = [(reader.number("H"), reader.number("H") + 1) for _ in range(count)]
-        if not has_runs or count >= _PLACES_FROM:
-            reader.take(4 * count)
-        found = {}
-        for place, (key, size) in enumerate(heads):
-            plain = _Form.ARRAY if size <= _ARRAY_SIZE_MAX else _Form.BITS
-            found[key] = reader.container(_Form.RUNS if flags[place >> 3] >> (place & 7) & 1 else plain, size)
+        return {key: _container(body) for key, body in containers_32(data)}
     except (ValueError, struct.error) as error:
         raise InvalidArgumentError(f"the bytes {data[:16].hex()}… are no RoaringBitmap of 32 bits: {error}") from error
-    return found
 
 
 def _write_32(containers: dict[int, _Container]) -> bytes:
@@ -202,7 +232,7 @@ def _write_32(containers: dict[int, _Container]) -> bytes:
         flags = np.packbits([one.form is _Form.RUNS for one in containers.values()], bitorder="little")
         head = struct.pack("<I", _COOKIE_WITH_RUNS | count - 1 << 16) + flags.tobytes()
     else:
-        head = struct.pack("<II", _COOKIE, count)
+        head = struct.pack("<II", COOKIE, count)
     head += b"".join(struct.pack("<HH", key, len(one) - 1) for key, one in containers.items())
     bodies = [one.to_bytes() for one in containers.values()]
     if not has_runs or count >= _PLACES_FROM:
@@ -402,7 +432,7 @@ def _read_entry(reader: _Reader) -> _Container | None:
     if reader.number("B") == 0:
         return None
     form = _Form(reader.number("B"))
-    return reader.container(form, reader.number("I"))
+    return _container(reader.body(form, reader.number("I")))
 
 
 def _read_node(reader: _Reader, leaves: dict[bytes, _Leaf], depth: int) -> _Node:

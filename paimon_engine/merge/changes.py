@@ -1,6 +1,6 @@
 """What a compaction changes: the rows that it leaves, and what a changelog says of them.
 
-A window holds, beside the rows to be compacted, rows of higher levels that are only looked up. Per key:
+A window holds, beside the rows to be compacted, rows of their keys in higher levels that are only looked up. Per key:
 
 | rule | a new row is one | the old row is that | a change is reported |
 | --- | --- | --- | --- |
@@ -76,14 +76,12 @@ def changes_of(window: Window, merge: Callable[[Window], pa.RecordBatch], rule: 
     """
     versions = _Versions.of(window, rule)
     merged = merge(Window(versions.plain, versions.order, versions.starts))
-    kept = versions.has_input
-    if rule.mode == "first-row":
-        kept &= ~versions.is_looked_up
     changelog = None
     if rule.emits:
         changelog = versions.insertions(merged) if rule.mode == "first-row" else versions.changes(merged, rule.compared)
     replaced = versions.replaced() if POSITION in window.rows.schema.names else None
-    return Changed(merged if kept.all() else merged.filter(pa.array(kept)), changelog, replaced)
+    was_there = versions.is_looked_up if rule.mode == "first-row" else np.zeros(0, np.bool_)
+    return Changed(merged.filter(pa.array(~was_there)) if was_there.any() else merged, changelog, replaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +121,6 @@ class _Versions:
         """The rows as a merge function knows them."""
         own = [name for name in (LEVEL, SOURCE, POSITION) if name in self.rows.schema.names]
         return self.rows.drop_columns(own)
-
-    @property
-    def has_input(self) -> Mask:
-        """Per key, whether any version is to be compacted."""
-        return np.logical_or.reduceat(np.asarray(self.rows[SOURCE])[self.order] < 0, self.starts)
 
     @property
     def is_looked_up(self) -> Mask:

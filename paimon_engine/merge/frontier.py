@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_engine.format.layout import dictionary_decoded
-from paimon_engine.merge.keys import Keys, count_up_to, join_keys, normalise_keys
+from paimon_engine.merge.keys import Keys, count_up_to, join_keys, normalise_keys, places_of
 from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_key, sort_window
 from paimon_engine.types import RowType
 
@@ -77,13 +78,32 @@ def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.concat_batches(parts)
 
 
+def _without_lone_followers(
+    parts: Sequence[tuple[bool, tuple[pa.RecordBatch, Keys]]],
+) -> list[tuple[pa.RecordBatch, Keys]]:
+    """Rows and keys of runs that lead or follow, the latter only those of keys that a leading run has."""
+    leading = [keys for leads, (_, keys) in parts if leads]
+    found = []
+    for leads, (rows, keys) in parts:
+        if leads:
+            found.append((rows, keys))
+            continue
+        wanted = np.zeros(len(keys), np.bool_)
+        for others in leading:
+            wanted[places_of(others, keys)] = True
+        places = np.flatnonzero(wanted)
+        if len(places):
+            found.append((pc.take(rows, pa.array(places), boundscheck=False), keys[places]))
+    return found
+
+
 def merge_runs(
     runs: Sequence[Iterable[pa.RecordBatch]], key_type: RowType, sequence: SequenceOrder, *, followers: int = 0
 ) -> Iterator[Window]:
     """Windows in key order, each holding all versions of its keys.
 
     Each run is sorted by key, with every key once. Where rows of equal key carry equal sequence, the later run wins.
-    The first `followers` runs are read along with the others, and no further than these go.
+    Of the first `followers` runs there are only rows whose key another run has; they are read no further than these go.
     """
     names, types = key_type.names, [field.type for field in key_type]
 
@@ -94,10 +114,11 @@ def merge_runs(
     live = [run for run in opened if run.fill()]
     while len(live) > 1 and any(run.leads for run in live):
         frontier = min(run.last_key for run in live)
-        parts = [part for run in live if (part := run.take_up_to(frontier)) is not None]
+        found = [(run.leads, part) for run in live if (part := run.take_up_to(frontier)) is not None]
+        parts = _without_lone_followers(found) if followers else [part for _, part in found]
         if len(parts) == 1:
             yield one_version_per_key(parts[0][0])
-        else:
+        elif parts:
             joined = _joined([rows for rows, _ in parts])
             yield sort_window(joined, join_keys([keys for _, keys in parts]), sequence)
         live = [run for run in live if run.fill()]

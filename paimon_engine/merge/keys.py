@@ -71,6 +71,17 @@ def join_keys(parts: Sequence[Keys]) -> Keys:
     return np.concatenate(parts)
 
 
+def places_of(wanted: Keys, keys: Keys) -> npt.NDArray[np.intp]:
+    """Where the wanted keys are that are among the keys; both are ascending and have each key once."""
+    if keys.dtype != wanted.dtype:
+        joined = join_keys([keys, wanted])
+        keys, wanted = joined[: len(keys)], joined[len(keys) :]
+    places = np.searchsorted(keys, wanted)
+    places = places[: np.searchsorted(places, len(keys))]
+    found: npt.NDArray[np.intp] = places[keys[places] == wanted[: len(places)]]
+    return found
+
+
 def count_up_to(keys: Keys, bound: Any) -> int:
     """How many of the ascending keys are not greater than `bound`, a member of keys of the same columns."""
     if keys.dtype.kind == "S":

@@ -75,7 +75,7 @@ class ColumnSketch:
         values = array.drop_null()
         if len(values) == 0:
             return
-        self._keep(np.unique(_hashes(values)))
+        self._keep(_hashes(values))
         if self._type.root in STRING_ROOTS | BINARY_ROOTS:
             lengths = pc.utf8_length(values) if self._type.root in STRING_ROOTS else pc.binary_length(values)
             self.length_sum += pc.sum(lengths).as_py()
@@ -98,7 +98,11 @@ class ColumnSketch:
         self.high = high if self.high is None else max(self.high, high)
 
     def _keep(self, hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
-        self.hashes = np.union1d(self.hashes, hashes)[:HASHES_KEPT]
+        # Sorting is many times as fast as `np.unique` of NumPy 2.4, which hashes.
+        ordered = np.sort(np.append(self.hashes, hashes))
+        is_new = np.ones(len(ordered), dtype=np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+        self.hashes = ordered[is_new][:HASHES_KEPT]
 
     def merge(self, other: ColumnSketch) -> None:
         """Takes in what was gathered of another part of the table."""

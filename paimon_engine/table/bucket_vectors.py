@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-import numpy as np
-
-from paimon_engine.format.deletion_vector import Positions, decode_index_file, encode_index_file
+from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.format.deletion_vector import decode_index_file, encode_index_file
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
 from paimon_engine.meta.schema import BucketMode
@@ -49,30 +48,30 @@ class BucketVectors:
         self._partition = partition
         self._bucket = bucket
         self._files = tuple(file for file in files if file.kind == DELETION_VECTORS)
-        self._loaded: dict[str, Positions] | None = None
-        self._changed: dict[str, Positions] = {}
+        self._loaded: dict[str, RowBitmap] | None = None
+        self._changed: dict[str, RowBitmap] = {}
         self._dropped: set[str] = set()
         self._written: list[str] = []
 
-    def deleted_rows(self, data_file: str) -> Positions | None:
+    def deleted_rows(self, data_file: str) -> RowBitmap | None:
         """Deleted rows of a data file before the task; None if it has no vector.
 
         Raises: NotFoundError, CorruptTableError.
         """
         return self._vectors().get(data_file)
 
-    def mark(self, data_file: str, positions: Positions) -> None:
+    def mark(self, data_file: str, rows: RowBitmap) -> None:
         """Rows of a data file that are deleted from now on; those of before stay so."""
-        if not len(positions):
+        if not len(rows):
             return
         before = self._changed.get(data_file, self.deleted_rows(data_file))
-        self._changed[data_file] = np.unique(positions if before is None else np.concatenate([before, positions]))
+        self._changed[data_file] = rows if before is None else before | rows
 
     def add(self, files: Iterable[IndexFile]) -> None:
         """Marks what these index files mark, too. Raises: NotFoundError, CorruptTableError."""
         for file in files:
-            for data_file, positions in self._read(file).items():
-                self.mark(data_file, positions)
+            for data_file, rows in self._read(file).items():
+                self.mark(data_file, rows)
 
     def drop(self, data_files: Iterable[str]) -> None:
         """Data files that are no more, and their vectors with them."""
@@ -110,14 +109,14 @@ class BucketVectors:
         """Deletes what was written."""
         delete_unneeded(self._table.env.storage, self._written)
 
-    def _vectors(self) -> dict[str, Positions]:
+    def _vectors(self) -> dict[str, RowBitmap]:
         if self._loaded is None:
             self._loaded = {}
             for file in self._files:
                 self._loaded |= self._read(file)
         return self._loaded
 
-    def _read(self, file: IndexFile) -> dict[str, Positions]:
+    def _read(self, file: IndexFile) -> dict[str, RowBitmap]:
         path = index_path(self._table, file)
         ranges = {item.data_file: (item.offset, item.length) for item in file.vectors}
         data = read_needed(self._table, path, storage=store_of(self._table, path))
@@ -126,7 +125,7 @@ class BucketVectors:
             check_cardinality(found[item.data_file], item.cardinality, path, item.offset)
         return found
 
-    def _write(self, vectors: dict[str, Positions]) -> IndexFile:
+    def _write(self, vectors: dict[str, RowBitmap]) -> IndexFile:
         data, ranges = encode_index_file(vectors, bits=64 if self._table.options.deletion_vectors_bitmap64 else 32)
         name = f"index-{self._table.env.new_id()}-0"
         path = self._table.paths.index(name)

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine.env import Env
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.layout import cast_rows
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.merge.curves import Curve, range_numbers, range_stops, to_column
@@ -108,7 +109,7 @@ class Sampling:
                 self.columns,
                 with_system_columns=False,
                 deleted=vectors.deleted_rows(file.name),
-                selected=chosen,
+                selected=RowBitmap.of(chosen),
             )
         return pa.Table.from_batches([cast_rows(rows, schema) for rows in found], schema)
 

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from paimon_engine.errors import damaged
-from paimon_engine.format.deletion_vector import FRAME_BYTES, Positions, decode_vector
+from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_vector
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.external import index_path, store_of
@@ -55,17 +56,17 @@ def places_of(table: TableHandle, files: Iterable[IndexFile]) -> Mapping[str, Ve
     return places
 
 
-def check_cardinality(positions: Positions, cardinality: int | None, path: str, offset: int) -> None:
+def check_cardinality(rows: RowBitmap, cardinality: int | None, path: str, offset: int) -> None:
     """Raises CorruptTableError if a vector marks not as many rows as its index manifest says, where that says it."""
-    if cardinality not in (None, len(positions)):
-        what = f"it marks {len(positions)} rows, its index manifest says {cardinality}"
+    if cardinality not in (None, len(rows)):
+        what = f"it marks {len(rows)} rows, its index manifest says {cardinality}"
         raise damaged(f"{path}: deletion vector at offset {offset}", what)
 
 
 class DeletedRows(Protocol):
     """Knows which rows of data files are deleted."""
 
-    def deleted_rows(self, data_file: str) -> Positions | None:
+    def deleted_rows(self, data_file: str) -> RowBitmap | None:
         """Deleted rows of a data file, None if it has no vector. Raises: NotFoundError, CorruptTableError."""
 
 
@@ -81,7 +82,7 @@ class VectorReader:
         self._places = places
         self._frames: dict[str, bytes] = {}
 
-    def deleted_rows(self, data_file: str) -> Positions | None:
+    def deleted_rows(self, data_file: str) -> RowBitmap | None:
         """Deleted rows of a data file; None if it has no vector.
 
         Raises: NotFoundError, CorruptTableError.
@@ -91,9 +92,9 @@ class VectorReader:
             return None
         if data_file not in self._frames:
             self._load(place.path)
-        positions = decode_vector(self._frames.pop(data_file), place.path, place.offset, place.length)
-        check_cardinality(positions, place.cardinality, place.path, place.offset)
-        return positions
+        rows = decode_vector(self._frames.pop(data_file), place.path, place.offset, place.length)
+        check_cardinality(rows, place.cardinality, place.path, place.offset)
+        return rows
 
     def _load(self, path: str) -> None:
         members = {name: place for name, place in self._places.items() if place.path == path}

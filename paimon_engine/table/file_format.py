@@ -8,13 +8,13 @@ from functools import partial
 from typing import BinaryIO, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_engine.errors import UnsupportedError, damaged, naming
 from paimon_engine.format import avro_rows, orc, parquet
 from paimon_engine.format.binary_row import decode_row
-from paimon_engine.format.deletion_vector import Positions, kept_rows
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
@@ -116,22 +116,24 @@ def read_data_file(
     columns: Sequence[str],
     *,
     with_system_columns: bool,
-    deleted: Positions | None = None,
+    deleted: RowBitmap | None = None,
     where: Sequence[Predicate] = (),
-    selected: Positions | None = None,
+    selected: RowBitmap | None = None,
     limit: BatchLimit = BATCH_LIMIT,
     is_sorted: bool = True,
     as_stored: bool = False,
     dictionary_columns: Collection[str] = (),
+    position_column: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
     Partition columns are those of the place; `as_stored`: of the file, where it has them as they were.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
-    Rows at the positions `deleted` are left out, and all but those at the positions `selected`. Rows of which `where`
-    does not hold may be left out. Batches keep to `limit`. Text columns in
-    `dictionary_columns` may come as Arrow dictionaries.
+    Rows that are `deleted` are left out, and all but those that are `selected`. Rows of which `where` does not hold
+    may be left out. Batches keep to `limit`. Text columns in
+    `dictionary_columns` may come as Arrow dictionaries. `position_column` is the name of a last column for where a
+    row lies in the file.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -151,7 +153,7 @@ def read_data_file(
     encoded = [stored for stored, name in same.items() if name in dictionary_columns]
     # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
     has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
-    check = RowCheck(path, file, file_schema.key_type if with_system_columns else None, is_sorted=has_order)
+    check = RowCheck(path, file, file_schema.key_type if file_schema.primary_keys else None, is_sorted=has_order)
     check.deleted(deleted)
     lost = LostKeys(
         () if file_schema.table_options.thin_files else file_schema.key_type.fields,
@@ -171,9 +173,11 @@ def read_data_file(
             if with_system_columns:
                 batch = _with_system_columns(batch, rows, path)
             check.add(first_row, rows, batch)
+            if position_column is not None:
+                batch = batch.append_column(position_column, pa.array(np.arange(batch.num_rows) + first_row))
             kept = _kept(first_row, batch.num_rows, deleted, selected)
-            yield batch if kept is None else batch.filter(pa.array(kept))
-            if selected is not None and (not len(selected) or selected[-1] < first_row + batch.num_rows):
+            yield batch if kept is None else batch.filter(kept)
+            if selected is not None and selected.last < first_row + batch.num_rows:
                 return
     check.finish(whole=skipping is None)
 
@@ -195,17 +199,13 @@ def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> 
             yield orc.fitted(rows, types) if file.format == "orc" else rows
 
 
-def _kept(
-    first_row: int, count: int, deleted: Positions | None, selected: Positions | None
-) -> npt.NDArray[np.bool_] | None:
+def _kept(first_row: int, count: int, deleted: RowBitmap | None, selected: RowBitmap | None) -> pa.BooleanArray | None:
     """Which of some rows of a file are left; None for all."""
-    kept = None if deleted is None else kept_rows(deleted, first_row, count)
+    kept = None if deleted is None else deleted.absent(first_row, count)
     if selected is None:
         return kept
-    begin, end = np.searchsorted(selected, [first_row, first_row + count])
-    chosen = np.zeros(count, np.bool_)
-    chosen[selected[begin:end] - first_row] = True
-    return chosen if kept is None else chosen & kept
+    chosen = selected.present(first_row, count)
+    return chosen if kept is None else pc.and_(chosen, kept)
 
 
 def _positioned(

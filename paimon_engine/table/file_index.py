@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import CorruptTableError
-from paimon_engine.format.deletion_vector import Positions
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.file_index.container import encode_container, read_head, read_index
 from paimon_engine.format.file_index.kinds import IndexBuilder, IndexSpec, index_builder, index_specs, indexed_type
 from paimon_engine.format.file_index.lookup import FileIndexes
@@ -165,7 +164,7 @@ def embedded_index_excludes(table: TableHandle, file: DataFile, where: Predicate
     return selected is not None and not len(selected)
 
 
-def selected_rows(table: TableHandle, directory: str, file: DataFile, where: Predicate | None) -> Positions | None:
+def selected_rows(table: TableHandle, directory: str, file: DataFile, where: Predicate | None) -> RowBitmap | None:
     """Rows of a file that can match, by its indexes; None for all.
 
     Raises: NotFoundError, CorruptTableError.
@@ -181,19 +180,19 @@ def selected_rows(table: TableHandle, directory: str, file: DataFile, where: Pre
     path = f"{directory}/{name}"
     with source.open(path) as stream:
         indexes = FileIndexes(stream, path, row_count=file.row_count, columns=_columns(table, file, where))
-        return _positions(indexes, where)
+        return _rows(indexes, where)
 
 
-def _embedded_rows(table: TableHandle, file: DataFile, where: Predicate) -> Positions | None:
+def _embedded_rows(table: TableHandle, file: DataFile, where: Predicate) -> RowBitmap | None:
     assert file.embedded_file_index is not None
     stream, label = io.BytesIO(file.embedded_file_index), f"manifest entry of {file.name}"
     columns = _columns(table, file, where)
-    return _positions(FileIndexes(stream, label, row_count=file.row_count, columns=columns), where)
+    return _rows(FileIndexes(stream, label, row_count=file.row_count, columns=columns), where)
 
 
-def _positions(indexes: FileIndexes, where: Predicate) -> Positions | None:
+def _rows(indexes: FileIndexes, where: Predicate) -> RowBitmap | None:
     rows = indexes.rows(where)
-    return None if rows is None else np.asarray(rows.to_array(), np.int64)
+    return None if rows is None else RowBitmap({0: rows})
 
 
 def _columns(table: TableHandle, file: DataFile, where: Predicate) -> Mapping[str, tuple[str, AtomicType]]:

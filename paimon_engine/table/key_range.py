@@ -17,8 +17,10 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Compare, Predicate
 from paimon_engine.types import STRING_ROOTS, AtomicType, TypeRoot
 
-_PLAIN_ROOTS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT} | STRING_ROOTS)
-"""Types whose values in a key are those of a filter."""
+_PLAIN_ROOTS: Final = frozenset(
+    {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT} | STRING_ROOTS - {TypeRoot.CHAR}
+)
+"""Types whose values in a key are those of a filter; behind a CHAR, some keys have spaces and some have not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 from paimon_engine.env import Env
 from paimon_engine.executor import Done, Executor
 from paimon_engine.format.binary_row import encode_row, internal_values
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.parts import KeySamples, files_to_sample
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.meta.manifest import DataFile
@@ -40,10 +41,11 @@ def sampled_keys(env: Env, task: SampleTask) -> tuple[bytes, ...]:
     key_type = table.schema.key_type
     types = [field.type for field in key_type]
     count = task.file.row_count
-    chosen = np.unique(np.linspace(0, count, _KEYS_OF_FILE + 1).astype(np.int64)[1:] - 1)
+    chosen = np.linspace(0, count, _KEYS_OF_FILE + 1).astype(np.int64)[1:] - 1
+    chosen = chosen[chosen >= 0]
     found: list[bytes] = []
     for rows in read_data_file(
-        table, place, task.file, key_type.names, with_system_columns=False, selected=chosen[chosen >= 0]
+        table, place, task.file, key_type.names, with_system_columns=False, selected=RowBitmap.of(chosen)
     ):
         columns = [internal_values(rows[field.name], field.type) for field in key_type]
         found += [encode_row(types, values, reserve_null=True) for values in zip(*columns, strict=True)]

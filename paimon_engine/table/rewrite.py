@@ -167,17 +167,20 @@ class _Rewrite:
         """A file that overlaps nothing in the compaction; what it changes may have to be found out all the same."""
         if self._task.must_read(file):
             changelog = self._writer(changelog=True)
-            for _ in self._merged(((file,),), changelog):
+            for _ in self._merged(((file,),), changelog, rows_wanted=False):
                 pass
             self._changelog += changelog.finish()
         self._after.append(file.upgraded(self._task.output_level))
 
-    def _merged(self, section: Section, changelog: RollingWriter) -> Generator[pa.RecordBatch]:
+    def _merged(
+        self, section: Section, changelog: RollingWriter, *, rows_wanted: bool = True
+    ) -> Generator[pa.RecordBatch]:
         """Merged rows of a section; what changed goes into the changelog."""
         assert self._changed is not None
-        for changed in self._changed.of(section):
+        for changed in self._changed.of(section, rows_wanted=rows_wanted):
             check_storable(self._table.schema, changed.rows)
-            yield drop_retracts(changed.rows) if self._task.drop_deletes else changed.rows
+            if rows_wanted:
+                yield drop_retracts(changed.rows) if self._task.drop_deletes else changed.rows
             if changed.changelog is not None:
                 changelog.write(changed.changelog)
 

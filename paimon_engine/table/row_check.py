@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError, damaged, naming
 from paimon_engine.format.binary_row import decode_row, encode_row, internal_values
-from paimon_engine.format.deletion_vector import Positions
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -25,7 +25,7 @@ _KIND_MAX: Final = 3
 
 
 class RowCheck:
-    """Sees a file's batches in order. `key_type` is None where the file has no keys, or they are not read.
+    """Sees a file's batches in order. `key_type` is None where the file has no keys.
 
     Postponed rows lie in the order of their arrival; the manifest then tells the keys of the first and last row.
     """
@@ -38,10 +38,10 @@ class RowCheck:
         self._is_sorted = is_sorted
         self._last: pa.RecordBatch | None = None
 
-    def deleted(self, positions: Positions | None) -> None:
+    def deleted(self, rows: RowBitmap | None) -> None:
         """Raises CorruptTableError if the deletion vector marks rows that the file does not have."""
-        if positions is not None and len(positions) and positions[-1] >= self._file.row_count:
-            what = f"its deletion vector marks row {positions[-1]}, its manifest says {self._file.row_count} rows"
+        if rows is not None and rows.last >= self._file.row_count:
+            what = f"its deletion vector marks row {rows.last}, its manifest says {self._file.row_count} rows"
             raise damaged(self._path, what)
 
     def columns(self, rows: pa.RecordBatch, wanted: Sequence[str]) -> None:
@@ -52,7 +52,7 @@ class RowCheck:
             raise damaged(self._path, what)
 
     def add(self, first_row: int, rows: pa.RecordBatch, typed: pa.RecordBatch) -> None:
-        """Looks at the batch that begins with that row, as in the file, and with its system columns in their types.
+        """Looks at the batch that begins with that row, as in the file, and as typed with system columns, if any.
 
         Raises: CorruptTableError.
         """
@@ -60,9 +60,10 @@ class RowCheck:
             return
         if first_row + rows.num_rows > self._file.row_count:
             raise damaged(self._path, f"it has more than the {self._file.row_count} rows that its manifest says")
-        if self._key_type is not None:
+        if SEQUENCE_NUMBER in typed.schema.names:
             self._within(typed, VALUE_KIND, 0, _KIND_MAX)
             self._within(typed, SEQUENCE_NUMBER, self._file.min_sequence_number, self._file.max_sequence_number)
+        if self._key_type is not None:
             if first_row == 0:
                 self._key(rows.slice(0, 1), "first")
             self._last = rows

@@ -32,15 +32,22 @@ from paimon_engine import Catalog, Table
 from paimon_engine.actions.write import Write
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import Done, LocalExecutor
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.bucket_hash import buckets
-from paimon_engine.format.deletion_vector import decode_index_file, encode_index_file, kept_rows
+from paimon_engine.format.deletion_vector import Ranges, decode_index_file, encode_index_file
 from paimon_engine.format.layout import BATCH_ROWS
 from paimon_engine.jobs import Job, TableRef, run
+from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.merge.functions import merge_function
 from paimon_engine.merge.keys import join_keys, normalise_keys
 from paimon_engine.merge.window import SequenceOrder, Window, sort_window
 from paimon_engine.spark import local_session
 from paimon_engine.spark.executor import SparkExecutor
+from paimon_engine.table.file_format import bucket_place, read_data_file
+from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.rewrite import RewriteTask, rewrite
+from paimon_engine.table.snapshots import latest_snapshot
 from paimon_engine.types import parse_type
 
 RUNS = 8
@@ -224,20 +231,86 @@ def of_merging() -> Iterator[Line]:
 
 
 def of_vectors() -> Iterator[Line]:
-    """Deletion vectors of files of 20,000,000 rows."""
+    """Deletion vectors of files of 20,000,000 rows, a share of which is deleted, one by one or in runs."""
     rows, random = 20_000_000, np.random.default_rng(5)
-    for share, held in ((0.5, ("43 ms", "", "1.4 ms")), (0.001, ("", "", ""))):
-        positions = np.flatnonzero(random.random(rows) < share)
-        data, ranges = encode_index_file({"file": positions})
+    cases: Sequence[tuple[float, int, tuple[str, str, str]]] = (
+        (0.2, 1, ("", "", "")),
+        (0.5, 1, ("43 ms", "", "1.4 ms")),
+        (0.8, 1, ("", "", "")),
+        (0.5, 100, ("", "", "")),
+        (0.001, 1, ("", "", "")),
+    )
+    for share, run_rows, held in cases:
+        positions = np.flatnonzero(np.repeat(random.random(rows // run_rows) < share, run_rows))
+        data, ranges = encode_index_file({"file": RowBitmap.of(positions)})
+
+        def read(data: bytes = data, ranges: Ranges = ranges) -> RowBitmap:
+            return decode_index_file(data, ranges, "index")["file"]
+
+        def apply(read: Callable[[], RowBitmap] = read) -> None:
+            deleted = read()
+            for begin in range(0, rows, BATCH_ROWS):
+                deleted.absent(begin, BATCH_ROWS)
+
         steps = {
-            "write": lambda positions=positions: encode_index_file({"file": positions}),
-            "read": lambda data=data, ranges=ranges: decode_index_file(data, ranges, "index"),
-            "apply": lambda positions=positions: [
-                kept_rows(positions, begin, BATCH_ROWS) for begin in range(0, rows, BATCH_ROWS)
-            ],
+            "write": lambda positions=positions: encode_index_file({"file": RowBitmap.of(positions)}),
+            "read": read,
+            "read and apply": apply,
         }
+        what = f"a vector of {share:.1%} of 20 M rows" + (f", {run_rows} in a row" if run_rows > 1 else "")
         for (step, work), figure in zip(steps.items(), held, strict=True):
-            yield Line(f"{step} a vector of {share:.1%} of 20 M rows", f"{least(work, 3) * 1e3:.1f} ms", figure)
+            yield Line(f"{step} {what}", f"{least(work, 5) * 1e3:.1f} ms", figure)
+
+
+def of_lookups() -> Iterator[Line]:
+    """What a compaction of newer rows marks in a file of 7,000,000 rows, of nine columns and three of the system."""
+    rows, part_rows = 7_000_000, 1_000_000
+    random = np.random.default_rng(6)
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"bucket": "1", "deletion-vectors.enabled": "true", "target-file-size": "2 gb"}
+        table = keyed_table(Catalog(folder), "db.t", options)
+        for number in range(rows // part_rows):
+            table.write(wide_rows(part_rows, number))
+        base = table.compact(full=True).snapshot_id
+        handle = load_table(table.path, EnvConfig(folder))
+        [entry] = live_entries(handle, latest_snapshot(handle))
+        place = bucket_place(handle, entry.partition, entry.bucket)
+        assert entry.file.row_count == rows
+        everything = handle.schema.row_type.names
+        for what, columns, with_system_columns, held in (
+            ("all columns", everything, True, "912 ms"),
+            ("the key column", ["k"], False, "99 ms"),
+        ):
+
+            def read(columns: list[str] = columns, with_system_columns: bool = with_system_columns) -> None:
+                for _ in read_data_file(handle, place, entry.file, columns, with_system_columns=with_system_columns):
+                    pass
+
+            yield Line(f"read {what} of 7 M rows", f"{least_in_task(read) * 1e3:.0f} ms", held)
+        for what, keys, held in (
+            ("1 M keys in a file of 7 M rows", random.choice(rows, 1_000_000, replace=False), "116 ms"),
+            ("50 k keys in 1-2 of 7 row groups", random.choice(part_rows, 50_000, replace=False) + 3_500_000, "26 ms"),
+        ):
+            newer = wide_rows(len(keys), 0)
+            table.write(newer.set_column(0, newer.schema.field(0), pa.array(np.sort(keys))))
+            work = marking(handle)
+            assert work() == len(keys)
+            yield Line(f"find {what}", f"{least_in_task(work) * 1e3:.0f} ms", held)
+            table.rollback(base)
+
+
+def marking(table: TableHandle) -> Callable[[], int | None]:
+    """A compaction of the newest file up to its commit, which tells how many rows above it has marked."""
+    entries = live_entries(table, latest_snapshot(table))
+    first, files = entries[0], [entry.file for entry in entries]
+    task = plan_bucket(first.partition, first.bucket, 1, files, schema=table.schema, full=False, now_ms=0)
+    assert isinstance(task, CompactTask)
+
+    def mark() -> int | None:
+        [index] = rewrite(table.env, RewriteTask(table.plain(), task)).new_index_files
+        return index.vectors[0].cardinality
+
+    return mark
 
 
 def of_spark() -> Iterator[Line]:
@@ -319,10 +392,10 @@ def wide_rows(count: int, number: int) -> pa.Table:
     )
 
 
-def keyed_table(catalog: Catalog, name: str) -> Table:
+def keyed_table(catalog: Catalog, name: str, options: Mapping[str, str] | None = None) -> Table:
     """An empty table of such rows, in two buckets."""
     schema = pa.schema([field.with_nullable(field.name != "k") for field in wide_rows(1, 0).schema])
-    return catalog.create_table(name, schema=schema, primary_keys=["k"], options={"bucket": "2"})
+    return catalog.create_table(name, schema=schema, primary_keys=["k"], options=options or {"bucket": "2"})
 
 
 PARTS: Mapping[str, Callable[[], Iterator[Line]]] = {
@@ -331,6 +404,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Line]]] = {
     "merging": of_merging,
     "vectors": of_vectors,
     "spark": of_spark,
+    "lookups": of_lookups,
     "jobs": of_jobs,
 }
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import struct
 import zlib
+from functools import reduce
+from operator import or_
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,18 +17,16 @@ from pyroaring import BitMap
 
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
-from paimon_engine.format.deletion_vector import (
-    Positions,
-    decode_index_file,
-    decode_vector,
-    encode_index_file,
-    kept_rows,
-)
+from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.format.deletion_vector import decode_index_file, decode_vector, encode_index_file
 from paimon_engine.meta.index_manifest import DELETION_VECTORS
 from paimon_engine.table.handle import load_table
 from paimon_engine.table.manifests import live_index_files
 from paimon_engine.table.snapshots import snapshots_newest_first
 from tests.support.corpus import Case, corpus_cases
+from tests.support.row_bitmaps import rows_of
+
+Positions = npt.NDArray[np.int64]
 
 EXAMPLE = bytes.fromhex("01 0000001c 5e43f2d0 3a300000 01000000 0000 0300 10000000 0000 0100 0500 2700 bdf39a1e")
 MAGIC_32 = bytes.fromhex("5e43f2d0")
@@ -66,12 +67,12 @@ def keyed(*bitmaps: tuple[int, bytes]) -> bytes:
 def test_the_bytes_of_the_format():
     vector = np.array([0, 1, 5, 39])
 
-    assert decode_vector(EXAMPLE[1:], "f", 1, 28).tolist() == vector.tolist()
-    assert encode_index_file({"data": vector}) == (EXAMPLE, {"data": (1, 28)})
+    assert rows_of(decode_vector(EXAMPLE[1:], "f", 1, 28)) == vector.tolist()
+    assert encode_index_file({"data": RowBitmap.of(vector)}) == (EXAMPLE, {"data": (1, 28)})
 
 
 def test_runs_of_rows_are_stored_as_runs():
-    data, ranges = encode_index_file({"data": np.arange(10, 20)})
+    data, ranges = encode_index_file({"data": RowBitmap.of(np.arange(10, 20))})
 
     assert (len(data), ranges) == (28, {"data": (1, 19)})
 
@@ -81,13 +82,13 @@ def test_runs_of_rows_are_stored_as_runs():
 def test_what_is_written_is_read(data: st.DataObject, bits: Literal[32, 64]):
     vectors = data.draw(st.dictionaries(st.text("abc", max_size=4), positions if bits == 32 else positions_64))
 
-    file, ranges = encode_index_file(vectors, bits=bits)
+    file, ranges = encode_index_file({name: RowBitmap.of(found) for name, found in vectors.items()}, bits=bits)
 
-    assert {name: found.tolist() for name, found in decode_index_file(file, ranges, "f").items()} == {
+    assert {name: rows_of(found) for name, found in decode_index_file(file, ranges, "f").items()} == {
         name: found.tolist() for name, found in vectors.items()
     }
     for name, (offset, length) in ranges.items():
-        assert decode_vector(file[offset:], "f", offset, length).tolist() == vectors[name].tolist()
+        assert rows_of(decode_vector(file[offset:], "f", offset, length)) == vectors[name].tolist()
 
 
 @given(st.dictionaries(st.integers(0, 5), positions, max_size=3))
@@ -95,15 +96,18 @@ def test_vectors_of_64_bits_may_have_empty_bitmaps(bitmaps: dict[int, Positions]
     body = keyed(*((key, bitmap(*low.tolist())) for key, low in sorted(bitmaps.items())))
 
     expected = [int(one) + (high << 32) for high, low in sorted(bitmaps.items()) for one in low]
-    assert decode_vector(framed(body), "f", 1, len(body) + 8).tolist() == expected
+    assert rows_of(decode_vector(framed(body), "f", 1, len(body) + 8)) == expected
 
 
-@pytest.mark.parametrize(
-    ("bits", "rows"), [(32, [2**31]), (32, [2**40]), (32, [-1, 4]), (64, [-1])], ids=["2^31", "2^40", "-1", "-1 of 64"]
-)
-def test_rows_that_a_vector_cannot_hold_are_refused(bits: Literal[32, 64], rows: list[int]):
-    with pytest.raises(InvalidArgumentError, match=r"data file part-7\.parquet"):
-        encode_index_file({"part-7.parquet": np.array(rows)}, bits=bits)
+@pytest.mark.parametrize("row", [2**31, 2**40], ids=["2^31", "2^40"])
+def test_rows_that_a_vector_cannot_hold_are_refused(row: int):
+    with pytest.raises(InvalidArgumentError, match=rf"data file part-7\.parquet: .* not {row}"):
+        encode_index_file({"part-7.parquet": RowBitmap.of(np.array([4, row]))})
+
+
+def test_rows_below_0_are_refused():
+    with pytest.raises(InvalidArgumentError, match="there is no row -3"):
+        RowBitmap.of(np.array([4, -3]))
 
 
 # ── bytes that are none ─────────────────────────────────────────────────────────────────────────
@@ -154,7 +158,7 @@ def test_any_bytes_are_a_vector_or_a_named_error(body: bytes, begin: bytes):
     except CorruptTableError as error:
         assert "f: deletion vector at offset 1" in str(error)
     else:
-        assert found.tolist() == sorted(set(found.tolist()))
+        assert rows_of(found) == sorted(set(rows_of(found)))
 
 
 @pytest.mark.parametrize("length", [0, 27, 29, 36])
@@ -182,13 +186,24 @@ def test_index_files_that_are_none(data: bytes, ranges: Any, what: str):
 # ── applying ────────────────────────────────────────────────────────────────────────────────────
 
 
-@given(positions, st.integers(0, 400), st.integers(0, 400))
-def test_kept_rows(deleted: Positions, first: int, count: int):
-    kept = kept_rows(deleted, first, count)
+@given(st.data(), st.lists(positions, min_size=1, max_size=3), st.integers(0, 150_000))
+def test_rows_that_are_in_a_vector(data: st.DataObject, parts: list[Positions], count: int):
+    """Also of vectors that were joined, and from rows in any order."""
+    everything = np.concatenate(parts)
+    rows = sorted(set(everything.tolist()))
+    found = reduce(or_, [RowBitmap.of(part) for part in parts])
+    first = data.draw(st.integers(0, 300_000) | st.integers(max(0, found.last - count), found.last + 1))
 
-    gone = set(deleted.tolist())
-    expected = [row not in gone for row in range(first, first + count)]
-    assert (expected if kept is None else kept.tolist()) == expected
+    gone = set(rows)
+    expected = [row in gone for row in range(first, first + count)]
+    assert found.present(first, count).to_pylist() == expected
+    kept = found.absent(first, count)
+    assert (None if kept is None else kept.to_pylist()) == ([not one for one in expected] if any(expected) else None)
+    assert (len(found), found.last) == (len(rows), max(rows, default=-1))
+    shuffled = RowBitmap.of(np.concatenate([everything[1::2], everything[::2]]))
+    assert encode_index_file({"f": found}) == encode_index_file({"f": shuffled})
+    in_java_form = BitMap(rows)
+    assert encode_index_file({"f": found})[0][9:-4] == in_java_form.serialize()
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,27 @@ def test_rows_of_one_run_alone_pass_untouched() -> None:
     assert deduplicate(windows[0])["a"].buffers()[1].address == first["a"].buffers()[1].address
 
 
+@settings(max_examples=150, deadline=None)
+@given(histories(), st.data())
+def test_of_runs_that_follow_there_is_what_has_a_key_of_the_others(history: list[Record], data: st.DataObject) -> None:
+    run_of = data.draw(st.lists(st.integers(0, 3), min_size=len(history), max_size=len(history)))
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    order = SequenceOrder()
+    runs = [flush([r for r, run in zip(history, run_of, strict=True) if run == n], order) for n in range(4)]
+
+    windows = list(merge_runs([in_batches(run, sizes) for run in runs], KEY_TYPE, order, followers=2))
+
+    wanted = {record.key for run in runs[2:] for record in run}
+    expected = [record for run in runs for record in run if record.key in wanted]
+    found = records_of([window.rows for window in windows])
+    assert sorted(found, key=model_key) == sorted(expected, key=model_key)
+    assert records_of([deduplicate(window) for window in windows]) == model(expected, order)
+
+
+def model_key(record: Record) -> tuple[tuple[int, bytes], int]:
+    return record.key, record.sequence
+
+
 def test_memory_is_bounded_by_a_batch_of_each_run() -> None:
     taken = [0, 0]
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, ConflictError, CorruptTableError, PaimonError, Table, UnsupportedError, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.format.avro import read_records, write_records
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.deletion_vector import decode_index_file, encode_index_file
 from paimon_engine.meta.index_manifest import (
     DELETION_VECTORS,
@@ -34,6 +36,7 @@ from paimon_engine.table.snapshots import latest_snapshot, read_snapshot, snapsh
 from tests.support.canonical import Row, assert_same_rows
 from tests.support.corpus import Case, case, corpus_cases
 from tests.support.oracle import JavaPaimon
+from tests.support.row_bitmaps import rows_of
 
 WITH_VECTORS = [
     *corpus_cases("deletion-vectors.enabled"),
@@ -134,8 +137,9 @@ def test_rows_deleted_by_java_are_gone_and_its_vectors_are_written_the_same(orac
         data = table.env.storage.read(place)
         ranges = {one.data_file: (one.offset, one.length) for one in file.vectors}
         vectors = decode_index_file(data, ranges, place)
-        assert vectors[entry.file.name].tolist() == list(positions), name
+        assert rows_of(vectors[entry.file.name]) == list(positions), name
         assert encode_index_file(vectors) == (data, ranges), name
+        assert encode_index_file({entry.file.name: RowBitmap.of(np.array(positions))}) == (data, ranges), name
         gone = set(positions)
         left = [row for number, row in enumerate(rows) if number not in gone]
         assert_same_rows(open_table(str(path)).to_arrow(), left)
@@ -537,9 +541,9 @@ def test_check_table_finds_marks_beyond_the_rows_of_a_file(copy: Callable[[str],
     rows = next(
         e.file.row_count for e in live_entries(table, latest_snapshot(table)) if e.file.name == vector.data_file
     )
-    positions = decode_index_file(file.read_bytes(), {vector.data_file: (vector.offset, vector.length)}, file.name)
-    positions[vector.data_file][-1] = rows
-    data, _ = encode_index_file(positions)
+    found = decode_index_file(file.read_bytes(), {vector.data_file: (vector.offset, vector.length)}, file.name)
+    marked = [*rows_of(found[vector.data_file])[:-1], rows]
+    data, _ = encode_index_file({vector.data_file: RowBitmap.of(np.array(marked))})
     assert len(data) == index.size_bytes
 
     file.write_bytes(data)

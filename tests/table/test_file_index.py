@@ -31,6 +31,7 @@ from tests.support.canonical import assert_same_rows
 from tests.support.corpus import Case, case, corpus_cases
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
+from tests.support.row_bitmaps import rows_of
 from tests.table.conftest import MakeTable, Subject
 
 WITH_INDEXES = [case for case in corpus_cases() if "file_index" in str(case.id)]
@@ -109,7 +110,7 @@ def test_bitmaps_choose_the_rows_that_are_looked_at(make_table: MakeTable):
     selected = selected_rows(table.handle, directory, file, parse_where("n = 5 AND s IS NOT NULL"))
 
     assert selected is not None
-    assert selected.tolist() == [0]
+    assert rows_of(selected) == [0]
 
 
 def test_the_index_in_the_manifest_leaves_out_files_while_planning(make_table: MakeTable):

@@ -181,6 +181,54 @@ def test_rows_stay_deleted_where_row_groups_are_left_out(name: str):
 
 
 @pytest.mark.usefixtures("small_row_groups")
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("changes", [{}, {"changelog-producer": "lookup"}, {"ignore-delete": "true"}], ids=str)
+@pytest.mark.parametrize("keys", [["k"], ["s"], ["s", "k"], ["x"]], ids=str)
+def test_rows_are_marked_where_row_groups_are_left_out(
+    make_table: MakeTable, keys: list[str], changes: dict[str, str], file_format: str, left_out: list[int]
+):
+    """A compaction marks what newer rows replace; positions count the rows that it has passed over."""
+    chance = random.Random(f"{keys} {changes} {file_format}")
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "file.format": file_format, **changes}
+    columns = {"s": pa.string(), "k": pa.int64(), "x": pa.float64(), "v": pa.int64()}
+    table = make_table(columns, primary_keys=keys, options=options)
+
+    def write(numbers: list[int], kinds: list[int], value: int) -> None:
+        named = {"s": [f"s{number:03}" for number in numbers], "k": numbers, "x": numbers, "v": [value] * len(numbers)}
+        table.write({**named, KIND: pa.array(kinds, pa.int8())})
+
+    write(list(range(200)), [0] * 200, 0)
+    table.compact()
+    expected = dict.fromkeys(range(200), 0)
+    for value in range(1, 7):
+        begin = chance.randrange(200)
+        numbers = chance.sample(range(begin, begin + 30), 8)
+        kinds = [chance.choice([0, 2, 3]) for _ in numbers]
+        write(numbers, kinds, value)
+        gone = set() if "ignore-delete" in changes else {n for n, kind in zip(numbers, kinds, strict=True) if kind == 3}
+        written = {n for n, kind in zip(numbers, kinds, strict=True) if kind != 3}
+        expected = {n: v for n, v in expected.items() if n not in gone} | dict.fromkeys(written, value)
+        table.compact(full=False)
+        found = table.read(columns=["k", "v"]).to_pylist()
+        assert {row["k"]: row["v"] for row in found} == expected
+        assert len(found) == len(expected)
+    assert any(left_out) == (file_format == "parquet" and keys != ["x"])
+
+
+@pytest.mark.usefixtures("small_row_groups")
+def test_rows_are_deleted_where_row_groups_are_left_out(make_table: MakeTable, left_out: list[int]):
+    options = {"deletion-vectors.enabled": "true", "fields.v.default-value": "7"}
+    table = make_table({"k": pa.int64(), "v": pa.int64()}, options=options, on_disk=True)
+    table.write({"k": list(range(100)), "v": [k % 10 or None for k in range(100)]})
+    opened = open_table(table.path)
+
+    for where, left in (("k >= 90 AND v = 3", 99), ("k IN (93, 20, 21)", 97), ("v = 7", 78), ("k < 50", 39)):
+        opened.delete(where)
+        assert opened.to_arrow().num_rows == left, where
+    assert left_out == [22, 23, 12]
+
+
+@pytest.mark.usefixtures("small_row_groups")
 def test_renamed_and_retyped_columns_are_pruned_by_what_they_are_now(make_table: MakeTable):
     table = make_table({"k": pa.int32(), "v": pa.int64()}).write({"k": list(range(100)), "v": list(range(100, 0, -1))})
     old: TableSchema = table.handle.schema

@@ -14,6 +14,7 @@ import pytest
 
 from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
+from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.table.file_format import bucket_place, read_data_file
 from tests.table.conftest import MakeTable, Subject
@@ -27,8 +28,8 @@ def subject(make_table: MakeTable) -> Subject:
 
 def rows(subject: Subject, file: DataFile, deleted: list[int] | None = None) -> int:
     place = bucket_place(subject.handle, EMPTY_ROW, 0)
-    positions = None if deleted is None else np.array(deleted, np.int64)
-    read = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, deleted=positions)
+    gone = None if deleted is None else RowBitmap.of(np.array(deleted, np.int64))
+    read = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, deleted=gone)
     return sum(batch.num_rows for batch in read)
 
 
@@ -70,6 +71,12 @@ def test_a_file_that_is_not_what_its_manifest_says(
 def test_a_largest_key_that_the_file_does_not_have_is_fine(subject: Subject) -> None:
     # Java notes a key that it drops afterwards.
     assert rows(subject, replace(subject.files[0], max_key=key(subject, 12))) == 3
+
+
+def test_keys_are_looked_at_without_system_columns_too(subject: Subject) -> None:
+    place, file = bucket_place(subject.handle, EMPTY_ROW, 0), replace(subject.files[0], min_key=key(subject, 2))
+    with pytest.raises(CorruptTableError, match=r"first key is \(1,\), its manifest says \(2,\)"):
+        list(read_data_file(subject.handle, place, file, ["k"], with_system_columns=False))
 
 
 def test_a_deletion_vector_of_rows_that_the_file_does_not_have(subject: Subject) -> None:

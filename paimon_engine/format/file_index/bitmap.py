@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.format.bitmaps import bitmap_of
+from paimon_engine.format.bitmaps import bitmap_of, serialize
 from paimon_engine.format.file_index.cursor import Cursor
 from paimon_engine.format.file_index.hashing import java_order
 from paimon_engine.format.file_index.values import (
@@ -37,7 +37,6 @@ from paimon_engine.format.file_index.values import (
     is_binary,
     record_sizes,
     records,
-    serialize,
     sorted_order,
     width_of,
 )

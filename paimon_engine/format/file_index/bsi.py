@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_engine.format.bitmaps import serialize
 from paimon_engine.format.file_index.cursor import Cursor
 from paimon_engine.format.file_index.slices import Slices, slice_numbers
-from paimon_engine.format.file_index.values import serialize
 
 VERSION: Final = 1
 _SLICES_MAX: Final = 64

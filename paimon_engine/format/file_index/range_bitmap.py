@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_engine.format.bitmaps import serialize
 from paimon_engine.format.file_index.cursor import Cursor
 from paimon_engine.format.file_index.slices import Slices, slice_numbers
 from paimon_engine.format.file_index.values import (
@@ -38,7 +39,6 @@ from paimon_engine.format.file_index.values import (
     is_binary,
     record_sizes,
     records,
-    serialize,
     sort_keys,
     sorted_order,
     width_of,

@@ -40,8 +40,9 @@ class Slices:
 
 
 def slice_numbers(rows: npt.NDArray[Any], numbers: npt.NDArray[np.uint64], slice_count: int) -> Slices:
-    """Slices of the numbers that the rows have."""
-    rows = rows.astype(np.uint32)
+    """Slices of the numbers that the rows have, which may come in any order."""
+    order = np.argsort(rows, kind="stable")
+    rows, numbers = rows[order].astype(np.uint32), numbers[order]
     one = np.uint64(1)
     slices = [bitmap_of(rows[numbers >> np.uint64(bit) & one == one]) for bit in range(slice_count)]
     return Slices(bitmap_of(rows), slices)

@@ -172,12 +172,6 @@ def sorted_order(values: pa.Array, data_type: AtomicType) -> npt.NDArray[np.int6
     return np.argsort(sort_keys(numbers_of(values), data_type), kind="stable")
 
 
-def serialize(rows: BitMap) -> bytes:
-    """Portable Roaring bytes; each container in its smallest form, as in the Java library."""
-    rows.run_optimize()
-    return bytes(rows.serialize())
-
-
 def records(values: pa.Array, *fields: npt.NDArray[np.int32]) -> bytes:
     """`value, field…` of each value, one after another; bytes with their length in front, all big-endian."""
     if not pa.types.is_binary(values.type):
