@@ -81,16 +81,7 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDA
 
 def bucket_of(hashes: npt.NDArray[np.int32], bucket_count: int) -> npt.NDArray[np.int32]:
     """Bucket of each hash under the default function: the magnitude of the truncated remainder."""
-    # |h rem n| = |h| mod n; as unsigned, the magnitude of the smallest int32 is right as well.
-    magnitudes = np.abs(hashes).view(np.uint32)
-    if bucket_count & (bucket_count - 1) == 0:
-        magnitudes &= np.uint32(bucket_count - 1)
-        return magnitudes.view(np.int32)
-    for start in range(0, len(magnitudes), CHUNK_ROWS):
-        chunk = magnitudes[start : start + CHUNK_ROWS]
-        # numpy divides by a constant much faster than it takes remainders.
-        chunk -= chunk // np.uint32(bucket_count) * np.uint32(bucket_count)
-    return magnitudes.view(np.int32)
+    return _into_buckets(hashes.copy(), bucket_count)
 
 
 def buckets(
@@ -105,13 +96,27 @@ def buckets(
         raise InvalidArgumentError(f"bucket count must be at least 1, not {bucket_count}")
     match function:
         case "default":
-            return bucket_of(hash_rows(columns, types), bucket_count)
+            return _into_buckets(hash_rows(columns, types), bucket_count)
         case "mod":
             return _mod_buckets(columns, types, bucket_count)
         case "hive":
             return _hive_buckets(columns, types, bucket_count)
         case _:
             raise InvalidArgumentError(f"bucket-function.type must be default, mod or hive, not {function!r}")
+
+
+def _into_buckets(hashes: npt.NDArray[np.int32], bucket_count: int) -> npt.NDArray[np.int32]:
+    """`bucket_of`, in place."""
+    # |h rem n| = |h| mod n; as unsigned, the magnitude of the smallest int32 is right as well.
+    magnitudes = np.abs(hashes, out=hashes).view(np.uint32)
+    if bucket_count & (bucket_count - 1) == 0:
+        magnitudes &= np.uint32(bucket_count - 1)
+        return hashes
+    for start in range(0, len(magnitudes), CHUNK_ROWS):
+        chunk = magnitudes[start : start + CHUNK_ROWS]
+        # numpy divides by a constant much faster than it takes remainders.
+        chunk -= chunk // np.uint32(bucket_count) * np.uint32(bucket_count)
+    return hashes
 
 
 # ── Rows of words ───────────────────────────────────────────────────────────────────────────────
