@@ -184,7 +184,7 @@ def _rows(fields: Sequence[_Fixed]) -> npt.NDArray[np.void]:
     rows = np.empty(len(fields[0]), dtype=kinds)
     for name, field in zip(rows.dtype.names or (), fields, strict=True):
         if field.dtype == np.int64:
-            # Measured: three times as fast as to flip them beforehand, in memory that is not in the cache.
+            # Straight into the rows: no array of flipped numbers goes through the cache.
             np.bitwise_xor(field.view(np.uint64), _SIGN, out=rows[name])
         else:
             rows[name] = field

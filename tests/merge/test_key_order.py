@@ -64,6 +64,17 @@ def test_keys_of_one_form(form: str, count: int) -> None:
     check(np.array([form % ((number // 100, number % 100) * 3)[:places] for number in numbers], dtype="S40"))
 
 
-def test_numbers_and_objects_are_ordered_as_they_are() -> None:
-    check(np.array([3, -1, 3, 2**62, -1] * 100))
+@settings(deadline=None)
+@given(st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1) | st.sampled_from([2**62 - 1, 2**62, -(2**63)])))
+def test_numbers_are_ordered_however_far_apart(numbers: list[int]) -> None:
+    check(np.array(numbers, dtype=np.int64))
+
+
+@pytest.mark.parametrize("bits", [1, 20, 51, 52, 60, 63])
+@pytest.mark.parametrize("least", [0, -(2**62), 12345])
+def test_many_numbers_in_no_order(bits: int, least: int) -> None:
+    check(np.random.default_rng(bits).integers(0, 2**bits - 1, 5000, endpoint=True) + least)
+
+
+def test_objects_are_ordered_as_they_are() -> None:
     check(np.array([b"b", b"a", b"b", b"a\x01"] * 100, dtype=object))
