@@ -7,11 +7,12 @@ rows at once, and fed to MurmurHash3 (x86, 32 bits, seed 42) in the order of the
 2. two words per slot. Offsets of long strings are sums over the columns before, so they may differ by row;
 3. the variable parts, column by column. Strings are ordered by their number of words,
    so the rows that still have words are always the first ones and shrink as a slice.
+   Where all have one length, their words are every k-th bytes of the column's.
 
 Rows are taken in chunks that keep the intermediate arrays in the processor's cache.
 
-Source: `MurmurHashUtils`, `FixedBucketRowKeyExtractor`, `DefaultBucketFunction`, `ModBucketFunction` and
-`HiveBucketFunction` of the Java library; layouts as in `binary_row`.
+Source: `FixedBucketRowKeyExtractor`, `DefaultBucketFunction`, `ModBucketFunction` and `HiveBucketFunction` of the Java
+library; layouts as in `binary_row`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,8 @@ from paimon_engine.format.binary_row import (
     NANOS_PER_UNIT,
     null_bits_size,
 )
+from paimon_engine.format.murmur import Array, Murmur, Word, absorbed, mix
 from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot, to_arrow
-
-Array = npt.NDArray[Any]
-
-SEED = 42
 
 CHUNK_ROWS = 16384
 """Rows hashed together; a word of each is 64 KiB, so the few arrays in use stay in the second-level cache."""
@@ -47,13 +44,7 @@ CHUNK_ROWS = 16384
 SCALAR_ROWS_MAX = 8
 """When fewer rows than this still have words, plain integers beat array operations on so few elements."""
 
-_C1 = 0xCC9E2D51
-_C2 = 0x1B873593
-_C3 = 0xE6546B64
-_MASK = 0xFFFFFFFF
-
 _LARGE = (pa.large_string(), pa.large_binary())
-_ZERO_WORD = np.zeros(1, np.uint32)
 # Keeps the first k of eight little-endian bytes.
 _FIRST_BYTES = np.array([(1 << 8 * k) - 1 for k in range(9)], np.uint64)
 
@@ -81,27 +72,16 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> npt.NDA
     atoms = [_atomic(data_type) for data_type in types]
     plain = [_plain(column, atom) for column, atom in zip(columns, atoms, strict=True)]
     hashes = np.empty(len(plain[0]), np.uint32)
+    scratch = np.empty((2, min(CHUNK_ROWS, len(hashes))), np.uint32)
     for start in range(0, len(hashes), CHUNK_ROWS):
         chunk = [column.slice(start, CHUNK_ROWS) for column in plain]
-        hashes[start : start + CHUNK_ROWS] = _hash_chunk(chunk, atoms)
+        _hash_chunk(chunk, atoms, hashes[start : start + CHUNK_ROWS], scratch)
     return hashes.view(np.int32)
-
-
-def hash_bytes(data: bytes) -> int:
-    """Hash of one row's bytes without the arity, as a signed 32-bit integer. Their length is a multiple of 4."""
-    state = _absorb(SEED, data) ^ len(data)
-    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
-    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state
 
 
 def bucket_of(hashes: npt.NDArray[np.int32], bucket_count: int) -> npt.NDArray[np.int32]:
     """Bucket of each hash under the default function: the magnitude of the truncated remainder."""
-    # |h rem n| = |h| mod n; as unsigned, the magnitude of the smallest int32 is right as well.
-    magnitudes = np.abs(hashes).view(np.uint32)
-    # numpy divides by a constant much faster than it takes remainders.
-    return (magnitudes - magnitudes // np.uint32(bucket_count) * np.uint32(bucket_count)).view(np.int32)
+    return _into_buckets(hashes.copy(), bucket_count)
 
 
 def buckets(
@@ -116,13 +96,27 @@ def buckets(
         raise InvalidArgumentError(f"bucket count must be at least 1, not {bucket_count}")
     match function:
         case "default":
-            return bucket_of(hash_rows(columns, types), bucket_count)
+            return _into_buckets(hash_rows(columns, types), bucket_count)
         case "mod":
             return _mod_buckets(columns, types, bucket_count)
         case "hive":
             return _hive_buckets(columns, types, bucket_count)
         case _:
             raise InvalidArgumentError(f"bucket-function.type must be default, mod or hive, not {function!r}")
+
+
+def _into_buckets(hashes: npt.NDArray[np.int32], bucket_count: int) -> npt.NDArray[np.int32]:
+    """`bucket_of`, in place."""
+    # |h rem n| = |h| mod n; as unsigned, the magnitude of the smallest int32 is right as well.
+    magnitudes = np.abs(hashes, out=hashes).view(np.uint32)
+    if bucket_count & (bucket_count - 1) == 0:
+        magnitudes &= np.uint32(bucket_count - 1)
+        return hashes
+    for start in range(0, len(magnitudes), CHUNK_ROWS):
+        chunk = magnitudes[start : start + CHUNK_ROWS]
+        # numpy divides by a constant much faster than it takes remainders.
+        chunk -= chunk // np.uint32(bucket_count) * np.uint32(bucket_count)
+    return hashes
 
 
 # ── Rows of words ───────────────────────────────────────────────────────────────────────────────
@@ -139,74 +133,39 @@ class _Strings:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """What one column adds to the rows. Words are uint32 [n], or [1] if the same in all rows."""
+    """What one column adds to the rows."""
 
-    low: Array
-    high: Array
-    variable: tuple[Array, ...] | _Strings = ()
-    size_bytes: int | Array = 0  # of the variable part
+    low: Word
+    high: Word
+    variable: tuple[Word, ...] | _Strings = ()
+    size_bytes: Word = 0  # of the variable part
 
 
-def _hash_chunk(columns: Sequence[pa.Array], types: Sequence[AtomicType]) -> Array:
-    size: int | Array = null_bits_size(len(types)) + 8 * len(types)
+def _hash_chunk(columns: Sequence[pa.Array], types: Sequence[AtomicType], hashes: Array, scratch: Array) -> None:
+    size: Word = null_bits_size(len(types)) + 8 * len(types)
+    murmur = Murmur(hashes, scratch)
     parts: list[_Column] = []
-    state = np.full(1, SEED, np.uint32)
     nulls = [_nulls(column) for column in columns]
     for word in _null_words(nulls):
-        state = _mix(state, word)
+        murmur.add(word)
     for column, data_type, null in zip(columns, types, nulls, strict=True):
         part = _column(column, data_type, null, size)
-        state = _mix(_mix(state, part.low), part.high)
+        murmur.add(part.low)
+        murmur.add(part.high)
         size = size + part.size_bytes
         parts.append(part)
     for part in parts:
         if isinstance(part.variable, _Strings):
-            state = _mix_strings(state, part.variable)
+            _mix_strings(murmur.states(), part.variable, scratch)
         else:
             for word in part.variable:
-                state = _mix(state, word)
-    return _finish(state, size)
+                murmur.add(word)
+    murmur.finish(size)
 
 
-def _mix(state: Array, word: Array) -> Array:
-    """MurmurHash state after one more word of each row. `word` is left alone, the result is a new array."""
-    word = word * np.uint32(_C1)
-    rest = word >> 17
-    word <<= 15
-    word |= rest
-    word *= np.uint32(_C2)
-    mixed = np.bitwise_xor(word, state, out=word) if word.size >= state.size else word ^ state
-    rest = mixed >> 19
-    mixed <<= 13
-    mixed |= rest
-    mixed *= np.uint32(5)
-    mixed += np.uint32(_C3)
-    return mixed
-
-
-def _finish(state: Array, size: int | Array) -> Array:
-    """Hash of each row, uint32, from its state and its length in bytes."""
-    hashes: Array = state ^ np.asarray(size).astype(np.uint32)
-    hashes ^= hashes >> 16
-    hashes *= np.uint32(0x85EBCA6B)
-    hashes ^= hashes >> 13
-    hashes *= np.uint32(0xC2B2AE35)
-    hashes ^= hashes >> 16
-    return hashes
-
-
-def _absorb(state: int, data: bytes) -> int:
-    """`_mix` for the words of one row in plain integers."""
-    for (word,) in struct.iter_unpack("<I", data):
-        mixed = word * _C1 & _MASK
-        state ^= (mixed << 15 | mixed >> 17) * _C2 & _MASK
-        state = ((state << 13 | state >> 19) & _MASK) * 5 + _C3 & _MASK
-    return state
-
-
-def _null_words(nulls: Sequence[Array | None]) -> list[Array]:
+def _null_words(nulls: Sequence[Array | None]) -> list[Word]:
     """Row kind +I and null bits, as words: column i has bit i + 8."""
-    words: list[Array] = [_ZERO_WORD] * (null_bits_size(len(nulls)) // 4)
+    words: list[Word] = [0] * (null_bits_size(len(nulls)) // 4)
     for bit, null in enumerate(nulls, start=8):
         if null is not None:
             position = bit // 32
@@ -243,11 +202,11 @@ def _nulls(column: pa.Array) -> Array | None:
     return nulls
 
 
-def _column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: int | Array) -> _Column:
+def _column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: Word) -> _Column:
     """Words of a column whose variable part would begin at `offset` of the row."""
     root = data_type.root
     if root == TypeRoot.BOOLEAN:
-        return _Column(_not_null(column.cast(pa.uint8()).fill_null(0).to_numpy().astype(np.uint32), None), _ZERO_WORD)
+        return _Column(_bits(column), 0)
     if root in _FIXED_DTYPES:
         return _fixed_slot(_not_null(_values(column, _FIXED_DTYPES[root]), null))
     if root in TIMESTAMP_ROOTS:
@@ -271,11 +230,17 @@ def _not_null(values: Array, null: Array | None) -> Array:
     return values if null is None else np.where(null, values.dtype.type(0), values)
 
 
+def _bits(column: pa.Array) -> Array:
+    """Booleans as uint32, nulls as 0."""
+    bits: Array = column.cast(pa.uint8()).fill_null(0).to_numpy().astype(np.uint32)
+    return bits
+
+
 def _fixed_slot(values: Array) -> _Column:
     """Slot of integers by their own width: the bytes beyond are zero, not the sign."""
     if values.dtype.itemsize == 8:
         return _Column(*_halves(values))
-    return _Column(values.view(f"<u{values.dtype.itemsize}").astype(np.uint32, copy=False), _ZERO_WORD)
+    return _Column(values.view(f"<u{values.dtype.itemsize}").astype(np.uint32, copy=False), 0)
 
 
 def _halves(values: Array) -> tuple[Array, Array]:
@@ -284,10 +249,15 @@ def _halves(values: Array) -> tuple[Array, Array]:
     return words[0::2], words[1::2]
 
 
-def _timestamp_column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: int | Array) -> _Column:
+def _word(number: Word) -> Word:
+    """A number of each row, or of all, as a word."""
+    return number if isinstance(number, int) else number.astype(np.uint32)
+
+
+def _timestamp_column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: Word) -> _Column:
     values = _not_null(_values(column, "<i8"), null)
     nanos_per_unit = NANOS_PER_UNIT[column.type.unit]
-    nanos_of_milli: Array = _ZERO_WORD
+    nanos_of_milli: Word = 0
     if nanos_per_unit >= NANOS_PER_MILLI:
         millis = values * (nanos_per_unit // NANOS_PER_MILLI)
     else:
@@ -296,10 +266,10 @@ def _timestamp_column(column: pa.Array, data_type: AtomicType, null: Array | Non
         nanos_of_milli = ((values - millis * units_per_milli) * nanos_per_unit).astype(np.uint32)
     if data_type.precision <= COMPACT_TIMESTAMP_PRECISION_MAX:
         return _Column(*_halves(millis))
-    return _Column(nanos_of_milli, np.atleast_1d(offset).astype(np.uint32), _halves(millis), 8)
+    return _Column(nanos_of_milli, _word(offset), _halves(millis), 8)
 
 
-def _wide_decimal_column(column: pa.Array, null: Array | None, offset: int | Array) -> _Column:
+def _wide_decimal_column(column: pa.Array, null: Array | None, offset: Word) -> _Column:
     """16 bytes each: the shortest two's complement, big endian, followed by zeros."""
     pairs = _values(column, "<i8", 2)
     low, high = _not_null(pairs[:, 0], null), _not_null(pairs[:, 1], null)
@@ -312,9 +282,7 @@ def _wide_decimal_column(column: pa.Array, null: Array | None, offset: int | Arr
     second = (low_bits << shift).byteswap()
     if null is not None:
         lengths = np.where(null, 0, lengths)
-    return _Column(
-        lengths.astype(np.uint32), np.atleast_1d(offset).astype(np.uint32), (*_halves(first), *_halves(second)), 16
-    )
+    return _Column(lengths.astype(np.uint32), _word(offset), (*_halves(first), *_halves(second)), 16)
 
 
 def _minimal_lengths(low: Array, high: Array) -> Array:
@@ -331,8 +299,11 @@ def _minimal_lengths(low: Array, high: Array) -> Array:
 # ── Strings ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _string_column(column: pa.Array, null: Array | None, offset: int | Array) -> _Column:
+def _string_column(column: pa.Array, null: Array | None, offset: Word) -> _Column:
     data, starts, lengths = _string_buffers(column, null)
+    length = int(lengths[0]) if len(lengths) else 0
+    if length > INLINE_BYTES_MAX and len(lengths) >= SCALAR_ROWS_MAX and (lengths == length).all():
+        return _Column(length, _word(offset), _words_of_one_length(data, length), (length + 7) & ~7)
     # Reading eight bytes from any position touches up to two words.
     words = np.zeros(len(data) // 8 + 3, np.uint64)
     words.view(np.uint8)[: len(data)] = data
@@ -344,6 +315,14 @@ def _string_column(column: pa.Array, null: Array | None, offset: int | Array) ->
     slots = _not_null(np.where(inline, heads | mark, place), null)
     stored = np.where(inline, 0, lengths)
     return _Column(*_halves(slots), _Strings(words, starts, stored), (stored + 7) & ~7)
+
+
+def _words_of_one_length(data: Array, length: int) -> tuple[Word, ...]:
+    """The variable parts of strings of `length` bytes each, at least 4, that lie one after another."""
+    words: list[Word] = [np.ndarray(len(data) // length, "<u4", data, at, (length,)) for at in range(0, length - 3, 4)]
+    if length % 4:
+        words.append(np.ndarray(len(data) // length, "<u4", data, length - 4, (length,)) >> 8 * (-length % 4))
+    return (*words, *[0] * (len(words) % 2))
 
 
 def _shifts(starts: Array) -> Array:
@@ -373,14 +352,13 @@ def _string_buffers(column: pa.Array, null: Array | None) -> tuple[Array, Array,
     return data, offsets[:-1], _not_null(np.diff(offsets), null)
 
 
-def _mix_strings(state: Array, strings: _Strings) -> Array:
-    """State after the variable parts of a string column, eight bytes of all rows at a time."""
+def _mix_strings(state: Array, strings: _Strings, scratch: Array) -> None:
+    """Brings the states to those after the variable parts of a string column, eight bytes of all rows at a time."""
     steps = (strings.lengths + 7) >> 3
     # remaining[s]: rows that have more than s steps.
     remaining = len(steps) - np.cumsum(np.bincount(steps))
     if remaining[0] == 0:
-        return state
-    state = np.broadcast_to(state, steps.shape).copy()
+        return
     order = slice(None) if remaining[-2] == len(steps) else _longest_first(steps)[: remaining[0]]
     ordered, starts, lengths = state[order], strings.starts[order], strings.lengths[order]
     positions, shifts = starts >> 3, _shifts(starts)
@@ -394,9 +372,9 @@ def _mix_strings(state: Array, strings: _Strings) -> Array:
         if remaining[step + 1] < count:
             block &= _first_bytes(lengths[:count] - 8 * step)
         low, high = _halves(block)
-        ordered[:count] = _mix(_mix(ordered[:count], low), high)
+        mix(ordered[:count], low, *scratch[:, :count])
+        mix(ordered[:count], high, *scratch[:, :count])
     state[order] = ordered
-    return state
 
 
 def _longest_first(steps: Array) -> Array:
@@ -411,7 +389,7 @@ def _mix_rests(state: Array, words: Array, starts: Array, lengths: Array) -> Non
     data = words.view(np.uint8)
     for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
         rest = data[start : start + length].tobytes()
-        state[row] = _absorb(int(state[row]), rest.ljust(length + -length % 8, b"\0"))
+        state[row] = absorbed(int(state[row]), rest.ljust(length + -length % 8, b"\0"))
 
 
 # ── Other bucket functions ──────────────────────────────────────────────────────────────────────
@@ -447,7 +425,7 @@ def _hive_hashes(column: pa.Array, data_type: AtomicType) -> Array:
     if root in _FIXED_DTYPES:
         return _fold(_not_null(_values(column, _FIXED_DTYPES[root]), null))
     if root == TypeRoot.BOOLEAN:
-        return _column(column, data_type, null, 0).low
+        return _bits(column)
     if root == TypeRoot.DECIMAL:
         # One Python step per distinct value: this rare combination does not earn 128-bit arithmetic.
         distinct = column.dictionary_encode()
@@ -495,4 +473,4 @@ def _java_decimal_hash(value: Decimal | None) -> int:
     code = 0
     for (word,) in struct.iter_unpack(">I", magnitude.to_bytes(16, "big")):
         code = 31 * code + word
-    return 31 * (-code if sign else code) + scale & _MASK
+    return 31 * (-code if sign else code) + scale & 0xFFFFFFFF

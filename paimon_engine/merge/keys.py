@@ -43,8 +43,8 @@ _INTEGER_ROOTS = frozenset(
 )
 _SHORT_DECIMAL_DIGITS = 18
 _SIGN = np.uint64(1 << 63)
-_Matrix = npt.NDArray[np.uint8]
-"""Bytes of one fixed-width column: shape [n, width]."""
+_Fixed = npt.NDArray[np.generic]
+"""Values of one width that become bytes of n keys: shape [n]; integers of eight bytes, or bytes as they lie."""
 
 
 def normalise_keys(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Keys:
@@ -57,10 +57,10 @@ def normalise_keys(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Ke
         numbers = _as_int64(columns[0], types[0])
         if numbers is not None:
             return numbers
-    parts = [_part(column, data_type) for column, data_type in zip(columns, types, strict=True)]
-    fixed = list(takewhile(lambda part: isinstance(part, np.ndarray), parts))
-    lead = np.hstack([np.zeros((len(columns[0]), 0), dtype=np.uint8), *fixed])
-    return _joined(lead, parts[len(fixed) :])
+    last = len(columns) - 1
+    fields = [field for i, column in enumerate(columns) for field in _fields(column, types[i], is_last=i == last)]
+    fixed = list(takewhile(lambda field: isinstance(field, np.ndarray), fields))
+    return _joined(fixed, fields[len(fixed) :])
 
 
 def join_keys(parts: Sequence[Keys]) -> Keys:
@@ -122,20 +122,27 @@ def _decimal_words(column: pa.Array) -> npt.NDArray[np.uint64]:
 # ── byte strings ────────────────────────────────────────────────────────────────────────────────
 
 
-def _part(column: pa.Array, data_type: DataType) -> _Matrix | pa.Array:
-    """Bytes of one column: a matrix, or binary values where they have no common width."""
+def _fields(column: pa.Array, data_type: DataType, *, is_last: bool) -> list[_Fixed | pa.Array]:
+    """Bytes of one column, side by side: fixed, or binary values where they have no common width.
+
+    The binary values lack their end mark.
+    """
     atomic = _atomic(data_type)
     if atomic.root in STRING_ROOTS or atomic.root in BINARY_ROOTS:
-        return _escaped(column.cast(pa.binary()))
+        values = _escaped(column.cast(pa.binary()))
+        fixed = _of_one_length(values)
+        if fixed is None:
+            return [values]
+        return [fixed] if is_last else [fixed, np.zeros(len(fixed), dtype=np.uint8)]
     if atomic.root is TypeRoot.BOOLEAN:
-        return np.asarray(column.cast(pa.uint8()).to_numpy(zero_copy_only=False)).reshape(-1, 1)
+        return [np.asarray(column.cast(pa.uint8()).to_numpy(zero_copy_only=False))]
     if atomic.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        return _big_endian(_ordered_bits(column))
+        return [_ordered_bits(column)]
     numbers = _as_int64(column, data_type)
     if numbers is not None:
-        return _big_endian(numbers.view(np.uint64) ^ _SIGN)
+        return [numbers]
     words = _decimal_words(column)
-    return np.hstack([_big_endian(words[:, 1] ^ _SIGN), _big_endian(words[:, 0])])
+    return [words[:, 1].view(np.int64), words[:, 0]]
 
 
 def _ordered_bits(column: pa.Array) -> npt.NDArray[np.uint64]:
@@ -144,59 +151,83 @@ def _ordered_bits(column: pa.Array) -> npt.NDArray[np.uint64]:
     return np.where(bits & _SIGN != 0, ~bits, bits | _SIGN)
 
 
-def _big_endian(numbers: npt.NDArray[np.uint64]) -> _Matrix:
-    return np.ascontiguousarray(numbers.astype(">u8")).view(np.uint8).reshape(-1, 8)
-
-
 def _escaped(values: pa.Array) -> pa.Array:
-    if len(values) == 0:
-        return values
-    offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
-    content = np.frombuffer(values.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+    _, content = _content(values)
     if content.size == 0 or content.min() > 1:
         return values
     return pc.replace_substring(pc.replace_substring(values, b"\x01", b"\x01\x02"), b"\x00", b"\x01\x01")
 
 
-def _joined(lead: _Matrix, tail: Sequence[_Matrix | pa.Array]) -> Keys:
-    """Rows of `lead` followed by the parts of `tail`, the first of which has no common width."""
-    rows = len(lead)
-    if rows and tail:
+def _content(values: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Of binary values: where each begins and the last one ends, and the bytes from the first one's on."""
+    if len(values) == 0:
+        return np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+    offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+    return offsets, np.frombuffer(values.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+
+
+def _of_one_length(values: pa.Array) -> _Fixed | None:
+    """The values as they lie, if all are of one length above 0."""
+    offsets, content = _content(values)
+    if content.size == 0 or content.size % len(values):
+        return None
+    length = content.size // len(values)
+    return content.view(f"V{length}") if (np.diff(offsets) == length).all() else None
+
+
+def _joined(lead: Sequence[_Fixed], tail: Sequence[_Fixed | pa.Array]) -> Keys:
+    """Rows of `lead` followed by the fields of `tail`, the first of which has no common width."""
+    if tail and len(tail[0]):
         values = _side_by_side(tail)
         width = max(1, pc.max(pc.binary_length(values)).as_py())
-        if rows * (lead.shape[1] + width) > PADDED_BYTES_MAX:
+        if len(values) * (sum(field.itemsize for field in lead) + width) > PADDED_BYTES_MAX:
             return _as_objects(lead, values)
-        lead = np.hstack([lead, _padded(values, width)]) if lead.shape[1] else _padded(values, width)
-    matrix = np.ascontiguousarray(lead)
-    return matrix.reshape(-1).view(f"S{max(1, matrix.shape[1])}")
+        lead = [*lead, _padded(values, width)]
+    rows = _rows(lead) if lead else np.zeros(0, dtype="V1")
+    return rows.view(f"S{rows.itemsize}")
 
 
-def _side_by_side(parts: Sequence[_Matrix | pa.Array]) -> pa.Array:
-    """The bytes of each row in one value; an end mark follows each value without a common width, but for the last."""
-    if len(parts) == 1:
-        return parts[0]
-    pieces: list[Any] = []
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            fixed = pa.binary(part.shape[1])
-            raw = pa.py_buffer(np.ascontiguousarray(part))
-            pieces.append(pa.FixedSizeBinaryArray.from_buffers(fixed, len(part), [None, raw]).cast(pa.binary()))
+def _rows(fields: Sequence[_Fixed]) -> npt.NDArray[np.void]:
+    """The bytes of each row: integers big endian, the sign bits of signed ones flipped."""
+    if len(fields) == 1 and fields[0].dtype.kind == "V":
+        return fields[0].view(np.void)
+    kinds = [("", ">u8" if field.dtype in (np.int64, np.uint64) else field.dtype) for field in fields]
+    rows = np.empty(len(fields[0]), dtype=kinds)
+    for name, field in zip(rows.dtype.names or (), fields, strict=True):
+        if field.dtype == np.int64:
+            # Straight into the rows: no array of flipped numbers goes through the cache.
+            np.bitwise_xor(field.view(np.uint64), _SIGN, out=rows[name])
         else:
-            pieces += [part, pa.scalar(b"\x00")]
-    if not isinstance(parts[-1], np.ndarray):
+            rows[name] = field
+    return rows.view(f"V{rows.itemsize}")
+
+
+def _side_by_side(fields: Sequence[_Fixed | pa.Array]) -> pa.Array:
+    """The bytes of each row in one value; an end mark follows each value without a common width, but for the last."""
+    if len(fields) == 1:
+        return fields[0]
+    pieces: list[Any] = []
+    for field in fields:
+        if isinstance(field, np.ndarray):
+            kind, raw = pa.binary(field.itemsize), pa.py_buffer(_rows([field]))
+            pieces.append(pa.FixedSizeBinaryArray.from_buffers(kind, len(field), [None, raw]).cast(pa.binary()))
+        else:
+            pieces += [field, pa.scalar(b"\x00")]
+    if not isinstance(fields[-1], np.ndarray):
         pieces.pop()
     return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
 
 
-def _padded(values: pa.Array, width: int) -> _Matrix:
-    """Values with zeros after them: shape [n, width]."""
+def _padded(values: pa.Array, width: int) -> _Fixed:
+    """Values with zeros after them, up to that width."""
     # Padding is offered for strings only, but works on their bytes, whatever these are.
     texts = pa.StringArray.from_buffers(len(values), values.buffers()[1], values.buffers()[2], offset=values.offset)
     padded = pc.ascii_rpad(texts, width, "\0")
-    return np.frombuffer(padded.buffers()[2], dtype=np.uint8, count=len(values) * width).reshape(-1, width)
+    return np.frombuffer(padded.buffers()[2], dtype=f"V{width}", count=len(values))
 
 
-def _as_objects(lead: _Matrix, values: pa.Array) -> Keys:
+def _as_objects(lead: Sequence[_Fixed], values: pa.Array) -> Keys:
+    heads = [row.tobytes() for row in _rows(lead)] if lead else [b""] * len(values)
     rows = np.empty(len(values), dtype=object)
-    rows[:] = [(row.tobytes() + tail).rstrip(b"\x00") for row, tail in zip(lead, values.to_pylist(), strict=True)]
+    rows[:] = [(head + tail).rstrip(b"\x00") for head, tail in zip(heads, values.to_pylist(), strict=True)]
     return rows

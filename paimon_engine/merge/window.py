@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge.equality import joined_codes
 from paimon_engine.merge.gather import validity
+from paimon_engine.merge.key_order import order_keys
 from paimon_engine.merge.keys import Keys
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 
@@ -60,11 +61,7 @@ def one_version_per_key(rows: pa.RecordBatch) -> Window:
 
 def sort_window(rows: pa.RecordBatch, keys: Keys, sequence: SequenceOrder) -> Window:
     """Window of rows in any order; `keys[n]` belong to the rows."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    first = np.empty(len(keys), dtype=bool)
-    first[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    order, first = order_keys(keys)
     starts = np.flatnonzero(first)
     if len(starts) < len(keys) and not (sequence.by_arrival and not sequence.user_columns):
         order = _by_sequence(rows, order, first, sequence)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.binary_row import encode_row_body, to_arrow_array
-from paimon_engine.format.bucket_hash import bucket_of, buckets, hash_bytes, hash_rows
+from paimon_engine.format.bucket_hash import bucket_of, buckets, hash_rows
+from paimon_engine.format.murmur import hash_bytes
 from paimon_engine.types import ArrayType, AtomicType, DataType, TypeRoot, parse_type
 
 # columns; row; hash; bucket of 3; bucket of 8
@@ -77,8 +78,10 @@ def test_worked_hashes_of_the_specification(
 def test_bucket_is_the_magnitude_of_the_truncated_remainder() -> None:
     hashes = np.array([-(2**31), -(2**31) + 1, -1, 0, 1, 2**31 - 1], np.int32)
 
-    assert [2**31 % 5, (2**31 - 1) % 5, 1, 0, 1, (2**31 - 1) % 5] == bucket_of(hashes, 5).tolist()
-    assert np.int32 == bucket_of(hashes, 5).dtype
+    for count in (1, 2, 5, 8, 2**30, 2**31 - 1):
+        assert [abs(number) % count for number in hashes.tolist()] == bucket_of(hashes, count).tolist()
+        assert np.int32 == bucket_of(hashes, count).dtype
+    assert hashes.tolist() == [-(2**31), -(2**31) + 1, -1, 0, 1, 2**31 - 1]
 
 
 def values_of(text: str) -> st.SearchStrategy[Any]:
@@ -142,6 +145,21 @@ def _example(text: str) -> Any:
     if head in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return -77_000_000_000
     return Decimal(-12) if head == "DECIMAL" else special.get(head, 77)
+
+
+@pytest.mark.parametrize("length", [*range(1, 18), 23, 24, 100])
+@pytest.mark.parametrize("text", ["STRING", "STRING; STRING", "BIGINT; STRING; TIMESTAMP(9); STRING"])
+def test_strings_of_one_length(text: str, length: int) -> None:
+    types = parse_types(text)
+    letters = "".join(map(chr, range(33, 127))) * 3
+    rows = [
+        tuple(letters[i + j :][:length] if kind == types[-1] else i for j, kind in enumerate(types)) for i in range(20)
+    ]
+    columns = columns_of(types, rows)
+
+    for begin, end in ((0, 20), (1, 20), (5, 14), (5, 8)):
+        found = hash_rows([column.slice(begin, end - begin) for column in columns], types)
+        assert row_hashes(types, rows[begin:end]) == found.tolist()
 
 
 def test_one_long_string_among_short_ones() -> None:

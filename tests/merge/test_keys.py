@@ -30,6 +30,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "BOOLEAN": st.booleans(),
     "STRING": TEXTS,
     "BYTES": BYTES,
+    # Of one length, unless a byte is escaped.
+    "CHAR(2)": st.text(st.sampled_from("ab"), min_size=2, max_size=2),
+    "BINARY(8)": st.lists(st.sampled_from([1, 2, 255, 255, 255]), min_size=8, max_size=8).map(bytes),
     "DATE": st.integers(-(2**31), 2**31 - 1),
     "TIME(3)": st.integers(0, 86_399_999),
     "TIMESTAMP(6)": st.integers(-(2**63), 2**63 - 1),

@@ -1,0 +1,136 @@
+"""The order of keys that are byte strings, found by sorting numbers.
+
+NumPy sorts numbers three times as fast as byte strings, and the keys of a window have much in common, so that what
+differs often fits in a number:
+
+1. Of each eight bytes of the keys take the bits from the first to the last one that differs anywhere, until there are
+   64 of them. As one number they order the keys as far as they go.
+2. Sort by that number.
+3. Unless that was all that differs, compare neighbours of equal number by the bytes that are left, and sort by bytes
+   where such neighbours differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_engine.merge.keys import Keys
+
+Positions = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
+NUMBERED_KEYS_MIN = 256
+"""Fewer keys are sorted sooner than numbered."""
+
+SCANNED_BYTES_MAX = 256
+"""Bytes in which differences are looked for. Each eight cost a pass, and longer common beginnings are rare."""
+
+COMPARED_PLACES = 8192
+"""Pairs of neighbours compared at a time."""
+
+DIFFERING_SHARE_MAX = 1 / 16
+"""If more of the keys than this differ from their neighbour of equal number, all are sorted by bytes."""
+
+FALLING_SHARE_MAX = 1 / 64
+"""Where fewer numbers are below the one before, they are a few sorted runs, for which a stable sort is made."""
+
+SAMPLED_EACH = 16
+"""Of so many neighbours, two tell whether numbers fall."""
+
+_WORD = 8
+_WORD_BITS = 64
+
+
+def order_keys(keys: Keys) -> tuple[Positions, Flags]:
+    """Positions that sort the keys, those of equal keys ascending; and whether each sorted key is the first such."""
+    if keys.dtype.kind == "S" and len(keys) >= NUMBERED_KEYS_MIN:
+        numbers, end = _leading_bits(keys)
+        order = _sorted_positions(numbers)
+        first = _firsts(numbers[order])
+        if end >= keys.itemsize or _split_equals(order, first, keys, end):
+            return order, first
+    order = _sorted_positions(keys) if keys.dtype == np.int64 else np.argsort(keys, kind="stable")
+    return order, _firsts(keys[order])
+
+
+def _sorted_positions(numbers: npt.NDArray[Any]) -> Positions:
+    """Positions that sort numbers of 64 bits, those of equal ones ascending."""
+    count = len(numbers)
+    falling = numbers[1::SAMPLED_EACH] < numbers[:-1:SAMPLED_EACH]
+    if np.count_nonzero(falling) <= len(falling) * FALLING_SHARE_MAX:
+        return np.argsort(numbers, kind="stable")
+    # NumPy sorts values in no order with vector instructions, and ten times as fast as positions by such values: so a
+    # position is packed behind each number, of which some low bits may have to go.
+    least, position_bits = int(numbers.min()), (count - 1).bit_length()
+    dropped = max(0, (int(numbers.max()) - least).bit_length() + position_bits - _WORD_BITS)
+    packed = numbers.view(np.uint64) - np.uint64(least % (1 << _WORD_BITS))
+    packed >>= dropped
+    packed <<= position_bits
+    packed |= np.arange(count, dtype=np.uint64)
+    packed.sort()
+    packed &= (1 << position_bits) - 1
+    order = packed.view(np.intp)
+    return order[np.argsort(numbers[order], kind="stable")] if dropped else order
+
+
+def _firsts(ordered: npt.NDArray[Any]) -> Flags:
+    """Whether each value differs from the one before."""
+    first = np.empty(len(ordered), dtype=bool)
+    first[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
+def _leading_bits(keys: Keys) -> tuple[npt.NDArray[np.uint64], int]:
+    """Numbers that order the keys by their first bytes, and how many bytes that is."""
+    width = keys.itemsize
+    if width < _WORD:
+        keys = keys.astype(f"S{_WORD}")
+    numbers, used = None, 0
+    for begin in range(0, min(width, SCANNED_BYTES_MAX), _WORD):
+        # The last word reaches back into the one before.
+        at = max(0, min(begin, width - _WORD))
+        words = np.ndarray(len(keys), ">u8", keys, at, (keys.itemsize,)).astype(np.uint64)
+        differing = int(np.bitwise_or.reduce(words)) ^ int(np.bitwise_and.reduce(words))
+        differing &= (1 << 8 * (at + _WORD - begin)) - 1
+        if differing == 0:
+            continue
+        top, bottom = differing.bit_length(), (differing & -differing).bit_length() - 1
+        taken = min(top - bottom, _WORD_BITS - used)
+        if numbers is None:
+            # The bits above are those of all keys.
+            words >>= top - taken
+        else:
+            words <<= _WORD_BITS - top
+            words >>= _WORD_BITS - taken
+            numbers <<= taken
+            words |= numbers
+        numbers, used = words, used + taken
+        if taken < top - bottom:
+            return numbers, at + (_WORD_BITS - top + taken) // 8
+    return np.zeros(len(keys), dtype=np.uint64) if numbers is None else numbers, min(width, SCANNED_BYTES_MAX)
+
+
+def _split_equals(order: Positions, first: Flags, keys: Keys, begin: int) -> bool:
+    """Puts right what holds for the bytes of the keys up to `begin`; False if too much is wrong for that to pay."""
+    rest = np.ndarray(len(keys), f"S{keys.itemsize - begin}", keys, begin, (keys.itemsize,))
+    differing = np.zeros(0, dtype=np.intp)
+    equal = np.flatnonzero(~first)
+    for start in range(0, len(equal), COMPARED_PLACES):
+        places = equal[start : start + COMPARED_PLACES]
+        differing = np.append(differing, places[rest[order[places - 1]] != rest[order[places]]])
+        if len(differing) > len(keys) * DIFFERING_SHARE_MAX:
+            return False
+    if len(differing):
+        # Not only the neighbours: one key may lie before and behind the other.
+        group = np.cumsum(first)
+        torn = np.zeros(group[-1] + 1, dtype=bool)
+        torn[group[differing]] = True
+        places = np.flatnonzero(torn[group])
+        members = order[places]
+        members = members[np.argsort(keys[members], kind="stable")]
+        order[places], first[places] = members, _firsts(keys[members])
+    return True
