@@ -51,6 +51,13 @@ def numbers_at(column: pa.Array, places: _Places) -> npt.NDArray[Any]:
     return _values(column).take(places).view(column.type.to_pandas_dtype())
 
 
+def whole_numbers(column: pa.Array) -> npt.NDArray[Any] | None:
+    """The stored whole numbers, days or times, with anything where the column is null; None for other types."""
+    if not _is_flat(column.type) or pa.types.is_floating(column.type):
+        return None
+    return _values(column).view(f"i{column.type.bit_width // 8}")
+
+
 def validity(column: pa.Array) -> _Mask:
     """Which values are not null."""
     bits = column.buffers()[0] if column.null_count else None

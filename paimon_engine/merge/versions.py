@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.gather import gather, numbers_at, replaced, valid_at
@@ -25,9 +26,6 @@ Mask = npt.NDArray[np.bool_]
 Kinds = npt.NDArray[np.int8]
 INSERT, UPDATE_BEFORE, DELETE = 0, 1, 3
 _STEPS_BACK_MAX: Final = 8
-
-Merged: TypeAlias = Positions | pa.Array
-"""What becomes of a column, per key: positions in the window's rows (−1: null), or an array of values."""
 
 
 class Step(IntEnum):
@@ -131,10 +129,71 @@ class Versions:
         return np.where(places < 0, -1, self.positions[places]) if len(self) else places
 
 
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The lists or maps of each key's `versions`, in none of which they are null, one behind another; null without any.
+
+    Of the list of version `owners[i]` the element `members[i]` is left out. So elements are moved once, or not at all.
+    """
+
+    versions: Versions
+    owners: Positions
+    members: Positions
+
+    def lists(self, column: pa.Array) -> pa.Array:
+        """The list of each key, given the column of the window's rows."""
+        versions = self.versions
+        taken = pc.take(column, pa.array(versions.positions), boundscheck=False)
+        return _joined(taken, versions.starts, versions.ends > versions.starts, self.owners, self.members)
+
+    def among_others(self, column: pa.Array, window: Window, several: Positions, *, whole: bool) -> pa.Array:
+        """The list of each of several keys of a window, and those of the other keys as they are.
+
+        `whole` says that no version is left out, and that they have their order.
+        """
+        versions = self.versions
+        if whole and window.order is None and not column.null_count:
+            everywhere = np.ones(len(window.starts), dtype=bool)
+            return _joined(column, window.starts, everywhere, versions.positions[self.owners], self.members)
+        counts = np.ones(len(window.starts), dtype=np.intp)
+        counts[several] = versions.ends - versions.starts
+        is_several = np.zeros(len(counts), dtype=bool)
+        is_several[several] = True
+        belongs = np.repeat(is_several, counts)
+        places = np.flatnonzero(belongs)
+        positions = np.empty(len(belongs), dtype=np.intp)
+        positions[places] = versions.positions
+        positions[~belongs] = window.newest[~is_several]
+        taken = pc.take(column, pa.array(positions), boundscheck=False)
+        starts, some = np.cumsum(counts) - counts, counts > 0
+        some[some] = valid_at(taken, starts[some])
+        return _joined(taken, starts, some, places[self.owners], self.members)
+
+
+def _joined(lists: pa.Array, starts: Positions, some: Mask, owners: Positions, members: Positions) -> pa.Array:
+    """Lists made of the lists from `starts` on, one key's behind another, without some members of their owners."""
+    offsets, elements = np.asarray(lists.offsets), lists.values
+    begins = offsets[np.append(starts, len(lists))]
+    if len(owners):
+        stays = np.ones(len(elements), dtype=bool)
+        stays[offsets[owners] + members] = False
+        before = np.zeros(len(elements) + 1, dtype=np.int32)
+        np.cumsum(stays, out=before[1:])
+        begins, elements = before[begins], pc.take(elements, pa.array(np.flatnonzero(stays)), boundscheck=False)
+    bits = None if some.all() else pa.py_buffer(np.packbits(some, bitorder="little"))
+    return pa.Array.from_buffers(lists.type, len(starts), [bits, pa.py_buffer(begins)], children=[elements])
+
+
+Merged: TypeAlias = Positions | pa.Array | Joined
+"""What becomes of a column, per key: positions in the window's rows (−1: null), values, or lists made of lists."""
+
+
 def put_back(versions: Versions, merged: Merged, column: str, chosen: Mask, positions: Positions) -> Merged:
     """The merged column, but for the chosen keys with the value at those positions in the window's rows."""
     if isinstance(merged, np.ndarray):
         return np.where(chosen, positions, merged)
+    if isinstance(merged, Joined):
+        merged = merged.lists(versions.rows[column])
     stored = versions.rows[column].take(pa.array(np.where(chosen, positions, 0)))
     places = np.arange(len(merged)) + np.where(chosen, len(merged), 0)
     return pa.concat_arrays([merged, stored]).take(pa.array(places))
@@ -157,7 +216,8 @@ def merge_versions(
         return rows if window.order is None else rows.take(pa.array(newest))
     ends = np.append(window.starts, rows.num_rows)[1:]
     several = np.arange(len(newest)) if lone else np.flatnonzero(ends - window.starts > 1)
-    columns, kinds = merge(_several(window, ends, several))
+    versions = _several(window, ends, several)
+    columns, kinds = merge(versions)
     out = []
     for name in rows.schema.names:
         if name == SEQUENCE_NUMBER:
@@ -166,8 +226,11 @@ def merge_versions(
             merged_kinds = np.asarray(rows[name])[newest].astype(np.int8)
             merged_kinds[several] = kinds
             column = pa.array(merged_kinds, rows[name].type)
+        elif isinstance(merged := columns[name], Joined):
+            whole = merged.versions.positions is versions.positions
+            column = merged.among_others(rows[name], window, several, whole=whole)
         else:
-            column = _spread(rows[name], newest, several, columns[name])
+            column = _spread(rows[name], newest, several, merged)
         if name in required and column.null_count:
             raise InvalidArgumentError(
                 f"column {name!r} is NOT NULL, but merging the versions of a key leaves it null; make it nullable"
@@ -188,7 +251,7 @@ def _several(window: Window, ends: Positions, several: Positions) -> Versions:
     return Versions(window.rows, positions, stops - counts, stops, steps)
 
 
-def _spread(column: pa.Array, newest: Positions, several: Positions, merged: Merged) -> pa.Array:
+def _spread(column: pa.Array, newest: Positions, several: Positions, merged: Positions | pa.Array) -> pa.Array:
     """The column's value per key: the newest one, but for keys with several versions what they became."""
     if not isinstance(merged, np.ndarray):
         return replaced(column, newest, several, merged)
