@@ -57,23 +57,27 @@ def distances_from_least(values: pa.Array, span_max: int) -> Codes | None:
     return found if valid is None else np.where(valid, found, 0)
 
 
-def equal_pairs(groups: Codes, numbers: Codes) -> tuple[_Places, _Places]:
-    """Places of equal numbers of a group, each with the place of the next one that is equal.
+def equal_pairs(lengths: _Places, numbers: Codes) -> tuple[_Places, _Places, _Places]:
+    """Equal numbers of a group: the group, ascending, the place of one, and that of the next one that is equal.
 
-    Groups and numbers are from 0 on.
+    The first `lengths[0]` numbers are the first group, and so on. Numbers are from 0 on.
     """
-    count = len(numbers)
+    count, groups = len(numbers), np.arange(len(lengths))
     width, bits = int(numbers.max(initial=0)) + 1, count.bit_length()
-    joined = groups * width + numbers
-    if int(joined.max(initial=0)) >> (63 - bits):
-        order = np.argsort(joined, kind="stable")
-        same = np.flatnonzero(joined[order[1:]] == joined[order[:-1]])
-        return order[same], order[same + 1]
+    if len(lengths) * width >> (63 - bits):
+        keys = np.repeat(groups, lengths)
+        order = np.lexsort([numbers, keys])
+        one, other = order[:-1], order[1:]
+        same = np.flatnonzero((keys[one] == keys[other]) & (numbers[one] == numbers[other]))
+        return keys[one[same]], one[same], other[same]
     # With its place below each number, the numbers need no argsort, which takes more than twice as long.
-    placed = np.sort((joined << bits) | np.arange(count))
-    same = np.flatnonzero((placed[1:] >> bits) == (placed[:-1] >> bits))
-    places = placed & ((1 << bits) - 1)
-    return places[same], places[same + 1]
+    placed = np.repeat(groups * (width << bits), lengths)
+    placed += numbers << bits
+    placed += np.arange(count)
+    placed.sort()
+    place = (1 << bits) - 1
+    same = np.flatnonzero((placed[1:] ^ placed[:-1]) <= place)
+    return placed[same] // (width << bits), placed[same] & place, placed[same + 1] & place
 
 
 def joined_codes(columns: Sequence[Codes], count: int) -> Codes:

@@ -85,7 +85,8 @@ class PartialUpdate:
         return merge_versions(window, self._merge, self._required, lone=self._lone)
 
     def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
-        names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
+        others = {SEQUENCE_NUMBER, VALUE_KIND, *self._keys}
+        names = [name for name in versions.rows.schema.names if name not in others]
         if versions.retracts.any() and not self._groups:
             return self._with_removed(versions, names)
         kinds = np.full(len(versions.starts), INSERT, dtype=np.int8)
@@ -109,13 +110,10 @@ class PartialUpdate:
     def _ungrouped(self, versions: Versions, names: list[str]) -> dict[str, Merged]:
         grouped = {name for group in self._groups for name in (*group.by, *group.members)}
         adds = versions.only(~versions.retracts)
-        newest = versions.at(versions.ends - 1)
         newest_add = np.where(adds.ends > adds.starts, adds.ends - 1, -1)
         merged: dict[str, Merged] = {}
         for name in names:
-            if name in self._keys:
-                merged[name] = newest
-            elif name not in grouped:
+            if name not in grouped:
                 function = self._aggregates.get(name)
                 if function is not None:
                     merged[name] = function(adds)
@@ -142,8 +140,6 @@ class PartialUpdate:
             lost = lost | counted.retracts[winner]
         merged: dict[str, Merged] = {}
         for name in present:
-            if name in self._keys:
-                continue
             if name in group.by:
                 merged[name] = counted.at(winner)
             elif name in self._aggregates:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.gather import gather, numbers_at, replaced, valid_at
 from paimon_engine.merge.window import Positions, Window, is_retract
-from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.meta.schema import VALUE_KIND
 
 Mask = npt.NDArray[np.bool_]
 Kinds = npt.NDArray[np.int8]
@@ -130,21 +130,29 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Elements of lists of versions: `members[i]` of version `owners[i]`, which belongs to key `keys[i]`, ascending."""
+
+    keys: Positions
+    owners: Positions
+    members: Positions
+
+
+@dataclass(frozen=True, slots=True)
 class Joined:
     """The lists or maps of each key's `versions`, in none of which they are null, one behind another; null without any.
 
-    Of the list of version `owners[i]` the element `members[i]` is left out. So elements are moved once, or not at all.
+    Some elements may be left out. So elements are moved once, or not at all.
     """
 
     versions: Versions
-    owners: Positions
-    members: Positions
+    left_out: LeftOut | None = None
 
     def lists(self, column: pa.Array) -> pa.Array:
         """The list of each key, given the column of the window's rows."""
         versions = self.versions
         taken = pc.take(column, pa.array(versions.positions), boundscheck=False)
-        return _joined(taken, versions.starts, versions.ends > versions.starts, self.owners, self.members)
+        return _joined(taken, versions.starts, versions.ends > versions.starts, self.left_out)
 
     def among_others(self, column: pa.Array, window: Window, several: Positions, *, whole: bool) -> pa.Array:
         """The list of each of several keys of a window, and those of the other keys as they are.
@@ -154,7 +162,7 @@ class Joined:
         versions = self.versions
         if whole and window.order is None and not column.null_count:
             everywhere = np.ones(len(window.starts), dtype=bool)
-            return _joined(column, window.starts, everywhere, versions.positions[self.owners], self.members)
+            return _joined(column, window.starts, everywhere, self._elsewhere(several, versions.positions))
         counts = np.ones(len(window.starts), dtype=np.intp)
         counts[several] = versions.ends - versions.starts
         is_several = np.zeros(len(counts), dtype=bool)
@@ -167,19 +175,27 @@ class Joined:
         taken = pc.take(column, pa.array(positions), boundscheck=False)
         starts, some = np.cumsum(counts) - counts, counts > 0
         some[some] = valid_at(taken, starts[some])
-        return _joined(taken, starts, some, places[self.owners], self.members)
+        return _joined(taken, starts, some, self._elsewhere(several, places))
+
+    def _elsewhere(self, keys: Positions, versions: Positions) -> LeftOut | None:
+        """What is left out, by other numbers of the keys and versions."""
+        left_out = self.left_out
+        return left_out and LeftOut(keys[left_out.keys], versions[left_out.owners], left_out.members)
 
 
-def _joined(lists: pa.Array, starts: Positions, some: Mask, owners: Positions, members: Positions) -> pa.Array:
-    """Lists made of the lists from `starts` on, one key's behind another, without some members of their owners."""
+def _joined(lists: pa.Array, starts: Positions, some: Mask, left_out: LeftOut | None) -> pa.Array:
+    """Lists made of the lists from `starts` on, one key's behind another."""
     offsets, elements = np.asarray(lists.offsets), lists.values
     begins = offsets[np.append(starts, len(lists))]
-    if len(owners):
-        stays = np.ones(len(elements), dtype=bool)
-        stays[offsets[owners] + members] = False
-        before = np.zeros(len(elements) + 1, dtype=np.int32)
-        np.cumsum(stays, out=before[1:])
-        begins, elements = before[begins], pc.take(elements, pa.array(np.flatnonzero(stays)), boundscheck=False)
+    if left_out and len(left_out.keys):
+        first = offsets[0]
+        stays = np.ones(offsets[-1] - first, dtype=bool)
+        stays[offsets[left_out.owners] - first + left_out.members] = False
+        elements = pc.take(elements, pa.array(np.flatnonzero(stays) + first), boundscheck=False)
+        begins -= first
+        numbers = np.arange(len(left_out.keys) + 1, dtype=begins.dtype)
+        # None of them lies before the keys up to the first one's, one before those up to the next one's, and so on.
+        begins -= np.repeat(numbers, np.diff(left_out.keys, prepend=-1, append=len(starts)))
     bits = None if some.all() else pa.py_buffer(np.packbits(some, bitorder="little"))
     return pa.Array.from_buffers(lists.type, len(starts), [bits, pa.py_buffer(begins)], children=[elements])
 
@@ -200,7 +216,10 @@ def put_back(versions: Versions, merged: Merged, column: str, chosen: Mask, posi
 
 
 MergeVersions = Callable[[Versions], tuple[Mapping[str, Merged], Kinds]]
-"""What becomes of each column of the versions' rows, system columns left out, and the row kind per key."""
+"""What becomes of the columns of the versions' rows, and the row kind per key.
+
+The sequence number and columns that are left out, as those of the primary key, are those of the newest version.
+"""
 
 
 def merge_versions(
@@ -208,24 +227,25 @@ def merge_versions(
 ) -> pa.RecordBatch:
     """One row per key, in key order: `merge` for keys with several versions, the others as they are.
 
-    The sequence number is that of the newest version. With `lone`, keys with a single version are merged too.
+    With `lone`, keys with a single version are merged too.
     Raises: InvalidArgumentError naming a `required` column that would become null.
     """
-    rows, newest = window.rows, window.newest
-    if len(newest) == rows.num_rows and not lone:
-        return rows if window.order is None else rows.take(pa.array(newest))
-    ends = np.append(window.starts, rows.num_rows)[1:]
-    several = np.arange(len(newest)) if lone else np.flatnonzero(ends - window.starts > 1)
-    versions = _several(window, ends, several)
+    rows, ends = window.rows, window.ends
+    if len(ends) == rows.num_rows and not lone:
+        return rows if window.order is None else rows.take(pa.array(window.order))
+    counts = ends - window.starts
+    newest = ends - 1 if window.order is None else window.order[ends - 1]
+    several = np.arange(len(ends)) if lone else np.flatnonzero(counts > 1)
+    versions = _several(window, counts, several)
     columns, kinds = merge(versions)
     out = []
     for name in rows.schema.names:
-        if name == SEQUENCE_NUMBER:
-            column = gather(rows[name], newest)
-        elif name == VALUE_KIND:
+        if name == VALUE_KIND:
             merged_kinds = np.asarray(rows[name])[newest].astype(np.int8)
             merged_kinds[several] = kinds
             column = pa.array(merged_kinds, rows[name].type)
+        elif name not in columns:
+            column = gather(rows[name], newest)
         elif isinstance(merged := columns[name], Joined):
             whole = merged.versions.positions is versions.positions
             column = merged.among_others(rows[name], window, several, whole=whole)
@@ -239,16 +259,22 @@ def merge_versions(
     return pa.RecordBatch.from_arrays(out, schema=rows.schema)
 
 
-def _several(window: Window, ends: Positions, several: Positions) -> Versions:
-    """The versions of the keys of these numbers."""
-    starts = window.starts[several]
-    counts = ends[several] - starts
-    stops = np.cumsum(counts)
-    places = np.arange(counts.sum()) + np.repeat(starts - (stops - counts), counts)
+def _several(window: Window, counts: Positions, several: Positions) -> Versions:
+    """The versions of the keys of these numbers, which have several, or of all keys; `counts` has those of each key."""
+    rows = window.rows
+    if len(several) == len(counts):
+        places = np.arange(rows.num_rows)
+    else:
+        begins = np.zeros(rows.num_rows + 1, dtype=bool)
+        begins[window.starts] = begins[-1] = True
+        places = np.flatnonzero(~(begins[1:] & begins[:-1]))
     positions = places if window.order is None else window.order[places]
-    retract = is_retract(np.asarray(window.rows[VALUE_KIND])[positions])
-    steps = np.where(retract, Step.RETRACT, Step.ADD).astype(np.int8)
-    return Versions(window.rows, positions, stops - counts, stops, steps)
+    ends = np.cumsum(counts[several])
+    retracts = is_retract(np.asarray(rows[VALUE_KIND]))
+    steps = np.zeros(len(positions), dtype=np.int8)
+    if retracts.any():
+        steps[retracts[positions]] = Step.RETRACT
+    return Versions(rows, positions, ends - counts[several], ends, steps)
 
 
 def _spread(column: pa.Array, newest: Positions, several: Positions, merged: Positions | pa.Array) -> pa.Array:

@@ -112,9 +112,10 @@ def test_equal_numbers_of_a_group_are_found(far: int, seed: int):
     places = [(int(group), int(number)) for group, number in zip(groups, numbers, strict=True)]
     expected = [(place, places.index(one, place + 1)) for place, one in enumerate(places) if one in places[place + 1 :]]
 
-    earlier, later = equal_pairs(groups, numbers)
+    keys, earlier, later = equal_pairs(np.bincount(groups, minlength=7), numbers)
 
     assert sorted(zip(earlier.tolist(), later.tolist(), strict=True)) == expected
+    assert keys.tolist() == sorted(keys) == groups[earlier].tolist()
 
 
 LIMITS = [np.iinfo(np.int64).min, np.iinfo(np.int64).max]
