@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.merge.gather import validity, whole_numbers
+from paimon_engine.merge.gather import is_flat, numbers_of, validity
 
 Codes = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]
@@ -42,9 +42,9 @@ def distances_from_least(values: pa.Array, span_max: int) -> Codes | None:
 
     None if the values are no whole numbers, days or times, or lie further apart than that.
     """
-    numbers = whole_numbers(values)
-    if numbers is None:
+    if not is_flat(values.type) or pa.types.is_floating(values.type):
         return None
+    numbers = numbers_of(values)
     valid = validity(values) if values.null_count else None
     some = numbers if valid is None else numbers[valid]
     if not len(some):

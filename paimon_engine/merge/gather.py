@@ -23,39 +23,39 @@ def gather(column: pa.Array, places: _Places) -> pa.Array:
     lacks = bool(absent.any())
     if not (lacks or column.null_count):
         return pc.take(column, pa.array(places), boundscheck=False)
-    if not _is_flat(column.type) or not len(column):
+    if not is_flat(column.type) or not len(column):
         return column.take(pa.array(places, mask=absent if lacks else None))
     # A place of −1 takes the last value, which the mask hides.
-    return _array(_values(column).take(places), valid_at(column, places) & ~absent, column.type)
+    return array_of(_values(column).take(places), valid_at(column, places) & ~absent, column.type)
 
 
 def replaced(column: pa.Array, places: _Places, changed: _Places, values: pa.Array) -> pa.Array:
     """The values at these places, but at those of the result that are `changed` the new ones instead."""
     if len(values) == len(places):
         return values
-    if not _is_flat(column.type):
+    if not is_flat(column.type):
         taken = places.copy()
         taken[changed] = len(column) + np.arange(len(values))
         return pa.concat_arrays([column, values]).take(pa.array(taken))
     found = _values(column).take(places)
     found[changed] = _values(values)
     if not (column.null_count or values.null_count):
-        return _array(found, None, column.type)
+        return array_of(found, None, column.type)
     valid = valid_at(column, places)
     valid[changed] = validity(values)
-    return _array(found, valid, column.type)
+    return array_of(found, valid, column.type)
 
 
-def numbers_at(column: pa.Array, places: _Places) -> npt.NDArray[Any]:
-    """The whole or floating-point numbers at these places, where no value is null."""
-    return _values(column).take(places).view(column.type.to_pandas_dtype())
+def numbers_of(column: pa.Array) -> npt.NDArray[Any]:
+    """The stored numbers of a column of numbers, days or times, with anything where it is null: shape [n]."""
+    kind = "f" if pa.types.is_floating(column.type) else "i"
+    return _values(column).view(f"{kind}{column.type.bit_width // 8}")
 
 
-def whole_numbers(column: pa.Array) -> npt.NDArray[Any] | None:
-    """The stored whole numbers, days or times, with anything where the column is null; None for other types."""
-    if not _is_flat(column.type) or pa.types.is_floating(column.type):
-        return None
-    return _values(column).view(f"i{column.type.bit_width // 8}")
+def array_of(values: npt.NDArray[Any], valid: _Mask | None, kind: pa.DataType) -> pa.Array:
+    """A column of stored numbers."""
+    bits = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])
 
 
 def validity(column: pa.Array) -> _Mask:
@@ -72,7 +72,7 @@ def valid_at(column: pa.Array, places: _Places) -> _Mask:
     return validity(column).take(places) if column.null_count else np.ones(len(places), dtype=bool)
 
 
-def _is_flat(kind: pa.DataType) -> bool:
+def is_flat(kind: pa.DataType) -> bool:
     """Whether values are numbers of whole bytes in one buffer."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind))
 
@@ -81,8 +81,3 @@ def _values(column: pa.Array) -> npt.NDArray[Any]:
     """The stored numbers, with anything where the column is null."""
     width = column.type.bit_width // 8
     return np.frombuffer(column.buffers()[1], f"u{width}", len(column), column.offset * width)
-
-
-def _array(values: npt.NDArray[Any], valid: _Mask | None, kind: pa.DataType) -> pa.Array:
-    bits = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])

@@ -7,10 +7,11 @@ rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, TypeAlias
+from functools import cached_property
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.merge.gather import gather, numbers_at, replaced, valid_at
+from paimon_engine.merge.gather import gather, replaced, valid_at
 from paimon_engine.merge.window import Positions, Window, is_retract
 from paimon_engine.meta.schema import VALUE_KIND
 
@@ -37,6 +38,16 @@ class Step(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Versions of the keys of these numbers, one of each, or of one key: `positions` in the window's rows."""
+
+    keys: Positions | slice
+    positions: Positions
+    retracts: Mask | None
+    """Which of them take something back; None: none."""
+
+
+@dataclass(frozen=True)
 class Versions:
     """Rows of k keys, by key and oldest first: `positions[n]` in the window's rows, `steps[n]` as `Step`.
 
@@ -67,13 +78,33 @@ class Versions:
         """Which rows take something back."""
         return np.asarray(self.steps == Step.RETRACT)
 
+    @cached_property
+    def turns(self) -> tuple[Sequence[Rows], Sequence[Rows]]:
+        """The first version of each key, the second ones of those that have it, and so on; the rest of single keys.
+
+        What is left for the latter are a few long histories: a key takes about as long as a turn.
+        """
+        lengths, retracts = self.ends - self.starts, self.retracts
+
+        def rows(keys: Positions | slice, places: Positions) -> Rows:
+            return Rows(keys, self.positions[places], retracts[places] if retracts.any() else None)
+
+        side_by_side, active, left = [], np.arange(len(lengths)), lengths
+        longest = int(lengths.max(initial=0))
+        for turn in range(longest + 1):
+            still = np.flatnonzero(left > turn)
+            if len(still) < len(left):
+                active, left = active[still], left[still]
+            if len(active) <= longest - turn:
+                break
+            keys = active if len(active) < len(lengths) else slice(None)
+            side_by_side.append(rows(keys, self.starts[keys] + turn))
+        long = zip(active.tolist(), self.starts[active] + turn, self.ends[active], strict=True)
+        return side_by_side, [rows(slice(key, key + 1), np.arange(begin, end)) for key, begin, end in long]
+
     def values(self, column: str) -> pa.Array:
         """Values of a column: shape [n]."""
         return gather(self.rows[column], self.positions)
-
-    def numbers(self, column: str) -> npt.NDArray[Any]:
-        """Values of a column of whole or floating-point numbers, in which no value is null: shape [n]."""
-        return numbers_at(self.rows[column], self.positions)
 
     def valid(self, column: str) -> Mask:
         """Which values of a column are not null."""
@@ -191,7 +222,8 @@ def _joined(lists: pa.Array, starts: Positions, some: Mask, left_out: LeftOut | 
         first = offsets[0]
         stays = np.ones(offsets[-1] - first, dtype=bool)
         stays[offsets[left_out.owners] - first + left_out.members] = False
-        elements = pc.take(elements, pa.array(np.flatnonzero(stays) + first), boundscheck=False)
+        elements = elements.slice(first, len(stays))
+        elements = pc.take(elements, pa.array(np.flatnonzero(stays)), boundscheck=False)
         begins -= first
         numbers = np.arange(len(left_out.keys) + 1, dtype=begins.dtype)
         # None of them lies before the keys up to the first one's, one before those up to the next one's, and so on.
@@ -269,12 +301,13 @@ def _several(window: Window, counts: Positions, several: Positions) -> Versions:
         begins[window.starts] = begins[-1] = True
         places = np.flatnonzero(~(begins[1:] & begins[:-1]))
     positions = places if window.order is None else window.order[places]
-    ends = np.cumsum(counts[several])
+    counts = counts[several]
+    ends = np.cumsum(counts)
     retracts = is_retract(np.asarray(rows[VALUE_KIND]))
     steps = np.zeros(len(positions), dtype=np.int8)
     if retracts.any():
         steps[retracts[positions]] = Step.RETRACT
-    return Versions(rows, positions, ends - counts[several], ends, steps)
+    return Versions(rows, positions, ends - counts, ends, steps)
 
 
 def _spread(column: pa.Array, newest: Positions, several: Positions, merged: Positions | pa.Array) -> pa.Array:
