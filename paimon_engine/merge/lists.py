@@ -130,11 +130,9 @@ class ListFunction:
         """The list of each key where nothing is taken back."""
         if not (self.replaces or self.distinct):
             return Joined(versions)
-        lists = _narrowed(versions.rows[column], self.compared)
-        lists = pc.take(lists, pa.array(versions.positions), boundscheck=False)
-        offsets = np.asarray(lists.offsets)
+        elements, offsets = _elements_at(versions.rows[column], versions.positions, self.compared)
         lengths = offsets[versions.ends] - offsets[versions.starts]
-        keys, older, newer = equal_pairs(lengths, codes(lists.values))
+        keys, older, newer = equal_pairs(lengths, codes(elements))
         left_out = newer
         if self.replaces:
             # A list that meets no other one stays as it is.
@@ -252,10 +250,18 @@ def _owners(offsets: Positions, elements: Positions) -> Positions:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[elements]
 
 
-def _narrowed(lists: pa.Array, narrow: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Lists of a part of each element."""
-    elements, buffers = narrow(lists.values), lists.buffers()[:2]
-    return pa.Array.from_buffers(pa.list_(elements.type), len(lists), buffers, offset=lists.offset, children=[elements])
+def _elements_at(
+    lists: pa.Array, positions: Positions, part: Callable[[pa.Array], pa.Array]
+) -> tuple[pa.Array, Positions]:
+    """A part of each element of the lists at these positions, none of them null, and where the lists begin and end."""
+    parts, offsets = part(lists.values), np.asarray(lists.offsets)
+    begins = offsets[positions]
+    if (offsets[positions + 1] == begins + 1).all():
+        return pc.take(parts, pa.array(begins), boundscheck=False), np.arange(len(positions) + 1)
+    kind, buffers = pa.list_(parts.type), lists.buffers()[:2]
+    narrowed = pa.Array.from_buffers(kind, len(lists), buffers, offset=lists.offset, children=[parts])
+    taken = pc.take(narrowed, pa.array(positions), boundscheck=False)
+    return taken.values, np.asarray(taken.offsets)
 
 
 def lowest_first(versions: Versions) -> Versions:

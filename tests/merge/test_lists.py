@@ -45,9 +45,9 @@ def joined(name: str, lists: Sequence[list[Any] | None]) -> list[Any] | None:
 
 def some_lists(random: Random, kind: pa.DataType, count: int, nulls: float) -> pa.Array:
     """Lists in the midst of longer buffers, in which nulls have elements, too."""
-    offsets = [random.choice([0, 3])]
+    offsets, lengths = [random.choice([0, 3])], random.choice([[0, 1, 1, 3], [1]])
     for _ in range(count + 2):
-        offsets.append(offsets[-1] + random.choice([0, 1, 1, 3]))
+        offsets.append(offsets[-1] + random.choice(lengths))
     child = kind.field(0).type if pa.types.is_list(kind) else pa.struct([kind.key_field, kind.item_field])
     rows: list[Any] = [random.choice([1, 2, 3, None]) for _ in range(offsets[-1] + 2)]
     if pa.types.is_map(kind):
