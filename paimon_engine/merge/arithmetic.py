@@ -71,7 +71,7 @@ def _folded(ufunc: np.ufunc, versions: Versions, column: str, neutral: float) ->
     with np.errstate(over="ignore", invalid="ignore"):
         for rows in side_by_side:
             found, present = taken(rows)
-            result[rows.keys] = ufunc(result[rows.keys], found)
+            result[rows.keys] = ufunc(result[rows.keys], found, out=found)
             some[rows.keys] |= present
         for rows in long:
             found, present = taken(rows)

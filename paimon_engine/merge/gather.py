@@ -19,14 +19,16 @@ _Places = npt.NDArray[np.intp]
 
 def gather(column: pa.Array, places: _Places) -> pa.Array:
     """The values at these places; null where a place is −1."""
-    absent = places < 0
-    lacks = bool(absent.any())
+    lacks = bool(places.min(initial=0) < 0)
     if not (lacks or column.null_count):
         return pc.take(column, pa.array(places), boundscheck=False)
     if not is_flat(column.type) or not len(column):
-        return column.take(pa.array(places, mask=absent if lacks else None))
-    # A place of −1 takes the last value, which the mask hides.
-    return array_of(_values(column).take(places), valid_at(column, places) & ~absent, column.type)
+        return column.take(pa.array(places, mask=places < 0 if lacks else None))
+    valid = valid_at(column, places)
+    if lacks:
+        # A place of −1 takes the last value, which the mask hides.
+        valid &= places >= 0
+    return array_of(_values(column).take(places), valid, column.type)
 
 
 def replaced(column: pa.Array, places: _Places, changed: _Places, values: pa.Array) -> pa.Array:

@@ -273,9 +273,7 @@ def merge_versions(
     out = []
     for name in rows.schema.names:
         if name == VALUE_KIND:
-            merged_kinds = np.asarray(rows[name])[newest].astype(np.int8)
-            merged_kinds[several] = kinds
-            column = pa.array(merged_kinds, rows[name].type)
+            column = _kinds(rows[name], newest, several, kinds)
         elif name not in columns:
             column = gather(rows[name], newest)
         elif isinstance(merged := columns[name], Joined):
@@ -308,6 +306,16 @@ def _several(window: Window, counts: Positions, several: Positions) -> Versions:
     if retracts.any():
         steps[retracts[positions]] = Step.RETRACT
     return Versions(rows, positions, ends - counts, ends, steps)
+
+
+def _kinds(column: pa.Array, newest: Positions, several: Positions, merged: Kinds) -> pa.Array:
+    """The row kind per key: the newest one, but for keys with several versions what it became."""
+    given = np.asarray(column).astype(np.int8)
+    if not (given.any() or merged.any()):
+        return column.slice(0, len(newest))
+    found = given[newest]
+    found[several] = merged
+    return pa.array(found, column.type)
 
 
 def _spread(column: pa.Array, newest: Positions, several: Positions, merged: Positions | pa.Array) -> pa.Array:
