@@ -48,6 +48,23 @@ def replaced(column: pa.Array, places: _Places, changed: _Places, values: pa.Arr
     return array_of(found, valid, column.type)
 
 
+def elements_at(lists: pa.Array, places: _Places) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Where the elements of the lists, or maps, at these places lie, and where each list begins and the last one ends.
+
+    A null has no elements. No place comes twice.
+    """
+    stored = np.asarray(lists.offsets)
+    begins = stored[places]
+    lengths = stored[places + 1] - begins
+    if lists.null_count:
+        lengths *= valid_at(lists, places)
+    if (lengths == 1).all():
+        return begins, np.arange(len(places) + 1, dtype=np.int32)
+    offsets = np.zeros(len(places) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return np.arange(offsets[-1], dtype=np.int32) + np.repeat(begins - offsets[:-1], lengths), offsets
+
+
 def numbers_of(column: pa.Array) -> npt.NDArray[Any]:
     """The stored numbers of a column of numbers, days or times, with anything where it is null: shape [n]."""
     kind = "f" if pa.types.is_floating(column.type) else "i"

@@ -23,10 +23,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.merge.equality import Codes, codes, equal_pairs
+from paimon_engine.merge.gather import elements_at
 from paimon_engine.merge.versions import Joined, LeftOut, Mask, Merged, Step, Versions
 from paimon_engine.merge.window import Positions
 
@@ -130,7 +132,9 @@ class ListFunction:
         """The list of each key where nothing is taken back."""
         if not (self.replaces or self.distinct):
             return Joined(versions)
-        elements, offsets = _elements_at(versions.rows[column], versions.positions, self.compared)
+        lists = versions.rows[column]
+        places, offsets = elements_at(lists, versions.positions)
+        elements = pc.take(self.compared(lists.values), pa.array(places), boundscheck=False)
         lengths = offsets[versions.ends] - offsets[versions.starts]
         keys, older, newer = equal_pairs(lengths, codes(elements))
         left_out = newer
@@ -243,25 +247,11 @@ def entries_of(values: pa.Array) -> tuple[pa.Array, Positions]:
     return values.values.slice(offsets[0], offsets[-1] - offsets[0]), owner
 
 
-def _owners(offsets: Positions, elements: Positions) -> Positions:
+def _owners(offsets: npt.NDArray[np.int32], elements: Positions) -> Positions:
     """Which lists those elements belong to."""
     if len(elements) * _MANY < len(offsets):
         return np.searchsorted(offsets, elements, side="right") - 1
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[elements]
-
-
-def _elements_at(
-    lists: pa.Array, positions: Positions, part: Callable[[pa.Array], pa.Array]
-) -> tuple[pa.Array, Positions]:
-    """A part of each element of the lists at these positions, none of them null, and where the lists begin and end."""
-    parts, offsets = part(lists.values), np.asarray(lists.offsets)
-    begins = offsets[positions]
-    if (offsets[positions + 1] == begins + 1).all():
-        return pc.take(parts, pa.array(begins), boundscheck=False), np.arange(len(positions) + 1)
-    kind, buffers = pa.list_(parts.type), lists.buffers()[:2]
-    narrowed = pa.Array.from_buffers(kind, len(lists), buffers, offset=lists.offset, children=[parts])
-    taken = pc.take(narrowed, pa.array(positions), boundscheck=False)
-    return taken.values, np.asarray(taken.offsets)
 
 
 def lowest_first(versions: Versions) -> Versions:

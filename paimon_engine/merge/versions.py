@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.merge.gather import gather, replaced, valid_at
+from paimon_engine.merge.gather import elements_at, gather, replaced, valid_at
 from paimon_engine.merge.window import Positions, Window, is_retract
 from paimon_engine.meta.schema import VALUE_KIND
 
@@ -182,52 +182,55 @@ class Joined:
     def lists(self, column: pa.Array) -> pa.Array:
         """The list of each key, given the column of the window's rows."""
         versions = self.versions
-        taken = pc.take(column, pa.array(versions.positions), boundscheck=False)
-        return _joined(taken, versions.starts, versions.ends > versions.starts, self.left_out)
+        return _joined(column, versions.positions, versions.starts, versions.ends > versions.starts, self.left_out)
 
     def among_others(self, column: pa.Array, window: Window, several: Positions, *, whole: bool) -> pa.Array:
         """The list of each of several keys of a window, and those of the other keys as they are.
 
         `whole` says that no version is left out, and that they have their order.
         """
-        versions = self.versions
-        if whole and window.order is None and not column.null_count:
-            everywhere = np.ones(len(window.starts), dtype=bool)
-            return _joined(column, window.starts, everywhere, self._elsewhere(several, versions.positions))
-        counts = np.ones(len(window.starts), dtype=np.intp)
-        counts[several] = versions.ends - versions.starts
-        is_several = np.zeros(len(counts), dtype=bool)
-        is_several[several] = True
-        belongs = np.repeat(is_several, counts)
-        places = np.flatnonzero(belongs)
-        positions = np.empty(len(belongs), dtype=np.intp)
-        positions[places] = versions.positions
-        positions[~belongs] = window.newest[~is_several]
-        taken = pc.take(column, pa.array(positions), boundscheck=False)
-        starts, some = np.cumsum(counts) - counts, counts > 0
-        some[some] = valid_at(taken, starts[some])
-        return _joined(taken, starts, some, self._elsewhere(several, places))
-
-    def _elsewhere(self, keys: Positions, versions: Positions) -> LeftOut | None:
-        """What is left out, by other numbers of the keys and versions."""
-        left_out = self.left_out
-        return left_out and LeftOut(keys[left_out.keys], versions[left_out.owners], left_out.members)
+        versions, left_out = self.versions, self.left_out
+        positions, starts, some = window.order, window.starts, np.ones(len(window.starts), dtype=bool)
+        if not whole:
+            counts = np.ones(len(starts), dtype=np.intp)
+            counts[several] = versions.ends - versions.starts
+            starts, some = np.cumsum(counts) - counts, counts > 0
+            is_several = np.zeros(len(counts), dtype=bool)
+            is_several[several] = True
+            belongs = np.repeat(is_several, counts)
+            positions = np.empty(len(belongs), dtype=np.intp)
+            positions[np.flatnonzero(belongs)] = versions.positions
+            positions[np.flatnonzero(~belongs)] = window.newest[~is_several]
+        if column.null_count:
+            positions = np.arange(len(column)) if positions is None else positions
+            some[some] = valid_at(column, positions[starts[some]])
+        if left_out:
+            keys = several[left_out.keys]
+            owners = left_out.owners + (starts[keys] - versions.starts[left_out.keys])
+            left_out = LeftOut(keys, owners, left_out.members)
+        return _joined(column, positions, starts, some, left_out)
 
 
-def _joined(lists: pa.Array, starts: Positions, some: Mask, left_out: LeftOut | None) -> pa.Array:
-    """Lists made of the lists from `starts` on, one key's behind another."""
-    offsets, elements = np.asarray(lists.offsets), lists.values
-    begins = offsets[np.append(starts, len(lists))]
+def _joined(
+    lists: pa.Array, positions: Positions | None, starts: Positions, some: Mask, left_out: LeftOut | None
+) -> pa.Array:
+    """Lists made of the lists at these positions, or all, from `starts` on, one key's behind another."""
+    places: npt.NDArray[np.integer[Any]] | None = None
+    if positions is None:
+        offsets = np.asarray(lists.offsets)
+    else:
+        places, offsets = elements_at(lists, positions)
+    begins = offsets[np.append(starts, len(offsets) - 1)]
     if left_out and len(left_out.keys):
-        first = offsets[0]
-        stays = np.ones(offsets[-1] - first, dtype=bool)
-        stays[offsets[left_out.owners] - first + left_out.members] = False
-        elements = elements.slice(first, len(stays))
-        elements = pc.take(elements, pa.array(np.flatnonzero(stays)), boundscheck=False)
-        begins -= first
+        stays = np.ones(offsets[-1], dtype=bool)
+        stays[: offsets[0]] = False
+        stays[offsets[left_out.owners] + left_out.members] = False
+        kept = np.flatnonzero(stays)
+        places = kept if places is None else places[kept]
         numbers = np.arange(len(left_out.keys) + 1, dtype=begins.dtype)
         # None of them lies before the keys up to the first one's, one before those up to the next one's, and so on.
-        begins -= np.repeat(numbers, np.diff(left_out.keys, prepend=-1, append=len(starts)))
+        begins -= offsets[0] + np.repeat(numbers, np.diff(left_out.keys, prepend=-1, append=len(starts)))
+    elements = lists.values if places is None else pc.take(lists.values, pa.array(places), boundscheck=False)
     bits = None if some.all() else pa.py_buffer(np.packbits(some, bitorder="little"))
     return pa.Array.from_buffers(lists.type, len(starts), [bits, pa.py_buffer(begins)], children=[elements])
 
@@ -295,6 +298,7 @@ def _several(window: Window, counts: Positions, several: Positions) -> Versions:
     if len(several) == len(counts):
         places = np.arange(rows.num_rows)
     else:
+        # A row behind which the next key begins is the only one of its key if it begins one itself.
         begins = np.zeros(rows.num_rows + 1, dtype=bool)
         begins[window.starts] = begins[-1] = True
         places = np.flatnonzero(~(begins[1:] & begins[:-1]))
