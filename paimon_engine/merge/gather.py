@@ -20,10 +20,10 @@ _Places = npt.NDArray[np.intp]
 def gather(column: pa.Array, places: _Places) -> pa.Array:
     """The values at these places; null where a place is −1."""
     lacks = bool(places.min(initial=0) < 0)
-    if not (lacks or column.null_count):
+    if not lacks and not (column.null_count and is_flat(column.type)):
         return pc.take(column, pa.array(places), boundscheck=False)
     if not is_flat(column.type) or not len(column):
-        return column.take(pa.array(places, mask=places < 0 if lacks else None))
+        return column.take(pa.array(places, mask=places < 0))
     valid = valid_at(column, places)
     if lacks:
         # A place of −1 takes the last value, which the mask hides.
@@ -38,7 +38,7 @@ def replaced(column: pa.Array, places: _Places, changed: _Places, values: pa.Arr
     if not is_flat(column.type):
         taken = places.copy()
         taken[changed] = len(column) + np.arange(len(values))
-        return pa.concat_arrays([column, values]).take(pa.array(taken))
+        return pc.take(pa.concat_arrays([column, values]), pa.array(taken), boundscheck=False)
     found = _values(column).take(places)
     found[changed] = _values(values)
     if not (column.null_count or values.null_count):
