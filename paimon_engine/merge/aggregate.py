@@ -37,7 +37,7 @@ from paimon_engine.merge.nested import MapWithKeyTime, NestedKey, NestedPartialU
 from paimon_engine.merge.sketches import hll_sketch, rbm32, rbm64, theta_sketch
 from paimon_engine.merge.versions import DELETE, INSERT, Kinds, Merged, Versions, merge_versions, put_back
 from paimon_engine.merge.window import Window
-from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
 from paimon_engine.types import (
     ArrayType,
@@ -264,15 +264,17 @@ class Aggregation:
         return merge_versions(window, self._merge, self._required, lone=self._lone)
 
     def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
-        newest = versions.at(versions.ends - 1)
-        names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
         kinds = np.full(len(versions.starts), INSERT, dtype=np.int8)
-        delete = versions.last(versions.kinds == DELETE) if self._removes else np.full(len(newest), -1)
-        alive = versions.since(np.maximum(delete + 1, versions.starts)) if (delete >= 0).any() else versions
-        merged = {name: newest if name in self._keys else self._aggregates[name](alive) for name in names}
+        names = [name for name in versions.rows.schema.names if name in self._aggregates]
+        if not (self._removes and versions.retracts.any()):
+            return {name: self._aggregates[name](versions) for name in names}, kinds
+        delete = versions.last(versions.kinds == DELETE)
+        alive = versions.since(np.maximum(delete + 1, versions.starts))
+        merged = {name: self._aggregates[name](alive) for name in names}
         gone = delete == versions.ends - 1
         if gone.any():
             kinds[gone] = DELETE
+            newest = versions.at(versions.ends - 1)
             merged = {name: put_back(versions, column, name, gone, newest) for name, column in merged.items()}
         return merged, kinds
 

@@ -19,10 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.merge.versions import Mask, Step, Versions
-
-_FEW_KEYS: Final = 8
-"""So many long histories are better folded one by one than side by side."""
+from paimon_engine.merge.gather import array_of, numbers_of, validity
+from paimon_engine.merge.versions import Mask, Rows, Step, Versions
 
 _SHORT_DIGITS: Final = 18
 _EXACT: Final = Context(prec=400, traps=[Inexact])
@@ -32,14 +30,11 @@ _HALF: Final = np.uint64(32)
 
 def sum_of(versions: Versions, column: str) -> pa.Array:
     """Sum per key; nulls do not count, a retract subtracts."""
-    counted, kind = versions.only(versions.valid(column)), versions.rows[column].type
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(versions.rows[column].type):
+        counted = versions.only(versions.valid(column))
         return _sum_of_decimals(counted, counted.values(column))
-    numbers, retracts = counted.numbers(column), counted.retracts
-    if retracts.any():
-        numbers = np.where(retracts, -numbers, numbers)
-    some = counted.ends > counted.starts
-    return _filled(_reduced(np.add, numbers, counted, some), some, kind)
+    # No number changes when −0.0 is added to it, −0.0 included.
+    return _folded(np.add, versions, column, -0.0)
 
 
 def product_of(versions: Versions, column: str) -> pa.Array:
@@ -47,45 +42,54 @@ def product_of(versions: Versions, column: str) -> pa.Array:
 
     Raises: InvalidArgumentError where a retract divides by zero, or a DECIMAL has no finite quotient.
     """
-    counted, kind = versions.only(versions.valid(column)), versions.rows[column].type
-    if pa.types.is_decimal(kind) or counted.retracts.any():
+    kind = versions.rows[column].type
+    if pa.types.is_decimal(kind) or versions.retracts.any():
+        counted = versions.only(versions.valid(column))
         histories = _histories(counted, counted.values(column))
-        return pa.array([_folded(steps, kind, column) for steps in histories], kind)
-    some = counted.ends > counted.starts
-    return _filled(_reduced(np.multiply, counted.numbers(column), counted, some), some, kind)
+        return pa.array([_step_by_step(steps, kind, column) for steps in histories], kind)
+    return _folded(np.multiply, versions, column, 1)
 
 
-def _reduced(ufunc: np.ufunc, numbers: npt.NDArray[Any], versions: Versions, some: Mask) -> npt.NDArray[Any]:
-    """The numbers of each key that has some, taken together."""
-    starts, ends = versions.starts[some], versions.ends[some]
+def _folded(ufunc: np.ufunc, versions: Versions, column: str, neutral: float) -> pa.Array:
+    """A left fold per key, in the column's own type; a null counts as `neutral`, which changes nothing."""
+    stored = versions.rows[column]
+    numbers, valid = numbers_of(stored), validity(stored) if stored.null_count else None
+    result = np.full(len(versions.starts), neutral, dtype=numbers.dtype)
+    some = np.zeros(len(result), dtype=bool)
+
+    def taken(rows: Rows) -> tuple[npt.NDArray[Any], Mask | bool]:
+        found = numbers.take(rows.positions)
+        if rows.retracts is not None:
+            found = np.where(rows.retracts, -found, found)
+        if valid is None:
+            return found, True
+        present = valid.take(rows.positions)
+        _make_neutral(found, present, neutral)
+        return found, present
+
+    side_by_side, long = versions.turns
     with np.errstate(over="ignore", invalid="ignore"):
-        if numbers.dtype.kind == "f":
-            return _one_after_another(ufunc, numbers, starts, ends)
-        return np.asarray(ufunc.reduceat(numbers, starts, dtype=numbers.dtype)) if len(starts) else numbers[:0]
+        for rows in side_by_side:
+            found, present = taken(rows)
+            result[rows.keys] = ufunc(result[rows.keys], found, out=found)
+            some[rows.keys] |= present
+        for rows in long:
+            found, present = taken(rows)
+            result[rows.keys] = ufunc.accumulate(np.append(result[rows.keys], found))[-1:]
+            some[rows.keys] |= np.any(present)
+    return array_of(result, some, stored.type)
 
 
-def _one_after_another(
-    ufunc: np.ufunc, numbers: npt.NDArray[Any], starts: npt.NDArray[np.intp], ends: npt.NDArray[np.intp]
-) -> npt.NDArray[Any]:
-    """A left fold per key: the second numbers of all keys at once, then the third ones, and so on."""
-    result = numbers[starts]
-    lengths = ends - starts
-    turn, active = 1, np.flatnonzero(lengths > 1)
-    while active.size > _FEW_KEYS:
-        result[active] = ufunc(result[active], numbers[starts[active] + turn])
-        turn += 1
-        active = active[lengths[active] > turn]
-    for key in active:
-        rest = numbers[starts[key] + turn : ends[key]]
-        result[key] = ufunc.accumulate(np.append(result[key], rest))[-1]
-    return result
+def _make_neutral(numbers: npt.NDArray[Any], valid: Mask, neutral: float) -> None:
+    """Overwrites numbers that are not valid.
 
-
-def _filled(numbers: npt.NDArray[Any], some: Mask, arrow_type: pa.DataType) -> pa.Array:
-    """Numbers of the keys that have one; null for the others."""
-    values = np.zeros(len(some), dtype=numbers.dtype)
-    values[some] = numbers
-    return pa.array(values, arrow_type, mask=~some)
+    A multiplication of the bits takes a fifth of the time in which `where` chooses among nulls that lie at random.
+    """
+    bits = numbers.view(f"i{numbers.itemsize}")
+    other = numbers.dtype.type(neutral).view(bits.dtype)
+    bits ^= other
+    bits *= valid
+    bits ^= other
 
 
 # ── decimals ────────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +163,7 @@ def _fitting(value: Decimal, arrow_type: pa.DataType) -> Decimal | None:
 # ── products step by step ───────────────────────────────────────────────────────────────────────
 
 
-def _folded(history: _History, arrow_type: pa.DataType, column: str) -> Any:
+def _step_by_step(history: _History, arrow_type: pa.DataType, column: str) -> Any:
     multiply, divide = _operations(arrow_type)
     total = None
     try:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.merge.gather import validity
+from paimon_engine.merge.gather import is_flat, numbers_of, validity
 
 Codes = npt.NDArray[np.int64]
+_Places = npt.NDArray[np.intp]
+_SPAN_MAX: Final = 1 << 31
+"""Whole numbers that lie no further apart are their own codes: with the number of a key they fit into 63 bits."""
 
 
 def codes(values: pa.Array) -> Codes:
@@ -26,7 +30,54 @@ def codes(values: pa.Array) -> Codes:
         return _codes_of_lists(values)
     if pa.types.is_floating(kind):
         values = _bits(values)
+    else:
+        distances = distances_from_least(values, _SPAN_MAX)
+        if distances is not None:
+            return distances
     return np.asarray(pc.fill_null(pc.dictionary_encode(values).indices, -1)).astype(np.int64) + 1
+
+
+def distances_from_least(values: pa.Array, span_max: int) -> Codes | None:
+    """Numbers from 1 on that compare as the values do, 0 for nulls.
+
+    None if the values are no whole numbers, days or times, or lie further apart than that.
+    """
+    if not is_flat(values.type) or pa.types.is_floating(values.type):
+        return None
+    numbers = numbers_of(values)
+    valid = validity(values) if values.null_count else None
+    some = numbers if valid is None else numbers[valid]
+    if not len(some):
+        return np.zeros(len(values), dtype=np.int64)
+    low = int(some.min())
+    if int(some.max()) - low >= span_max:
+        return None
+    # What is stored under a null may lie anywhere, and wrap around here.
+    found = numbers.astype(np.int64) - low + 1
+    return found if valid is None else np.where(valid, found, 0)
+
+
+def equal_pairs(lengths: _Places, numbers: Codes) -> tuple[_Places, _Places, _Places]:
+    """Equal numbers of a group: the group, ascending, the place of one, and that of the next one that is equal.
+
+    The first `lengths[0]` numbers are the first group, and so on. Numbers are from 0 on.
+    """
+    count, groups = len(numbers), np.arange(len(lengths))
+    width, bits = int(numbers.max(initial=0)) + 1, count.bit_length()
+    if len(lengths) * width >> (63 - bits):
+        keys = np.repeat(groups, lengths)
+        order = np.lexsort([numbers, keys])
+        one, other = order[:-1], order[1:]
+        same = np.flatnonzero((keys[one] == keys[other]) & (numbers[one] == numbers[other]))
+        return keys[one[same]], one[same], other[same]
+    # With its place below each number, the numbers need no argsort, which takes more than twice as long.
+    placed = np.repeat(groups * (width << bits), lengths)
+    placed += numbers << bits
+    placed += np.arange(count)
+    placed.sort()
+    place = (1 << bits) - 1
+    same = np.flatnonzero((placed[1:] ^ placed[:-1]) <= place)
+    return placed[same] // (width << bits), placed[same] & place, placed[same + 1] & place
 
 
 def joined_codes(columns: Sequence[Codes], count: int) -> Codes:
@@ -34,6 +85,8 @@ def joined_codes(columns: Sequence[Codes], count: int) -> Codes:
 
     They compare as the columns do, one after another.
     """
+    if len(columns) == 1:
+        return columns[0]
     result = np.zeros(count, dtype=np.int64)
     for column in columns:
         width = int(column.max(initial=0)) + 1

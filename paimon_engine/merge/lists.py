@@ -20,17 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.merge.equality import Codes, codes, joined_codes
-from paimon_engine.merge.versions import Mask, Step, Versions
+from paimon_engine.merge.equality import Codes, codes, equal_pairs
+from paimon_engine.merge.gather import elements_at
+from paimon_engine.merge.versions import Joined, LeftOut, Mask, Merged, Step, Versions
 from paimon_engine.merge.window import Positions
 
-_NO_CODES: Final = np.zeros(0, dtype=np.int64)
+_MANY: Final = 32
+"""Searching takes so many times as long as counting, for each element."""
 _JAVA_SPACES: Final = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
     "\u2028\u2029\u205f\u3000"
@@ -53,8 +56,7 @@ def listagg(delimiter: str, *, distinct: bool = False) -> Callable[[Versions, st
         some = counts > 0
         if distinct:
             texts, counts = _distinct_parts(counted, texts, delimiter)
-        lists = pa.ListArray.from_arrays(_offsets(counts), texts)
-        return pc.if_else(pa.array(some), pc.binary_join(lists, delimiter), pa.scalar(None, texts.type))
+        return pc.binary_join(_lists(pa.list_(texts.type), texts, counts, some), delimiter)
 
     return joined
 
@@ -84,23 +86,17 @@ def _distinct_parts(versions: Versions, texts: pa.Array, delimiter: str) -> tupl
     )
 
 
-Entries: TypeAlias = pa.Array | tuple[pa.Array, pa.Array]
-"""Elements of lists, or keys and values of maps."""
-
-
 @dataclass(frozen=True, slots=True)
 class Elements:
     """Elements of a column's values: element i belongs to row `row[i]` of the versions, ascending."""
 
-    entries: Entries
-
+    entries: pa.Array
     codes: Codes
-    """Empty where nobody compares elements."""
     row: Positions
 
 
 class ListFunction:
-    """An aggregate function over lists: shape and comparison of elements, and the table above."""
+    """An aggregate function over lists: comparison of elements, and the table above."""
 
     def __init__(
         self, *, replaces: bool = False, distinct: bool = False, takes_all: bool = True, reorders: bool = True
@@ -111,57 +107,53 @@ class ListFunction:
         self.takes_all = takes_all
         self.reorders = reorders
 
-    def entries(self, values: pa.Array) -> tuple[Entries, Positions]:
-        """Elements of values without nulls, and the value of each."""
-        offsets = np.asarray(values.offsets)
-        owner = np.repeat(np.arange(len(values)), np.diff(offsets))
-        return values.values.slice(offsets[0], offsets[-1] - offsets[0]), owner
+    def compared(self, entries: pa.Array) -> pa.Array:
+        """What elements of lists, or entries of maps, are compared by."""
+        return entries
 
-    def _codes(self, entries: Entries) -> Codes:
-        return codes(entries)
+    def entries(self, values: pa.Array) -> tuple[pa.Array, Positions]:
+        """Elements of lists, or entries of maps, of which none is null, and the value of each."""
+        return entries_of(values)
 
-    def __call__(self, versions: Versions, column: str) -> pa.Array:
+    def __call__(self, versions: Versions, column: str) -> Merged:
         """The list of each key."""
         counted = versions.only(versions.valid(column))
-        folds = self.folds(counted)
-        if self.reorders and not folds:
-            counted = lowest_first(counted)
-        some = counted.ends > counted.starts
-        if not some.any():
-            return pa.nulls(len(some), versions.rows[column].type)
-        values = counted.values(column)
-        entries, row = self.entries(values)
-        is_compared = folds or self.replaces or self.distinct
-        found = Elements(entries, self._codes(entries) if is_compared else _NO_CODES, row)
-        if folds:
-            chosen = [self._folded(counted, found, key) for key in range(len(some))]
-            some = np.array([members is not None for members in chosen])
-            lengths = np.array([len(members or ()) for members in chosen])
-            kept = np.array([place for members in chosen for place in members or ()], dtype=np.int64)
-        else:
-            kept = self._kept(counted, found)
-            lengths = np.bincount(counted.keys[found.row[kept]], minlength=len(some))
-        return lists_of(found.entries, kept, lengths, some, values.type)
+        if not len(counted):
+            return np.full(len(counted.starts), -1)
+        if self.folds(counted):
+            return self._step_by_step(counted, column)
+        return self.merged(lowest_first(counted) if self.reorders else counted, column)
 
     def folds(self, versions: Versions) -> bool:
         """Whether the elements that stay must be found step by step."""
         return bool(versions.retracts.any())
 
-    def _kept(self, versions: Versions, found: Elements) -> Positions:
-        """Which elements stay where nothing is taken back, ascending."""
-        everything = np.arange(len(found.row))
-        if not (self.replaces or self.distinct) or not len(everything):
-            return everything
-        keys = versions.keys[found.row]
-        numbers = keys * (int(found.codes.max()) + 1) + found.codes
-        if not self.replaces:
-            return np.sort(np.unique(numbers, return_index=True)[1])
-        last = len(everything) - 1 - np.unique(numbers[::-1], return_index=True)[1]
-        stays = np.zeros(len(everything), dtype=bool)
-        stays[last] = True
-        # A list that meets no other one stays as it is.
-        alone = (versions.ends - versions.starts == 1)[keys]
-        return np.flatnonzero(stays | alone)
+    def merged(self, versions: Versions, column: str) -> Merged:
+        """The list of each key where nothing is taken back."""
+        if not (self.replaces or self.distinct):
+            return Joined(versions)
+        lists = versions.rows[column]
+        places, offsets = elements_at(lists, versions.positions)
+        elements = pc.take(self.compared(lists.values), pa.array(places), boundscheck=False)
+        lengths = offsets[versions.ends] - offsets[versions.starts]
+        keys, older, newer = equal_pairs(lengths, codes(elements))
+        left_out = newer
+        if self.replaces:
+            # A list that meets no other one stays as it is.
+            meets = (versions.ends - versions.starts > 1)[keys]
+            keys, left_out = keys[meets], older[meets]
+        owners = _owners(offsets, left_out)
+        return Joined(versions, LeftOut(keys, owners, left_out - offsets[owners]))
+
+    def _step_by_step(self, versions: Versions, column: str) -> pa.Array:
+        values = versions.values(column)
+        entries, row = self.entries(values)
+        found = Elements(entries, codes(self.compared(entries)), row)
+        chosen = [self._folded(versions, found, key) for key in range(len(versions.starts))]
+        some = np.array([members is not None for members in chosen])
+        lengths = np.array([len(members or ()) for members in chosen])
+        kept = np.array([place for members in chosen for place in members or ()], dtype=np.int64)
+        return lists_of(found.entries, kept, lengths, some, values.type)
 
     def _folded(self, versions: Versions, found: Elements, key: int) -> Sequence[int] | None:
         """Places of the elements of a key, step by step; None for null."""
@@ -222,15 +214,9 @@ class MergeMap(ListFunction):
         """Maps of any entries."""
         super().__init__(replaces=True)
 
-    def entries(self, values: pa.Array) -> tuple[Entries, Positions]:
-        """Keys and values of the maps."""
-        offsets = np.asarray(values.offsets)
-        begin, count = offsets[0], offsets[-1] - offsets[0]
-        owner = np.repeat(np.arange(len(values)), np.diff(offsets))
-        return (values.keys.slice(begin, count), values.items.slice(begin, count)), owner
-
-    def _codes(self, entries: Entries) -> Codes:
-        return codes(entries[0])
+    def compared(self, entries: pa.Array) -> pa.Array:
+        """The keys."""
+        return entries.field(0)
 
 
 class PlainNestedUpdate(ListFunction):
@@ -241,11 +227,31 @@ class PlainNestedUpdate(ListFunction):
         super().__init__(replaces=bool(nested_key))
         self._nested_key = tuple(nested_key)
 
-    def _codes(self, entries: Entries) -> Codes:
-        if not self._nested_key:
-            return codes(entries)
-        assert isinstance(entries, pa.StructArray)
-        return joined_codes([codes(entries.field(name)) for name in self._nested_key], len(entries))
+    def compared(self, entries: pa.Array) -> pa.Array:
+        """The nested keys, or whole rows."""
+        return key_fields(entries, self._nested_key)
+
+
+def key_fields(rows: pa.Array, names: Sequence[str]) -> pa.Array:
+    """Those fields of rows, whether or not the rows are null; without names the rows."""
+    if not names:
+        return rows
+    fields = [rows.field(name) for name in names]
+    return fields[0] if len(fields) == 1 else pa.StructArray.from_arrays(fields, names)
+
+
+def entries_of(values: pa.Array) -> tuple[pa.Array, Positions]:
+    """Elements of lists, or entries of maps, of which none is null, and the value of each."""
+    offsets = np.asarray(values.offsets)
+    owner = np.repeat(np.arange(len(values)), np.diff(offsets))
+    return values.values.slice(offsets[0], offsets[-1] - offsets[0]), owner
+
+
+def _owners(offsets: npt.NDArray[np.int32], elements: Positions) -> Positions:
+    """Which lists those elements belong to."""
+    if len(elements) * _MANY < len(offsets):
+        return np.searchsorted(offsets, elements, side="right") - 1
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[elements]
 
 
 def lowest_first(versions: Versions) -> Versions:
@@ -259,22 +265,20 @@ def lowest_first(versions: Versions) -> Versions:
     return Versions(versions.rows, versions.positions[order], versions.starts, versions.ends, steps)
 
 
-def _offsets(lengths: Any) -> pa.Array:
-    return pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
-
-
 def lists_of(
-    entries: Entries,
+    entries: pa.Array,
     kept: Positions,
     lengths: Positions,
     some: Mask,
     arrow_type: pa.DataType,
 ) -> pa.Array:
     """Lists or maps of those elements, which lie in order; null where a key has no list."""
-    begins = np.append(0, np.cumsum(lengths))
-    offsets = pa.array(begins, pa.int32(), mask=np.append(~some, False))
-    places = pa.array(kept)
-    if isinstance(entries, tuple):
-        keys, items = entries
-        return pa.MapArray.from_arrays(offsets, keys.take(places), items.take(places), type=arrow_type)
-    return pa.ListArray.from_arrays(offsets, entries.take(places), type=arrow_type)
+    return _lists(arrow_type, entries.take(pa.array(kept)), lengths, some)
+
+
+def _lists(arrow_type: pa.DataType, elements: pa.Array, lengths: Positions, some: Mask) -> pa.Array:
+    """Lists or maps of so many elements each, of which there are some, the others null."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    bits = None if some.all() else pa.py_buffer(np.packbits(some, bitorder="little"))
+    return pa.Array.from_buffers(arrow_type, len(some), [bits, pa.py_buffer(offsets)], children=[elements])

@@ -26,9 +26,9 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.choose import ordered_numbers
-from paimon_engine.merge.equality import Codes, codes, joined_codes
+from paimon_engine.merge.equality import Codes, codes
 from paimon_engine.merge.gather import validity
-from paimon_engine.merge.lists import Elements, Entries, ListFunction, lists_of, lowest_first
+from paimon_engine.merge.lists import Elements, ListFunction, entries_of, key_fields, lists_of, lowest_first
 from paimon_engine.merge.versions import Mask, Step, Versions
 from paimon_engine.merge.window import Positions
 
@@ -45,9 +45,7 @@ class NestedKey:
 
         Raises: InvalidArgumentError where a null is in the key of a row, and the strategy is `error`.
         """
-        offsets = np.asarray(values.offsets)
-        rows = values.values.slice(offsets[0], offsets[-1] - offsets[0])
-        owner = np.repeat(np.arange(len(values)), np.diff(offsets))
+        rows, owner = entries_of(values)
         kept = validity(rows)
         if self.nulls != "merge":
             complete = np.logical_and.reduce([validity(pc.struct_field(rows, name)) for name in self.fields])
@@ -58,12 +56,6 @@ class NestedKey:
                 )
             kept &= complete
         return rows.filter(pa.array(kept)), owner[kept]
-
-    def codes(self, rows: pa.Array) -> Codes:
-        """Numbers that are equal where the rows are."""
-        if not self.fields:
-            return codes(rows)
-        return joined_codes([codes(rows.field(name)) for name in self.fields], len(rows))
 
 
 class NestedUpdate(ListFunction):
@@ -80,15 +72,26 @@ class NestedUpdate(ListFunction):
         """Rows of the lists."""
         return self._key.rows(values)
 
-    def _codes(self, entries: Entries) -> Codes:
-        return self._key.codes(entries)
+    def compared(self, entries: pa.Array) -> pa.Array:
+        """The nested keys, or whole rows."""
+        return key_fields(entries, self._key.fields)
 
     def folds(self, versions: Versions) -> bool:
         """Where a list goes below another one, what is left of the limit depends on every step."""
         below = self._limit is not None and bool((versions.steps == Step.ADD_BELOW).any())
         return below or super().folds(versions)
 
+    def merged(self, versions: Versions, column: str) -> pa.Array:
+        """The nested table of each key where nothing is taken back."""
+        rows, row = self.entries(versions.values(column))
+        found = Elements(rows, codes(self.compared(rows)) if self.replaces else row, row)
+        kept = self._kept(versions, found)
+        some = versions.ends > versions.starts
+        lengths = np.bincount(versions.keys[row[kept]], minlength=len(some))
+        return lists_of(rows, kept, lengths, some, versions.rows[column].type)
+
     def _kept(self, versions: Versions, found: Elements) -> Positions:
+        """Which rows stay, ascending."""
         places, keys = np.arange(len(found.row)), versions.keys[found.row]
         if not len(places):
             return places
@@ -106,7 +109,6 @@ class NestedUpdate(ListFunction):
         return np.sort(newest[newest >= 0])
 
     def _ages(self, found: Elements) -> npt.NDArray[np.int64]:
-        assert isinstance(found.entries, pa.Array)
         return lexicographic([found.entries.field(name) for name in self._sequence], len(found.row))
 
     def _folded(self, versions: Versions, found: Elements, key: int) -> Sequence[int] | None:
@@ -151,7 +153,7 @@ class NestedPartialUpdate:
         if not some.any():
             return pa.nulls(len(some), values.type)
         rows, owner = self._key.rows(values)
-        equal = self._key.codes(rows)
+        equal = codes(key_fields(rows, self._key.fields))
         keys = counted.keys[owner]
         numbers = keys * (int(equal.max(initial=0)) + 1) + equal
         _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
@@ -199,12 +201,12 @@ class MapWithKeyTime:
         return lists_of(found.entries, kept, lengths, some, versions.rows[column].type)
 
     def _entries(self, values: pa.Array) -> _TimedEntries:
-        offsets = np.asarray(values.offsets)
-        begin, count = offsets[0], offsets[-1] - offsets[0]
-        keys, rows = values.keys.slice(begin, count), values.items.slice(begin, count)
-        owner = np.repeat(np.arange(len(values)), np.diff(offsets))
+        entries, owner = entries_of(values)
+        rows = entries.field(1)
         times = _as_java_compares(pc.struct_field(rows, self._time_field))
-        return _TimedEntries((keys, rows), codes(keys), owner, lexicographic([times], count), ~validity(rows))
+        return _TimedEntries(
+            entries, codes(entries.field(0)), owner, lexicographic([times], len(rows)), ~validity(rows)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.aggregate import Aggregate, aggregates, check_columns
-from paimon_engine.merge.equality import joined_codes
+from paimon_engine.merge.equality import distances_from_least, joined_codes
+from paimon_engine.merge.gather import validity
 from paimon_engine.merge.versions import (
     DELETE,
     INSERT,
@@ -85,7 +86,8 @@ class PartialUpdate:
         return merge_versions(window, self._merge, self._required, lone=self._lone)
 
     def _merge(self, versions: Versions) -> tuple[Mapping[str, Merged], Kinds]:
-        names = [name for name in versions.rows.schema.names if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
+        others = {SEQUENCE_NUMBER, VALUE_KIND, *self._keys}
+        names = [name for name in versions.rows.schema.names if name not in others]
         if versions.retracts.any() and not self._groups:
             return self._with_removed(versions, names)
         kinds = np.full(len(versions.starts), INSERT, dtype=np.int8)
@@ -109,13 +111,10 @@ class PartialUpdate:
     def _ungrouped(self, versions: Versions, names: list[str]) -> dict[str, Merged]:
         grouped = {name for group in self._groups for name in (*group.by, *group.members)}
         adds = versions.only(~versions.retracts)
-        newest = versions.at(versions.ends - 1)
         newest_add = np.where(adds.ends > adds.starts, adds.ends - 1, -1)
         merged: dict[str, Merged] = {}
         for name in names:
-            if name in self._keys:
-                merged[name] = newest
-            elif name not in grouped:
+            if name not in grouped:
                 function = self._aggregates.get(name)
                 if function is not None:
                     merged[name] = function(adds)
@@ -130,26 +129,21 @@ class PartialUpdate:
     ) -> dict[str, Merged]:
         """`seeds` are rows that order the group, and have no other value."""
         order = _lexicographic(versions, group.by)
-        counted = versions.only(order > 0)
-        applies = _at_least_all_before(counted, order[order > 0])
-        below = np.where(applies, counted.steps, Step.ADD_BELOW).astype(np.int8)
-        stepped = counted.with_steps(np.where(counted.retracts, Step.RETRACT, below).astype(np.int8))
-        if seeds is not None:
-            stepped = stepped.only(~seeds[order > 0])
+        counts = order > 0
+        counted = versions.only(counts)
+        applies = _at_least_all_before(counted, order[np.flatnonzero(counts)])
         winner = counted.last(applies)
-        lost = winner < 0
-        if len(counted):
-            lost = lost | counted.retracts[winner]
-        merged: dict[str, Merged] = {}
-        for name in present:
-            if name in self._keys:
-                continue
-            if name in group.by:
-                merged[name] = counted.at(winner)
-            elif name in self._aggregates:
-                merged[name] = self._aggregates[name](stepped)
-            else:
-                merged[name] = np.where(lost, -1, counted.at(winner))
+        newest = counted.at(winner)
+        retracted = counted.retracts
+        chosen = np.where(retracted[winner], -1, newest) if retracted.any() else newest
+        merged: dict[str, Merged] = {name: newest if name in group.by else chosen for name in present}
+        aggregated = [name for name in present if name in self._aggregates]
+        if aggregated:
+            below = np.where(applies, counted.steps, Step.ADD_BELOW).astype(np.int8)
+            stepped = counted.with_steps(np.where(retracted, Step.RETRACT, below).astype(np.int8))
+            if seeds is not None:
+                stepped = stepped.only(~seeds[counts])
+            merged.update({name: self._aggregates[name](stepped) for name in aggregated})
         return merged
 
     def _with_removed(self, versions: Versions, names: list[str]) -> tuple[Mapping[str, Merged], Kinds]:
@@ -178,10 +172,17 @@ def _positions(column: Merged) -> Positions:
 
 def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """Rank of each row by those columns, from 1 on; 0 where all of them are null."""
-    ranked = [np.where(versions.valid(name), ranks(versions.values(name), descending=False), 0) for name in columns]
-    order = joined_codes(ranked, len(versions))
-    some = np.logical_or.reduce([versions.valid(name) for name in columns])
-    return np.where(some, order + 1, 0)
+    # So far apart numbers may lie that are joined with each other, or with the number of the key.
+    span_max = (1 << 62) // (len(versions) + len(versions.starts) + 1)
+    ranked = []
+    for name in columns:
+        values = versions.values(name)
+        distances = distances_from_least(values, span_max)
+        if distances is None:
+            distances = np.where(validity(values), ranks(values, descending=False), 0)
+        ranked.append(distances)
+    some = np.logical_or.reduce([distances > 0 for distances in ranked])
+    return np.where(some, joined_codes(ranked, len(versions)) + 1, 0)
 
 
 def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:

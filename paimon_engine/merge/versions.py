@@ -7,27 +7,26 @@ rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.merge.gather import gather, numbers_at, replaced, valid_at
+from paimon_engine.merge.gather import elements_at, gather, replaced, valid_at
 from paimon_engine.merge.window import Positions, Window, is_retract
-from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.meta.schema import VALUE_KIND
 
 Mask = npt.NDArray[np.bool_]
 Kinds = npt.NDArray[np.int8]
 INSERT, UPDATE_BEFORE, DELETE = 0, 1, 3
 _STEPS_BACK_MAX: Final = 8
-
-Merged: TypeAlias = Positions | pa.Array
-"""What becomes of a column, per key: positions in the window's rows (−1: null), or an array of values."""
 
 
 class Step(IntEnum):
@@ -39,6 +38,16 @@ class Step(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Versions of the keys of these numbers, one of each, or of one key: `positions` in the window's rows."""
+
+    keys: Positions | slice
+    positions: Positions
+    retracts: Mask | None
+    """Which of them take something back; None: none."""
+
+
+@dataclass(frozen=True)
 class Versions:
     """Rows of k keys, by key and oldest first: `positions[n]` in the window's rows, `steps[n]` as `Step`.
 
@@ -69,13 +78,33 @@ class Versions:
         """Which rows take something back."""
         return np.asarray(self.steps == Step.RETRACT)
 
+    @cached_property
+    def turns(self) -> tuple[Sequence[Rows], Sequence[Rows]]:
+        """The first version of each key, the second ones of those that have it, and so on; the rest of single keys.
+
+        What is left for the latter are a few long histories: a key takes about as long as a turn.
+        """
+        lengths, retracts = self.ends - self.starts, self.retracts
+
+        def rows(keys: Positions | slice, places: Positions) -> Rows:
+            return Rows(keys, self.positions[places], retracts[places] if retracts.any() else None)
+
+        side_by_side, active, left = [], np.arange(len(lengths)), lengths
+        longest = int(lengths.max(initial=0))
+        for turn in range(longest + 1):
+            still = np.flatnonzero(left > turn)
+            if len(still) < len(left):
+                active, left = active[still], left[still]
+            if len(active) <= longest - turn:
+                break
+            keys = active if len(active) < len(lengths) else slice(None)
+            side_by_side.append(rows(keys, self.starts[keys] + turn))
+        long = zip(active.tolist(), self.starts[active] + turn, self.ends[active], strict=True)
+        return side_by_side, [rows(slice(key, key + 1), np.arange(begin, end)) for key, begin, end in long]
+
     def values(self, column: str) -> pa.Array:
         """Values of a column: shape [n]."""
         return gather(self.rows[column], self.positions)
-
-    def numbers(self, column: str) -> npt.NDArray[Any]:
-        """Values of a column of whole or floating-point numbers, in which no value is null: shape [n]."""
-        return numbers_at(self.rows[column], self.positions)
 
     def valid(self, column: str) -> Mask:
         """Which values of a column are not null."""
@@ -131,17 +160,101 @@ class Versions:
         return np.where(places < 0, -1, self.positions[places]) if len(self) else places
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Elements of lists of versions: `members[i]` of version `owners[i]`, which belongs to key `keys[i]`, ascending."""
+
+    keys: Positions
+    owners: Positions
+    members: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The lists or maps of each key's `versions`, in none of which they are null, one behind another; null without any.
+
+    Some elements may be left out. So elements are moved once, or not at all.
+    """
+
+    versions: Versions
+    left_out: LeftOut | None = None
+
+    def lists(self, column: pa.Array) -> pa.Array:
+        """The list of each key, given the column of the window's rows."""
+        versions = self.versions
+        return _joined(column, versions.positions, versions.starts, versions.ends > versions.starts, self.left_out)
+
+    def among_others(self, column: pa.Array, window: Window, several: Positions, *, whole: bool) -> pa.Array:
+        """The list of each of several keys of a window, and those of the other keys as they are.
+
+        `whole` says that no version is left out, and that they have their order.
+        """
+        versions, left_out = self.versions, self.left_out
+        positions, starts, some = window.order, window.starts, np.ones(len(window.starts), dtype=bool)
+        if not whole:
+            counts = np.ones(len(starts), dtype=np.intp)
+            counts[several] = versions.ends - versions.starts
+            starts, some = np.cumsum(counts) - counts, counts > 0
+            is_several = np.zeros(len(counts), dtype=bool)
+            is_several[several] = True
+            belongs = np.repeat(is_several, counts)
+            positions = np.empty(len(belongs), dtype=np.intp)
+            positions[np.flatnonzero(belongs)] = versions.positions
+            positions[np.flatnonzero(~belongs)] = window.newest[~is_several]
+        if column.null_count:
+            positions = np.arange(len(column)) if positions is None else positions
+            some[some] = valid_at(column, positions[starts[some]])
+        if left_out:
+            keys = several[left_out.keys]
+            owners = left_out.owners + (starts[keys] - versions.starts[left_out.keys])
+            left_out = LeftOut(keys, owners, left_out.members)
+        return _joined(column, positions, starts, some, left_out)
+
+
+def _joined(
+    lists: pa.Array, positions: Positions | None, starts: Positions, some: Mask, left_out: LeftOut | None
+) -> pa.Array:
+    """Lists made of the lists at these positions, or all, from `starts` on, one key's behind another."""
+    places: npt.NDArray[np.integer[Any]] | None = None
+    if positions is None:
+        offsets = np.asarray(lists.offsets)
+    else:
+        places, offsets = elements_at(lists, positions)
+    begins = offsets[np.append(starts, len(offsets) - 1)]
+    if left_out and len(left_out.keys):
+        stays = np.ones(offsets[-1], dtype=bool)
+        stays[: offsets[0]] = False
+        stays[offsets[left_out.owners] + left_out.members] = False
+        kept = np.flatnonzero(stays)
+        places = kept if places is None else places[kept]
+        numbers = np.arange(len(left_out.keys) + 1, dtype=begins.dtype)
+        # None of them lies before the keys up to the first one's, one before those up to the next one's, and so on.
+        begins -= offsets[0] + np.repeat(numbers, np.diff(left_out.keys, prepend=-1, append=len(starts)))
+    elements = lists.values if places is None else pc.take(lists.values, pa.array(places), boundscheck=False)
+    bits = None if some.all() else pa.py_buffer(np.packbits(some, bitorder="little"))
+    return pa.Array.from_buffers(lists.type, len(starts), [bits, pa.py_buffer(begins)], children=[elements])
+
+
+Merged: TypeAlias = Positions | pa.Array | Joined
+"""What becomes of a column, per key: positions in the window's rows (−1: null), values, or lists made of lists."""
+
+
 def put_back(versions: Versions, merged: Merged, column: str, chosen: Mask, positions: Positions) -> Merged:
     """The merged column, but for the chosen keys with the value at those positions in the window's rows."""
     if isinstance(merged, np.ndarray):
         return np.where(chosen, positions, merged)
+    if isinstance(merged, Joined):
+        merged = merged.lists(versions.rows[column])
     stored = versions.rows[column].take(pa.array(np.where(chosen, positions, 0)))
     places = np.arange(len(merged)) + np.where(chosen, len(merged), 0)
     return pa.concat_arrays([merged, stored]).take(pa.array(places))
 
 
 MergeVersions = Callable[[Versions], tuple[Mapping[str, Merged], Kinds]]
-"""What becomes of each column of the versions' rows, system columns left out, and the row kind per key."""
+"""What becomes of the columns of the versions' rows, and the row kind per key.
+
+The sequence number and columns that are left out, as those of the primary key, are those of the newest version.
+"""
 
 
 def merge_versions(
@@ -149,25 +262,28 @@ def merge_versions(
 ) -> pa.RecordBatch:
     """One row per key, in key order: `merge` for keys with several versions, the others as they are.
 
-    The sequence number is that of the newest version. With `lone`, keys with a single version are merged too.
+    With `lone`, keys with a single version are merged too.
     Raises: InvalidArgumentError naming a `required` column that would become null.
     """
-    rows, newest = window.rows, window.newest
-    if len(newest) == rows.num_rows and not lone:
-        return rows if window.order is None else rows.take(pa.array(newest))
-    ends = np.append(window.starts, rows.num_rows)[1:]
-    several = np.arange(len(newest)) if lone else np.flatnonzero(ends - window.starts > 1)
-    columns, kinds = merge(_several(window, ends, several))
+    rows, ends = window.rows, window.ends
+    if len(ends) == rows.num_rows and not lone:
+        return rows if window.order is None else rows.take(pa.array(window.order))
+    counts = ends - window.starts
+    newest = ends - 1 if window.order is None else window.order[ends - 1]
+    several = np.arange(len(ends)) if lone else np.flatnonzero(counts > 1)
+    versions = _several(window, counts, several)
+    columns, kinds = merge(versions)
     out = []
     for name in rows.schema.names:
-        if name == SEQUENCE_NUMBER:
+        if name == VALUE_KIND:
+            column = _kinds(rows[name], newest, several, kinds)
+        elif name not in columns:
             column = gather(rows[name], newest)
-        elif name == VALUE_KIND:
-            merged_kinds = np.asarray(rows[name])[newest].astype(np.int8)
-            merged_kinds[several] = kinds
-            column = pa.array(merged_kinds, rows[name].type)
+        elif isinstance(merged := columns[name], Joined):
+            whole = merged.versions.positions is versions.positions
+            column = merged.among_others(rows[name], window, several, whole=whole)
         else:
-            column = _spread(rows[name], newest, several, columns[name])
+            column = _spread(rows[name], newest, several, merged)
         if name in required and column.null_count:
             raise InvalidArgumentError(
                 f"column {name!r} is NOT NULL, but merging the versions of a key leaves it null; make it nullable"
@@ -176,19 +292,37 @@ def merge_versions(
     return pa.RecordBatch.from_arrays(out, schema=rows.schema)
 
 
-def _several(window: Window, ends: Positions, several: Positions) -> Versions:
-    """The versions of the keys of these numbers."""
-    starts = window.starts[several]
-    counts = ends[several] - starts
-    stops = np.cumsum(counts)
-    places = np.arange(counts.sum()) + np.repeat(starts - (stops - counts), counts)
+def _several(window: Window, counts: Positions, several: Positions) -> Versions:
+    """The versions of the keys of these numbers, which have several, or of all keys; `counts` has those of each key."""
+    rows = window.rows
+    if len(several) == len(counts):
+        places = np.arange(rows.num_rows)
+    else:
+        # A row behind which the next key begins is the only one of its key if it begins one itself.
+        begins = np.zeros(rows.num_rows + 1, dtype=bool)
+        begins[window.starts] = begins[-1] = True
+        places = np.flatnonzero(~(begins[1:] & begins[:-1]))
     positions = places if window.order is None else window.order[places]
-    retract = is_retract(np.asarray(window.rows[VALUE_KIND])[positions])
-    steps = np.where(retract, Step.RETRACT, Step.ADD).astype(np.int8)
-    return Versions(window.rows, positions, stops - counts, stops, steps)
+    counts = counts[several]
+    ends = np.cumsum(counts)
+    retracts = is_retract(np.asarray(rows[VALUE_KIND]))
+    steps = np.zeros(len(positions), dtype=np.int8)
+    if retracts.any():
+        steps[retracts[positions]] = Step.RETRACT
+    return Versions(rows, positions, ends - counts, ends, steps)
 
 
-def _spread(column: pa.Array, newest: Positions, several: Positions, merged: Merged) -> pa.Array:
+def _kinds(column: pa.Array, newest: Positions, several: Positions, merged: Kinds) -> pa.Array:
+    """The row kind per key: the newest one, but for keys with several versions what it became."""
+    given = np.asarray(column).astype(np.int8)
+    if not (given.any() or merged.any()):
+        return column.slice(0, len(newest))
+    found = given[newest]
+    found[several] = merged
+    return pa.array(found, column.type)
+
+
+def _spread(column: pa.Array, newest: Positions, several: Positions, merged: Positions | pa.Array) -> pa.Array:
     """The column's value per key: the newest one, but for keys with several versions what they became."""
     if not isinstance(merged, np.ndarray):
         return replaced(column, newest, several, merged)

@@ -50,8 +50,13 @@ class Window:
     @property
     def newest(self) -> Positions:
         """Positions in `rows` of the newest version of each key."""
-        ends = np.append(self.starts, self.rows.num_rows)[1:] - 1
-        return ends if self.order is None else self.order[ends]
+        last = self.ends - 1
+        return last if self.order is None else self.order[last]
+
+    @property
+    def ends(self) -> Positions:
+        """Where each key ends in that order."""
+        return np.append(self.starts[1:], self.rows.num_rows) if len(self.starts) else self.starts
 
 
 def one_version_per_key(rows: pa.RecordBatch) -> Window:

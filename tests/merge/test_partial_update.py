@@ -73,6 +73,34 @@ def test_sequence_groups_do_not_depend_on_how_the_history_is_cut(history: list[R
     assert_same_however_cut(GROUPED, history, cuts, expected)
 
 
+@pytest.mark.parametrize("columns", [["g"], ["g", "h"]])
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [0, -(1 << 63), (1 << 63) - 1, (1 << 63) - 2]),
+        (pa.int64(), [3, -(1 << 40), (1 << 40), (1 << 40)]),
+        (pa.timestamp("us"), [0, -5, 1 << 50, 1 << 30]),
+        (pa.string(), ["b", "a", "d", "c"]),
+    ],
+)
+def test_sequence_groups_follow_numbers_however_far_apart_they_lie(
+    columns: list[str], kind: pa.DataType, values: list[Any]
+) -> None:
+    options = {"merge-engine": "partial-update", f"fields.{','.join(columns)}.sequence-group": "a"}
+    engine = Engine({**dict.fromkeys(columns, kind), "a": pa.int32()}, options)
+    stored = pa.array([*values, None], kind).to_pylist()
+    history = [
+        Record("+I", {"k": key, **dict.fromkeys(columns, stored[place]), "a": place})
+        for key in range(3)
+        for place in range(key, len(stored))
+    ]
+
+    merged = records_of(engine.flush(history))
+
+    newest = [max(range(key, len(values)), key=lambda place: (values[place], place)) for key in range(3)]
+    assert [record.row["a"] for record in merged] == newest
+
+
 @settings(max_examples=100, deadline=None)
 @given(histories({"a": SMALL, "b": TEXT}, KINDS))
 def test_a_delete_removes_the_row_and_what_comes_then_begins_anew(history: list[Record]) -> None:
