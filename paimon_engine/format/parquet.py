@@ -14,6 +14,7 @@ such columns are read in microseconds too, and checked.
 from __future__ import annotations
 
 import contextlib
+import io
 import operator
 from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
@@ -38,8 +39,17 @@ from paimon_engine.format.layout import (
     without_nulls_below,
 )
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
-from paimon_engine.format.parquet_encoding import PAGE_BYTES, codecs_of, repeating_columns, rows_per_part
+from paimon_engine.format.parquet_encoding import (
+    PAGE_BYTES,
+    SAMPLE_ROWS,
+    codecs_of,
+    joined_rows,
+    repeating_columns,
+    rows_per_part,
+    with_dictionaries,
+)
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
+from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, with_row_groups
 from paimon_engine.format.parquet_widths import row_bytes
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
@@ -166,13 +176,15 @@ def _exceeds_nanos(micros: pa.Array) -> bool:
 def read_matching(
     source: BinaryIO,
     schema: pa.Schema,
-    where: Predicate,
+    where: Predicate | None,
     *,
     path: str,
     without_nan: Collection[str] = (),
     limit: BatchLimit = BATCH_LIMIT,
+    row_groups: Collection[int] | None = None,
+    dictionary_columns: Collection[str] = (),
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """As `read_batches`, without row groups of which the footer says that no row matches.
+    """As `read_batches`, without row groups of which the footer says that no row matches, or not in `row_groups`.
 
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own;
     of those in `without_nan` the file is known to have no NaN, which footers do not tell.
@@ -182,27 +194,24 @@ def read_matching(
     try:
         fragment = ds.ParquetFileFormat().make_fragment(source)
         metadata = fragment.metadata
-        file = pq.ParquetFile(
-            source,
-            metadata=metadata,
-            pre_buffer=False,
-            buffer_size=READ_BUFFER_BYTES,
-            page_checksum_verification=True,
-        )
+        kept = _dictionary_encoded(metadata, dictionary_columns)
+        file = _open(source, path, metadata=metadata, read_dictionary=kept or None)
         starts = [0]
         for number in range(metadata.num_row_groups):
             starts.append(starts[-1] + metadata.row_group(number).num_rows)
         for number in _matching_groups(file, fragment, where, without_nan):
+            if row_groups is not None and number not in row_groups:
+                continue
             position = starts[number]
             for rows in _decoded(file, source, schema, path=path, limit=limit, row_groups=[number]):
-                yield position, rows
+                yield position, _without_large_dictionaries(rows)
                 position += rows.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
 def _matching_groups(
-    file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate, without_nan: Collection[str]
+    file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate | None, without_nan: Collection[str]
 ) -> list[int]:
     """Numbers of the row groups that may have a row that matches."""
     stored = file.schema_arrow
@@ -278,6 +287,7 @@ class ParquetWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
+        self._groups: list[bytes | None] = []
         self._text_bounds: dict[str, tuple[str, str]] = {}
 
     def __del__(self) -> None:
@@ -302,6 +312,14 @@ class ParquetWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows; closes the row group when it is full."""
+        self._pending.append(self._fitted(batch))
+        self._pending_rows += batch.num_rows
+        self._pending_bytes += self._pending[-1].nbytes
+        if self._pending_rows >= ROW_GROUP_ROWS_MAX or self._pending_bytes >= ROW_GROUP_BYTES_MAX:
+            self.close_row_group()
+
+    def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows as they are given to Arrow."""
         arrays = [
             column
             if pa.types.is_dictionary(column.type)
@@ -310,20 +328,15 @@ class ParquetWriter:
                 batch.select(self._copies.written).columns, self._meant, self._schema, strict=True
             )
         ]
-        self._pending.append(pa.RecordBatch.from_arrays(arrays, names=self._schema.names))
-        self._pending_rows += batch.num_rows
-        self._pending_bytes += self._pending[-1].nbytes
-        if self._pending_rows >= ROW_GROUP_ROWS_MAX or self._pending_bytes >= ROW_GROUP_BYTES_MAX:
-            self.close_row_group()
+        return pa.RecordBatch.from_arrays(arrays, names=self._schema.names)
 
     def close_row_group(self) -> None:
         """Writes the pending rows as one row group."""
         if not self._pending:
             return
         if self._writer is None:
-            self._schema = _with_dictionaries(self._schema, self._pending)
             self._writer = self._begin(self._pending)
-        rows = _row_group(self._pending, self._schema)
+        rows = joined_rows(self._pending, self._schema)
         for name, column in _long_texts(rows):
             bounds = pc.min_max(column)
             self._widen(name, bounds["min"].as_py(), bounds["max"].as_py())
@@ -331,7 +344,24 @@ class ParquetWriter:
             self._write_with_copies(self._writer, rows)
         else:
             self._writer.write_table(rows, row_group_size=rows.num_rows)
+        self._groups.append(None)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+    def copy(self, group: StoredRowGroup, source: BinaryIO) -> None:
+        """Adds a row group of another file, `source`, as it is.
+
+        Raises: CorruptTableError.
+        """
+        self.close_row_group()
+        if self._writer is None:
+            self._writer = self._begin([self._fitted(self._first_rows(group, source))])
+        begin = self._stream.tell()
+        for chunk in group.chunks(source):
+            self._stream.write(chunk)
+        self._groups.append(group.moved(begin))
+        for field in self._schema:
+            if _is_text(field.type) and group.bounds[field.name].null_count == 0:
+                self._widen(field.name, *group.bounds[field.name].to_pylist())
 
     def _write_with_copies(self, writer: pq.ParquetWriter, rows: pa.Table) -> None:
         """Writes a row group, and its first chunks once more behind it."""
@@ -348,11 +378,13 @@ class ParquetWriter:
             begin += len(chunk)
         self._shifts.append(shifts)
 
-    def close(self) -> None:
-        """Writes what is pending and the footer."""
+    def close(self, *, without_rows: bool = False) -> None:
+        """Writes what is pending and the footer; nothing if there are no rows, but for a file `without_rows`."""
         self.close_row_group()
-        if self._writer is None:
+        if not self._groups and not without_rows:
             return
+        if self._writer is None:
+            self._writer = self._begin([pa.RecordBatch.from_pylist([], self._schema)])
         self._stream.flush()
         self._sink.hold()
         self._writer.close()
@@ -363,7 +395,9 @@ class ParquetWriter:
     def _changed_footer(self, footer: bytes) -> bytes:
         if self._marks_timestamps:
             footer = with_timestamps(footer, self._leaves)
-        return with_copies(footer, self._copies, self._shifts) if self._copies.sources else footer
+        if self._copies.sources:
+            footer = with_copies(footer, self._copies, self._shifts)
+        return with_row_groups(footer, self._groups) if any(self._groups) else footer
 
     def _take_text_bounds(self, footer: pq.FileMetaData) -> None:
         """Those that the footer has of each row group, which are exact."""
@@ -382,7 +416,15 @@ class ParquetWriter:
         before = self._text_bounds.get(column, (low, high))
         self._text_bounds[column] = min(before[0], low), max(before[1], high)
 
+    def _first_rows(self, group: StoredRowGroup, source: BinaryIO) -> pa.RecordBatch:
+        limit, texts = BatchLimit(SAMPLE_ROWS), [field.name for field in self._meant if _is_text(field.type)]
+        rows = read_matching(
+            source, self._meant, None, path=group.path, limit=limit, row_groups={group.number}, dictionary_columns=texts
+        )
+        return next(rows)[1]
+
     def _begin(self, rows: list[pa.RecordBatch]) -> pq.ParquetWriter:
+        self._schema = with_dictionaries(self._schema, rows)
         repeating = repeating_columns(rows[0])
         codec, level = codecs_of(rows, self._schema, *_codec(self._options), repeating)
         return pq.ParquetWriter(
@@ -416,30 +458,6 @@ def _long_texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
                 yield name, column.cast(pa.string())
 
 
-def _with_dictionaries(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Schema:
-    """The schema with dictionaries for the columns that have one in each of the batches."""
-    fields = [
-        field.with_type(batches[0].schema.field(place).type)
-        if all(pa.types.is_dictionary(batch.schema.field(place).type) for batch in batches)
-        else field
-        for place, field in enumerate(schema)
-    ]
-    return pa.schema(fields)
-
-
-def _row_group(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """The batches as a table; each column as the schema has it, texts or one dictionary."""
-    columns = []
-    for place, field in enumerate(schema):
-        chunks = [batch.column(place) for batch in batches]
-        if pa.types.is_dictionary(field.type):
-            encoded = [chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode() for chunk in chunks]
-            columns.append(pa.chunked_array(encoded).unify_dictionaries())
-        else:
-            columns.append(pa.chunked_array([cast(chunk, field.type) for chunk in chunks], field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
 def _with_plain_timestamps(schema: pa.Schema) -> pa.Schema:
     """The schema with plain integers for timestamps of up to 6 digits."""
 
@@ -464,3 +482,10 @@ def footer(source: BinaryIO, path: str) -> Any:
     Raises: CorruptTableError.
     """
     return _open(source, path).metadata
+
+
+def layout_of(schema: pa.Schema, options: WriteOptions) -> Layout:
+    """What files of the schema have in common that `ParquetWriter` writes."""
+    sink = io.BytesIO()
+    ParquetWriter(sink, schema, options).close(without_rows=True)
+    return Layout.of(sink.getvalue(), schema, _codec(options)[0])

@@ -26,20 +26,22 @@ from paimon_engine.format.thrift_compact import (
     fields_of,
     integer,
     listed,
+    number_in,
     number_of,
     text,
+    value_of,
 )
 
-_ROW_GROUPS, _COLUMN_ORDERS = 4, 7
+ROW_GROUPS, COLUMN_ORDERS = 4, 7
 """Numbers of fields of a footer."""
 _NAME, _CHILDREN, _FIELD_ID = 4, 5, 9
 """Numbers of fields of a schema element."""
-_CHUNKS, _GROUP_BYTES, _GROUP_STORED_BYTES = 1, 2, 6
+CHUNKS, _GROUP_BYTES, _GROUP_STORED_BYTES = 1, 2, 6
 """Numbers of fields of a row group."""
-_CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
+_CHUNK_OFFSET, CHUNK_METADATA = 2, 3
 _PATH, _CHUNK_BYTES, _CHUNK_STORED_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET = 3, 6, 7, 9, 11
 """Numbers of fields of a column chunk, and of its metadata."""
-_PAGE_BYTES, _DATA_PAGE, _PAGE_VALUES = 3, 5, 1
+PAGE_STORED_BYTES, _DATA_PAGE, _PAGE_VALUES = 3, 5, 1
 """Numbers of fields of the head of a page, and of what data pages add to it."""
 
 _FIELD_ID_KEY: Final = b"PARQUET:field_id"
@@ -91,8 +93,8 @@ def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
         while values < rows:
             reader = Reader(row_group, place)
             head = {number: value for number, _, value in reader.structure()}
-            place = reader.at + number_of(head[_PAGE_BYTES])
-            values += _number(head[_DATA_PAGE], _PAGE_VALUES) if _DATA_PAGE in head else 0
+            place = reader.at + number_of(head[PAGE_STORED_BYTES])
+            values += number_in(head[_DATA_PAGE], _PAGE_VALUES) if _DATA_PAGE in head else 0
         chunks.append(row_group[begin:place])
     return chunks
 
@@ -102,7 +104,7 @@ def with_copies(footer: bytes, copies: Copies, shifts: Sequence[Mapping[str, int
 
     `shifts` says for each row group by how many bytes each copy lies behind what it was copied from.
     """
-    root, *parts = elements(_value(footer, SCHEMA_FIELD))
+    root, *parts = elements(value_of(footer, SCHEMA_FIELD))
     trees = _trees(parts)
     widths = [sum(is_leaf(fields_of(element)) for element in tree) for tree in trees]
 
@@ -119,7 +121,7 @@ def with_copies(footer: bytes, copies: Copies, shifts: Sequence[Mapping[str, int
         return listed(
             STRUCT,
             [
-                _with_chunks(group, placed(elements(_value(group, _CHUNKS)), partial(_copied_chunk, shift)))
+                _with_chunks(group, placed(elements(value_of(group, CHUNKS)), partial(_copied_chunk, shift)))
                 for group, shift in zip(elements(groups), shifts, strict=True)
             ],
         )
@@ -127,7 +129,7 @@ def with_copies(footer: bytes, copies: Copies, shifts: Sequence[Mapping[str, int
     def orders(found: bytes) -> bytes:
         return listed(STRUCT, placed(elements(found), lambda order, _: order))
 
-    return changed(footer, {SCHEMA_FIELD: schema, _ROW_GROUPS: row_groups, _COLUMN_ORDERS: orders})
+    return changed(footer, {SCHEMA_FIELD: schema, ROW_GROUPS: row_groups, COLUMN_ORDERS: orders})
 
 
 def _in_order(copies: Copies, own: Sequence[Sequence[bytes]], copied: _Copied) -> list[bytes]:
@@ -151,7 +153,7 @@ def _trees(parts: Sequence[bytes]) -> list[list[bytes]]:
             trees.append([])
             missing = 1
         trees[-1].append(part)
-        missing += _number(part, _CHILDREN, 0) - 1
+        missing += number_in(part, _CHILDREN, 0) - 1
     return trees
 
 
@@ -163,37 +165,36 @@ def _renamed(copies: Copies, element: bytes, name: str) -> bytes:
 
 
 def _copied_chunk(shifts: Mapping[str, int], chunk: bytes, name: str) -> bytes:
-    def moved(offset: bytes) -> bytes:
-        return integer(number_of(offset) + shifts[name]) if number_of(offset) else offset
+    path = listed(BINARY, [text(name)])
+    return changed(
+        moved_chunk(chunk, shifts[name]), {CHUNK_METADATA: lambda found: changed(found, {_PATH: lambda _: path})}
+    )
+
+
+def moved_offset(offset: bytes, shift: int) -> bytes:
+    """A place in a file that lies so many bytes further on; 0 stays, which stands for none."""
+    return integer(number_of(offset) + shift) if number_of(offset) else offset
+
+
+def moved_chunk(chunk: bytes, shift: int) -> bytes:
+    """The description of a column chunk that lies so many bytes further on."""
+    moved = partial(moved_offset, shift=shift)
 
     def metadata(found: bytes) -> bytes:
-        path = listed(BINARY, [text(name)])
-        return changed(found, {_PATH: lambda _: path, _DATA_OFFSET: moved, _DICTIONARY_OFFSET: moved})
+        return changed(found, {_DATA_OFFSET: moved, _DICTIONARY_OFFSET: moved})
 
-    return changed(chunk, {_CHUNK_OFFSET: moved, _CHUNK_METADATA: metadata})
+    return changed(chunk, {_CHUNK_OFFSET: moved, CHUNK_METADATA: metadata})
 
 
 def _with_chunks(group: bytes, chunks: Sequence[bytes]) -> bytes:
     def total(number: int) -> Callable[[bytes], bytes]:
-        return lambda _: integer(sum(_number(_value(chunk, _CHUNK_METADATA), number) for chunk in chunks))
+        return lambda _: integer(sum(number_in(value_of(chunk, CHUNK_METADATA), number) for chunk in chunks))
 
     return changed(
         group,
         {
-            _CHUNKS: lambda _: listed(STRUCT, chunks),
+            CHUNKS: lambda _: listed(STRUCT, chunks),
             _GROUP_BYTES: total(_CHUNK_BYTES),
             _GROUP_STORED_BYTES: total(_CHUNK_STORED_BYTES),
         },
     )
-
-
-def _value(data: bytes, number: int) -> bytes:
-    """Bytes of a field of a structure."""
-    return next(value for found, _, value in fields_of(data) if found == number)
-
-
-def _number(data: bytes, number: int, default: int | None = None) -> int:
-    """Whole number in a field of a structure."""
-    found = [number_of(value) for place, _, value in fields_of(data) if place == number]
-    assert found or default is not None, number
-    return found[0] if found else int(default or 0)

@@ -18,9 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from paimon_engine.format.layout import cast
+
 PAGE_BYTES: Final = 1 << 20
 _DICTIONARY_SHARE_MAX: Final = 0.5
-_DICTIONARY_SAMPLE_ROWS: Final = 16_384
+SAMPLE_ROWS: Final = 16_384
+"""First rows of a file by which the columns with a dictionary are chosen."""
 _PAGE_PART_ROWS: Final = (1 << 10, 1 << 14)
 """Arrow looks after each part of so many rows whether the page is full, and gathers the bounds of each part, which is
 costly for dictionaries: as many as may be, of rows that are small."""
@@ -50,7 +53,7 @@ def rows_per_part(batches: Sequence[pa.RecordBatch]) -> int:
 
 def repeating_columns(batch: pa.RecordBatch) -> list[str]:
     """Top-level columns whose values repeat among the first rows of the batch, so that a dictionary pays."""
-    batch = batch.slice(0, _DICTIONARY_SAMPLE_ROWS)
+    batch = batch.slice(0, SAMPLE_ROWS)
     names = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
@@ -60,6 +63,30 @@ def repeating_columns(batch: pa.RecordBatch) -> list[str]:
         ):
             names.append(name)
     return names
+
+
+def with_dictionaries(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Schema:
+    """The schema with dictionaries for the columns that have one in each of the batches."""
+    fields = [
+        field.with_type(batches[0].schema.field(place).type)
+        if all(pa.types.is_dictionary(batch.schema.field(place).type) for batch in batches)
+        else field
+        for place, field in enumerate(schema)
+    ]
+    return pa.schema(fields)
+
+
+def joined_rows(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """The batches as a table; each column as the schema has it, texts or one dictionary."""
+    columns = []
+    for place, field in enumerate(schema):
+        chunks = [batch.column(place) for batch in batches]
+        if pa.types.is_dictionary(field.type):
+            encoded = [chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode() for chunk in chunks]
+            columns.append(pa.chunked_array(encoded).unify_dictionaries())
+        else:
+            columns.append(pa.chunked_array([cast(chunk, field.type) for chunk in chunks], field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def codecs_of(

@@ -84,6 +84,18 @@ def fields_of(data: bytes) -> Fields:
     return Reader(data).structure()
 
 
+def value_of(data: bytes, number: int) -> bytes:
+    """Bytes of a field of a structure, which has it."""
+    return next(value for found, _, value in fields_of(data) if found == number)
+
+
+def number_in(data: bytes, number: int, default: int | None = None) -> int:
+    """Whole number in a field of a structure, which has it unless there is a default."""
+    found = [number_of(value) for place, _, value in fields_of(data) if place == number]
+    assert found or default is not None, number
+    return found[0] if found else int(default or 0)
+
+
 class Reader:
     """Reads structures of the compact protocol; `at` is the place of the next byte."""
 
@@ -114,6 +126,8 @@ class Reader:
 
     def skip(self, kind: int) -> None:
         """Goes behind a value."""
+        if self.at >= len(self._data):
+            raise IndexError("the bytes end before the structure does")
         if kind == BYTE:
             self.at += 1
         elif kind in (I16, I32, I64):

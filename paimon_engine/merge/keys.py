@@ -90,6 +90,12 @@ def count_up_to(keys: Keys, bound: Any) -> int:
     return int(np.searchsorted(keys, bound, side="right"))
 
 
+def has_between(keys: Keys, low: Any, high: Any) -> bool:
+    """Whether one of the ascending keys is from `low` to `high`, members of keys of the same columns."""
+    below = count_up_to(keys, low)
+    return count_up_to(keys, high) > below or bool(below and keys[below - 1] == low)
+
+
 def _atomic(data_type: DataType) -> AtomicType:
     if not isinstance(data_type, AtomicType):
         raise UnsupportedError(f"{data_type} cannot be the type of a key column")

@@ -226,6 +226,13 @@ class StatsCollector:
             if mode.kind != StatsKind.NONE:
                 column.add(batch.column(index), with_bounds=mode.has_bounds)
 
+    def add_known(self, bounds: pa.RecordBatch, null_counts: Sequence[int | None]) -> None:
+        """Take in rows of which the smallest and largest values, two rows, and the numbers of nulls are known."""
+        self.add(bounds)
+        for column, mode, low_high, count in zip(self._columns, self._modes, bounds.columns, null_counts, strict=True):
+            if mode.kind != StatsKind.NONE:
+                column.null_count += (count or 0) - low_high.null_count
+
     def finish(self, texts: Sequence[tuple[str, str] | None] | None = None) -> list[ColumnStats]:
         """Statistics of all batches so far, as the modes keep them; `texts[k]` are bounds of column k found apart."""
         given = texts or [None] * len(self._columns)
@@ -241,7 +248,7 @@ class _Column:
     def __init__(self, data_type: DataType, ways: FormatStats, *, texts_apart: bool) -> None:
         self.data_type = data_type
         self.ways = ways
-        self.is_ordered = _is_ordered(data_type, ways)
+        self.is_ordered = is_ordered(data_type, ways)
         self.is_float = isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
         self.is_apart = texts_apart and isinstance(data_type, AtomicType) and data_type.root in STRING_ROOTS
         self.null_count = 0
@@ -276,8 +283,8 @@ class _Column:
         return ColumnStats(min(bounds, key=_signed), max(bounds, key=_signed), self.null_count)
 
 
-def _is_ordered(data_type: DataType, ways: FormatStats) -> bool:
-    """Whether columns of the type have bounds."""
+def is_ordered(data_type: DataType, ways: FormatStats) -> bool:
+    """Whether columns of the type have bounds in such files."""
     if not isinstance(data_type, AtomicType) or data_type.root in BINARY_ROOTS:
         return False
     return ways.fine_timestamps or data_type.root not in TIMESTAMP_ROOTS or data_type.precision <= MICROS_PRECISION

@@ -32,7 +32,7 @@ def file_filter(table: TableHandle, file: DataFile, where: Sequence[Predicate]) 
     unchanged = unchanged_columns(schema, table.schema).items()
     names = {name: stored for stored, name in unchanged if name not in partition}
     parts = [part for conjunct in where if (part := renamed(conjunct, names)) is not None]
-    return FileFilter(conjunction(*parts), _without_nan(schema, file)) if parts else None
+    return FileFilter(conjunction(*parts), without_nan(schema, file)) if parts else None
 
 
 def is_float(field: DataField) -> bool:
@@ -50,7 +50,8 @@ def has_padded_texts(file: DataFile, data_type: DataType) -> bool:
     return file.format == "orc" and isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR
 
 
-def _without_nan(schema: TableSchema, file: DataFile) -> frozenset[str]:
+def without_nan(schema: TableSchema, file: DataFile) -> frozenset[str]:
+    """Columns of floating point that hold no NaN in a file, as its manifest entry says; `schema` is the file's."""
     if not file.value_stats.null_counts or not counts_nan(file):
         return frozenset()
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)

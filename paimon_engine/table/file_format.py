@@ -124,6 +124,7 @@ def read_data_file(
     as_stored: bool = False,
     dictionary_columns: Collection[str] = (),
     position_column: str | None = None,
+    row_groups: Collection[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
@@ -131,7 +132,7 @@ def read_data_file(
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows that are `deleted` are left out, and all but those that are `selected`. Rows of which `where` does not hold
-    may be left out. Batches keep to `limit`. Text columns in
+    may be left out, and of a Parquet file all row groups but `row_groups`. Batches keep to `limit`. Text columns in
     `dictionary_columns` may come as Arrow dictionaries. `position_column` is the name of a last column for where a
     row lies in the file.
 
@@ -163,7 +164,14 @@ def read_data_file(
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
-            stream, pa.schema(wanted), file.format, path, skipping, limit=limit, dictionary_columns=encoded
+            stream,
+            pa.schema(wanted),
+            file.format,
+            path,
+            skipping,
+            limit=limit,
+            dictionary_columns=encoded,
+            row_groups=row_groups,
         ):
             here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
             check.columns(found, [field.name for field in wanted if field.name not in here])
@@ -179,7 +187,7 @@ def read_data_file(
             yield batch if kept is None else batch.filter(kept)
             if selected is not None and selected.last < first_row + batch.num_rows:
                 return
-    check.finish(whole=skipping is None)
+    check.finish(whole=skipping is None and row_groups is None)
 
 
 def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> Generator[pa.RecordBatch, None, None]:
@@ -217,7 +225,14 @@ def _positioned(
     *,
     limit: BatchLimit,
     dictionary_columns: Collection[str],
+    row_groups: Collection[int] | None,
 ) -> Positioned:
+    if row_groups is not None:
+        where = None if skipping is None else skipping.where
+        yield from parquet.read_matching(
+            stream, wanted, where, path=path, limit=limit, row_groups=row_groups, dictionary_columns=dictionary_columns
+        )
+        return
     reader = SKIPPING_READERS.get(file_format)
     if reader is not None and skipping is not None:
         without_nan = skipping.without_nan

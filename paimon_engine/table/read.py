@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -175,6 +176,7 @@ class _Files:
     limit: BatchLimit = BATCH_LIMIT
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
     dictionary_columns: Collection[str] = ()
+    row_groups: Mapping[str, Collection[int]] = field(default_factory=dict)
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
         selected = selected_rows(self.table, self.place.directory, file, index_filter(self.table, self.where))
@@ -192,6 +194,7 @@ class _Files:
             selected=selected,
             limit=self.limit,
             dictionary_columns=self.dictionary_columns,
+            row_groups=self.row_groups.get(file.name),
         )
 
     def run_rows(
@@ -229,15 +232,16 @@ def merge_section(
     keys: RangeReader | None = None,
     limit: BatchLimit = BATCH_LIMIT,
     dictionary_columns: Collection[str] = (),
+    row_groups: Mapping[str, Collection[int]] = MappingProxyType({}),
 ) -> Iterator[pa.RecordBatch]:
     """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
 
     `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
-    merge to a range. Each run is read in batches within `limit`. Text columns in `dictionary_columns`
-    may come as Arrow dictionaries.
+    merge to a range. Of files that are in `row_groups` no other row groups are read. Each run is read in batches within
+    `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, place, columns, vectors, where, keys, limit, keep, dictionary_columns)
+    files = _Files(table, place, columns, vectors, where, keys, limit, keep, dictionary_columns, row_groups)
     yield from _merged(files, section, equal_sequences=False)
 
 

@@ -31,6 +31,7 @@ from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.key_range import RangeReader
 from paimon_engine.table.read import merge_section
 from paimon_engine.table.roll import RollingWriter
+from paimon_engine.table.row_group_copies import COPIED_BYTES_MIN, CopiedRowGroup, RowGroupCopies
 from paimon_engine.types import STRING_ROOTS, AtomicType
 
 
@@ -40,7 +41,8 @@ class RewriteTask:
 
     `vectors` are the live index files of the bucket that hold deletion vectors. `is_part` says that other tasks do the
     rest of the bucket, so that the vectors of its files, and the marks of other parts, are left to `join_parts`.
-    `reads_ahead` says that there is a core to spare: one thread reads and merges while another one writes.
+    `reads_ahead` says that there is a core to spare: one thread reads and merges while another one writes. Row groups
+    from `copied_bytes_min` on are copied as they are, where nothing changes in them.
     """
 
     table: PlainTable
@@ -48,6 +50,7 @@ class RewriteTask:
     vectors: tuple[IndexFile, ...] = ()
     is_part: bool = False
     reads_ahead: bool = False
+    copied_bytes_min: int = COPIED_BYTES_MIN
 
 
 def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
@@ -105,6 +108,7 @@ class _Rewrite:
         self._after: list[DataFile] = []
         self._changelog: list[DataFile] = []
         self._vectors = BucketVectors(table, task.partition, task.bucket, vectors)
+        self._copies = RowGroupCopies(table, task, self._vectors, work.copied_bytes_min)
         self._changed = ChangedRows(table, task, self._vectors) if task.changes is not None else None
 
     def run(self) -> CommitMessage:
@@ -155,13 +159,21 @@ class _Rewrite:
     def _rewrite(self, group: tuple[Section, ...], *, follows: bool) -> None:
         writer, changelog = self._writer(group[0][0][0].min_sequence_number), self._writer(changelog=True)
         for section in group:
+            merged: Generator[pa.RecordBatch | CopiedRowGroup]
             merged = self._merged(section, changelog) if follows else self._plainly_merged(section)
             # Nothing may be written any more when a failure takes back what was.
             with closing(ahead(merged) if self._reads_ahead else merged) as coming:
                 for rows in coming:
-                    writer.write(rows)
+                    self._write(writer, rows)
         self._after += writer.finish()
         self._changelog += changelog.finish()
+
+    def _write(self, writer: RollingWriter, rows: pa.RecordBatch | CopiedRowGroup) -> None:
+        if isinstance(rows, CopiedRowGroup):
+            with self._copies.opened(rows.file) as source:
+                writer.copy(rows.stored, source, rows.ends)
+        else:
+            writer.write(rows)
 
     def _upgrade(self, file: DataFile) -> None:
         """A file that overlaps nothing in the compaction; what it changes may have to be found out all the same."""
@@ -194,7 +206,7 @@ class _Rewrite:
         texts = {name for name, kind in types.items() if isinstance(kind, AtomicType) and kind.root in STRING_ROOTS}
         return frozenset(texts - {*schema.primary_keys, *options.sequence_fields})
 
-    def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch]:
+    def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch | CopiedRowGroup]:
         table, task = self._table, self._task
         place = bucket_place(table, task.partition, task.bucket)
         columns = table.schema.row_type.names
@@ -212,6 +224,7 @@ class _Rewrite:
                         limit=task.limit,
                     )
             return
+        copies = self._copies.of(section)
         merged = merge_section(
             table,
             place,
@@ -222,7 +235,11 @@ class _Rewrite:
             keys=self._keys,
             limit=task.limit,
             dictionary_columns=self._dictionary_columns(),
+            row_groups=copies.left,
         )
-        for rows in merged:
+        for rows in copies.among(merged, table.schema.key_type):
+            if isinstance(rows, CopiedRowGroup):
+                yield rows
+                continue
             check_storable(table.schema, rows)
             yield drop_retracts(rows) if task.drop_deletes else rows

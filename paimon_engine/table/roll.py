@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
 from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.parquet import ParquetWriter, layout_of
+from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -69,6 +71,19 @@ def _with_id(field: DataField, name: str, field_id: int) -> pa.Field:
 
 def _identified(field: pa.Field, field_id: int) -> pa.Field:
     return field.with_metadata({"PARQUET:field_id": str(field_id)})
+
+
+def _encoding(schema: TableSchema, file_format: str, codec: str) -> WriteOptions:
+    options = schema.table_options
+    stored = {*file_arrow_schema(schema).names}
+    copies = {name: KEY_PREFIX + name for name in schema.key_type.names if KEY_PREFIX + name in stored}
+    return WriteOptions(options.codec_of(file_format, codec), options.zstd_level, copies)
+
+
+def parquet_layout(schema: TableSchema, level: int) -> Layout:
+    """Layout of the Parquet files that a `RollingWriter` writes at a level."""
+    codec = schema.table_options.file_compression_of(level)
+    return layout_of(file_arrow_schema(schema), _encoding(schema, "parquet", codec))
 
 
 def _check_types(schema: TableSchema, file_format: str) -> None:
@@ -140,10 +155,7 @@ class RollingWriter:
             codec = options.changelog_file_compression or codec
         _check_types(table.schema, file_format)
         self._traits = FileTraits(level, file_format, changelog)
-        copies = {
-            name: KEY_PREFIX + name for name in table.schema.key_type.names if KEY_PREFIX + name in self._schema.names
-        }
-        self._encoding = WriteOptions(options.codec_of(file_format, codec), options.zstd_level, copies)
+        self._encoding = _encoding(table.schema, file_format, codec)
         self._indexes = [] if changelog else wanted_indexes(table.schema)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []
@@ -156,6 +168,18 @@ class RollingWriter:
         step = self._rows_per_slice(rows)
         for begin in range(0, rows.num_rows, step):
             self._write_slice(rows.slice(begin, step))
+
+    def copy(self, group: StoredRowGroup, source: BinaryIO, ends: pa.RecordBatch) -> None:
+        """Adds a row group of the file `source` as it is, whose rows follow all rows before in order and are all +I.
+
+        `ends` are its first and its last key. The file has the columns and the codec of `parquet_layout`.
+        """
+        if self._open is not None and self._open.is_nearly_full(group, self._table.options.target_file_size_bytes):
+            self._roll()
+        opened = self._opened()
+        opened.copy(group, source, ends)
+        if opened.is_full(self._table.options.target_file_size_bytes):
+            self._roll()
 
     def close_row_group(self) -> None:
         """Encodes the rows that wait in memory; the file stays open."""
@@ -180,17 +204,22 @@ class RollingWriter:
         fitting: int = self._table.options.target_file_size_bytes // row_bytes
         return max(_ROWS_PER_SLICE_MIN, min(_ROWS_PER_SLICE_MAX, fitting))
 
-    def _write_slice(self, rows: pa.RecordBatch) -> None:
+    def _opened(self) -> _OpenFile:
+        """The file that is being written, or a new one."""
         if self._open is None:
             path = f"{self._directory}/{self._prefix}-{len(self._files)}.{self._traits.format}"
             self._paths.append(path)
             index = FileIndexWriter(self._indexes) if self._indexes else None
             self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding, index=index)
+        return self._open
+
+    def _write_slice(self, rows: pa.RecordBatch) -> None:
+        opened = self._opened()
         if not self._table.schema.primary_keys:
-            self._open.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
+            opened.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
             self._next_sequence_number += rows.num_rows
-        self._open.write(rows)
-        if self._open.is_full(self._table.options.target_file_size_bytes):
+        opened.write(rows)
+        if opened.is_full(self._table.options.target_file_size_bytes):
             self._roll()
 
     def _roll(self) -> None:
@@ -262,6 +291,20 @@ class _OpenFile:
         self._row_count += rows.num_rows
         self._writer.write(self._in_file(rows))
 
+    def copy(self, group: StoredRowGroup, source: BinaryIO, ends: pa.RecordBatch) -> None:
+        assert isinstance(self._writer, ParquetWriter)
+        assert self._index is None
+        schema, nulls = self._table.schema, group.null_counts
+        values, keys = schema.row_type.names, schema.trimmed_primary_keys
+        self._value_stats.add_known(group.bounds.select(list(values)), [nulls[name] for name in values])
+        self._key_stats.add_known(group.bounds.select(list(keys)), [nulls[name] for name in keys])
+        if self._row_count == 0:
+            self._min_key = self._key_of(ends.slice(0, 1))
+        self._last_key = ends.slice(1)
+        self.note_sequence(*group.bounds[SEQUENCE_NUMBER].to_pylist())
+        self._row_count += group.row_count
+        self._writer.copy(group, source)
+
     def _in_file(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows in the file's columns; `_KEY_x` is column x again."""
         arrays = []
@@ -296,6 +339,11 @@ class _OpenFile:
         if pending:
             self._encoded_share = max(0.01, (self._writer.bytes_written - before) / pending)
         return self._writer.bytes_written >= target_bytes
+
+    def is_nearly_full(self, group: StoredRowGroup, target_bytes: int) -> bool:
+        """Whether the file is nearer to the target without that row group."""
+        before = self._writer.bytes_written + self._writer.bytes_pending * self._encoded_share
+        return before + group.size_bytes / 2 > target_bytes
 
     def close_row_group(self) -> None:
         self._writer.close_row_group()

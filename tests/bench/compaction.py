@@ -1,7 +1,7 @@
 """What a full compaction costs, beside the least that the bytes themselves cost, and beside Java.
 
     python -m tests.bench.compaction                     # 10,000,000 rows in 8 overlapping runs, three merge engines
-    python -m tests.bench.compaction --cases text-key two-keys base-and-updates base-and-late-keys
+    python -m tests.bench.compaction --cases text-key two-keys base-and-updates base-and-late-keys base-and-stray-keys
     python -m tests.bench.compaction --java              # and on files of Java Paimon 0.9, which compacts them as well
     python -m tests.bench.compaction --rows 40000000 --rounds 1 --cases deduplicate     # memory is flat in rows
     python -m tests.bench.compaction --task-memory 64    # a bucket larger than the memory of a task, in MiB
@@ -55,7 +55,8 @@ NULLS = 0.4
 class Case:
     """What is compacted.
 
-    `shares` are the runs' shares of the rows, `late` of the keys the last ones that runs after the first may repeat.
+    `shares` are the runs' shares of the rows, `late` of the keys the last ones that runs after the first may repeat, but
+    for one key each where they have `strays`.
     """
 
     engine: str = "deduplicate"
@@ -63,6 +64,7 @@ class Case:
     keys: Callable[[Numbers], dict[str, pa.Array]] = lambda numbers: {"k": pa.array(numbers)}
     shares: tuple[float, ...] = ()
     late: float = 1.0
+    strays: bool = False
 
 
 def text_key(numbers: Numbers) -> dict[str, pa.Array]:
@@ -85,6 +87,7 @@ CASES = {
     "two-keys": Case(keys=two_keys),
     "base-and-updates": Case(shares=(0.7, 0.1, 0.1, 0.1)),
     "base-and-late-keys": Case(shares=(0.7, 0.075, 0.075, 0.075, 0.075), late=0.3),
+    "base-and-stray-keys": Case(shares=(0.7, 0.075, 0.075, 0.075, 0.075), late=0.3, strays=True),
 }
 
 
@@ -103,6 +106,8 @@ def rows_of_run(random: np.random.Generator, case: Case, known: int, count: int)
     fresh = count if known == 0 else count - int(count * REPEATED)
     oldest = int(known * (1 - case.late))
     ids = np.concatenate([np.arange(known, known + fresh), random.integers(oldest, max(known, 1), count - fresh)])
+    if case.strays and known:
+        ids[-1] = random.integers(0, known)
     random.shuffle(ids)
     columns = {
         "i1": pa.array(random.integers(0, 1000, count).astype("i4")),

@@ -35,7 +35,9 @@ from paimon_engine.executor import Done, LocalExecutor
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.bucket_hash import buckets
 from paimon_engine.format.deletion_vector import Ranges, decode_index_file, encode_index_file
-from paimon_engine.format.layout import BATCH_ROWS
+from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
+from paimon_engine.format.parquet import ParquetWriter, layout_of
+from paimon_engine.format.parquet_row_groups import stored_row_groups
 from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.merge.functions import merge_function
@@ -230,6 +232,27 @@ def of_merging() -> Iterator[Line]:
             yield Line(name, rate(MERGED_ROWS, least_in_task(lambda merge=merge, window=window: merge(window))), held)  # type: ignore[misc]
 
 
+def of_copies() -> Iterator[Line]:
+    """Row groups that go from file to file as they are, their checksums looked at; the figure to hold is without."""
+    rows = wide_rows(4_000_000, 0)
+    options = WriteOptions()
+    with tempfile.TemporaryFile() as source:
+        writer = ParquetWriter(source, rows.schema, options)
+        for batch in rows.to_batches(BATCH_ROWS):
+            writer.write(batch)
+        writer.close()
+
+        def copy() -> None:
+            with tempfile.TemporaryFile() as sink:
+                writer = ParquetWriter(sink, rows.schema, options)
+                for group in stored_row_groups(source, "source", layout_of(rows.schema, options), rows.num_rows):
+                    assert group is not None
+                    writer.copy(group, source)
+                writer.close()
+
+        yield Line("copy row groups of 9 columns", rate(rows.num_rows, least(copy)), "36 M/s")
+
+
 def of_vectors() -> Iterator[Line]:
     """Deletion vectors of files of 20,000,000 rows, a share of which is deleted, one by one or in runs."""
     rows, random = 20_000_000, np.random.default_rng(5)
@@ -402,6 +425,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Line]]] = {
     "buckets": of_buckets,
     "keys": of_keys,
     "merging": of_merging,
+    "copies": of_copies,
     "vectors": of_vectors,
     "spark": of_spark,
     "lookups": of_lookups,

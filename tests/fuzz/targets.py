@@ -26,8 +26,11 @@ from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_index_file, decode_vector, encode_index_file
 from paimon_engine.format.file_index.kinds import KINDS
 from paimon_engine.format.hash_index import decode_hashes
+from paimon_engine.format.layout import WriteOptions
 from paimon_engine.format.orc_message import WRONG
 from paimon_engine.format.orc_stripes import stripes_of
+from paimon_engine.format.parquet import ParquetWriter, layout_of
+from paimon_engine.format.parquet_row_groups import stored_row_groups
 from paimon_engine.meta.file_set import merge_entries
 from paimon_engine.meta.index_manifest import index_files
 from paimon_engine.meta.manifest import entry_from_record, manifest_file_from_record, unknown_types_of_entries
@@ -44,6 +47,7 @@ from tests.support.row_bitmaps import rows_of
 
 PATH: Final = "fuzz"
 SEEDS_MAX: Final = 60
+PARQUET_ROWS: Final = 100
 
 TYPES: Final[tuple[DataType, ...]] = tuple(
     map(
@@ -144,6 +148,14 @@ def _orc_stripes(data: bytes) -> None:
         stripes_of(io.BytesIO(data), file)
 
 
+def _parquet_row_groups(data: bytes) -> None:
+    """Row groups that are copied from file to file."""
+    source = io.BytesIO(data)
+    for group in stored_row_groups(source, PATH, layout_of(ARROW, WriteOptions()), PARQUET_ROWS):
+        for _ in group.chunks(source) if group is not None else ():
+            pass
+
+
 def _where(data: bytes) -> None:
     try:
         text = data.decode()
@@ -228,6 +240,16 @@ def _orc_tails() -> Iterator[bytes]:
         yield sink.getvalue()
 
 
+def _parquet_files() -> Iterator[bytes]:
+    columns = {"k": range(PARQUET_ROWS), "s": ["a"] * PARQUET_ROWS, "d": [None] * PARQUET_ROWS}
+    nested = {"t": [5] * PARQUET_ROWS, "l": [[1, None]] * PARQUET_ROWS, "m": [[("a", 1)]] * PARQUET_ROWS}
+    sink = io.BytesIO()
+    writer = ParquetWriter(sink, ARROW, WriteOptions())
+    writer.write(pa.record_batch(columns | nested, schema=ARROW))
+    writer.close()
+    yield sink.getvalue()
+
+
 def _conditions() -> Iterator[bytes]:
     yield from (
         b"k = 1 AND s <> 'a' OR NOT (d >= 1.5)",
@@ -253,6 +275,7 @@ TARGETS: Final[dict[str, Target]] = {
     "tag": Target(lambda data: parse_tag("t", data, PATH), _golden("tag/tag-*")),
     "statistics": Target(lambda data: parse_table_statistics(data, PATH), _golden("statistics/*")),
     "avro-rows": Target(_avro_rows, _avro_files),
+    "parquet-row-groups": Target(_parquet_row_groups, _parquet_files),
     "orc-stripes": Target(_orc_stripes, _orc_tails),
     **{kind: Target(index_decoder(kind), index_seeds(kind)) for kind in KINDS},
     "file-index": Target(ask_container, container_seeds),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge import keys as keys_module
-from paimon_engine.merge.keys import count_up_to, join_keys, normalise_keys, places_of
+from paimon_engine.merge.keys import count_up_to, has_between, join_keys, normalise_keys, places_of
 from paimon_engine.types import ArrayType, DataType, parse_atomic, to_arrow
 
 # Few letters, so that prefixes, equal values, zeros and escape bytes meet often.
@@ -101,6 +101,13 @@ def test_keys_compare_as_their_values_do(padded_bytes_max: int, monkeypatch: pyt
         )
         places = places_of(np.unique(bounds), np.unique(ascending))
         assert places.tolist() == [place for place, value in enumerate(sorted(values)) if value in members]
+        for place, row in enumerate(rows[-len(bounds) :]):
+            low, high = sorted([place, 0], key=lambda i: naive_order(rows[i - len(bounds)]))
+            between = [
+                naive_order(rows[low - len(bounds)]) <= naive_order(other) <= naive_order(rows[high - len(bounds)])
+                for other in rows[: len(ascending)]
+            ]
+            assert has_between(ascending, bounds[low], bounds[high]) == any(between), row
 
     check()
 

@@ -55,14 +55,19 @@ class Subject:
         """Rows as Arrow or as columns; the column `_KIND` holds row kinds."""
         return self.commit(self.messages(rows), CommitKind.APPEND)
 
-    def compact(self, *, full: bool = True) -> Subject:
+    def compact(self, *, full: bool = True, **how: Any) -> Subject:
         """Compacts every bucket that the plan finds worth it."""
+        messages = self.compacted(full=full, **how)
+        return self.commit(messages, CommitKind.COMPACT) if messages else self
+
+    def compacted(self, *, full: bool = True, **how: Any) -> list[CommitMessage]:
+        """What compactions of the buckets have written, not committed; `how` are members of `RewriteTask`."""
         index = live_index_files(self.handle, self.snapshot)
         messages = []
         for task in self.plan(full=full):
             vectors = tuple(file for file in index if (file.partition, file.bucket) == (task.partition, task.bucket))
-            messages.append(rewrite(self.handle.env, RewriteTask(self.handle.plain(), task, vectors)))
-        return self.commit(messages, CommitKind.COMPACT) if messages else self
+            messages.append(rewrite(self.handle.env, RewriteTask(self.handle.plain(), task, vectors, **how)))
+        return messages
 
     def plan(self, *, full: bool = True) -> list[CompactTask]:
         """Compaction tasks of all buckets."""

@@ -1,0 +1,271 @@
+"""Row groups of Parquet files that go into another file as the bytes that they are.
+
+Where nothing changes in the rows of a row group, its pages need not be decoded and encoded again: they are copied, and
+the footer of the new file gets the description of the row group with its new places. Copied is only what could have
+been written here: by Arrow, with the same schema and codec, in pages that every reader knows, and with nothing beside
+the pages, such as indexes, to which the new footer would have to point.
+
+The checksums of the pages are held against the bytes, so that damage does not travel on unseen.
+
+Source: `parquet.thrift` of the Parquet format.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_engine.errors import damaged
+from paimon_engine.format.layout import cast, leaves_of
+from paimon_engine.format.parquet_copies import (
+    CHUNK_METADATA,
+    CHUNKS,
+    COLUMN_ORDERS,
+    PAGE_STORED_BYTES,
+    ROW_GROUPS,
+    moved_chunk,
+    moved_offset,
+)
+from paimon_engine.format.parquet_footer import SCHEMA_FIELD
+from paimon_engine.format.thrift_compact import (
+    BOOLEANS,
+    STRUCT,
+    Reader,
+    changed,
+    elements,
+    fields_of,
+    integer,
+    listed,
+    number_in,
+    number_of,
+    value_of,
+)
+
+_PLAIN: Final = "UNCOMPRESSED"
+_WRITTEN_BY: Final = "parquet-cpp-arrow "
+_ROW_COUNT: Final = 3
+"""Number of a field of a footer, and of a row group."""
+_GROUP_OFFSET: Final = 5
+_STATISTICS, _PAGES = 12, 13
+_PAGE_CHECKSUM: Final = 4
+"""Numbers of fields of a row group, of the metadata of a chunk, and of the head of a page."""
+_INEXACT: Final = {(7, BOOLEANS[1]), (8, BOOLEANS[1])}
+"""In statistics: that a bound is not the value itself."""
+_FOOTER_FIELDS: Final = {1, 2, 3, 4, 5, 6, 7}
+_GROUP_FIELDS: Final = {1, 2, 3, 5, 6}
+_CHUNK_FIELDS: Final = {2, 3}
+_METADATA_FIELDS: Final = {1, 2, 3, 4, 5, 6, 7, 9, 11, 12, 13, 16}
+"""What may stand in a file of which row groups are copied: no encryption, no other file, no index, no bloom filter."""
+_NO_STRUCTURE: Final = (LookupError, AssertionError, RecursionError)
+"""What comes of taking bytes apart that are no structure."""
+_KNOWN_PAGES: Final = {(0, 0), (0, 2), (0, 8), (2, 0), (2, 2)}
+"""Type and encoding of pages: data and dictionaries of the first version, plain or by dictionary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a file must have in common with one that would be written now."""
+
+    schema: pa.Schema
+    elements: bytes
+    orders: bytes
+    codec: str
+
+    @classmethod
+    def of(cls, empty_file: bytes, schema: pa.Schema, codec: str) -> Layout:
+        """The layout of files like this one; `codec` is the name of a codec as pyarrow's writer takes it."""
+        footer = footer_of(empty_file)
+        stored_name = _PLAIN if codec == "none" else codec.upper()
+        return cls(schema, value_of(footer, SCHEMA_FIELD), value_of(footer, COLUMN_ORDERS), stored_name)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRowGroup:
+    """A row group that may be copied, and where its bytes lie: column chunks one behind the other from `begin` on.
+
+    `bounds` are the smallest and the largest value of each top-level column, nulls where unknown; of FLOAT and DOUBLE
+    they leave out NaN. `null_counts` is None for columns with parts, and where unknown.
+    """
+
+    path: str
+    number: int
+    row_count: int
+    begin: int
+    chunk_sizes: tuple[int, ...]
+    description: bytes
+    bounds: pa.RecordBatch
+    null_counts: Mapping[str, int | None]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the file."""
+        return sum(self.chunk_sizes)
+
+    def chunks(self, source: BinaryIO) -> Iterator[bytes]:
+        """The bytes of the column chunks, as they follow each other in the file.
+
+        Raises: CorruptTableError if they are not the pages that were written.
+        """
+        source.seek(self.begin)
+        for size in self.chunk_sizes:
+            chunk = source.read(size)
+            _check_pages(chunk, size, self.path)
+            yield chunk
+
+    def moved(self, begin: int) -> bytes:
+        """The description of the row group where its bytes begin there."""
+        shift = begin - self.begin
+
+        def chunks(found: bytes) -> bytes:
+            return listed(STRUCT, [moved_chunk(chunk, shift) for chunk in elements(found)])
+
+        return changed(self.description, {CHUNKS: chunks, _GROUP_OFFSET: partial(moved_offset, shift=shift)})
+
+
+def footer_of(file: bytes) -> bytes:
+    """The Thrift structure at the end of a file, or of the last bytes of one."""
+    return file[len(file) - 8 - int.from_bytes(file[-8:-4], "little") : -8]
+
+
+def with_row_groups(footer: bytes, groups: Sequence[bytes | None]) -> bytes:
+    """The footer with more row groups: None stands for the next one that it has already."""
+    own = iter(elements(value_of(footer, ROW_GROUPS)))
+    found = [next(own) if group is None else group for group in groups]
+    rows = sum(number_in(group, _ROW_COUNT) for group in found)
+    return changed(footer, {ROW_GROUPS: lambda _: listed(STRUCT, found), _ROW_COUNT: lambda _: integer(rows)})
+
+
+def stored_row_groups(source: BinaryIO, path: str, layout: Layout, row_count: int) -> list[StoredRowGroup | None]:
+    """The row groups of a file of so many rows, None for those that cannot be copied into a file of the layout.
+
+    Raises: CorruptTableError.
+    """
+    try:
+        metadata = pq.read_metadata(source)
+        source.seek(-8, 2)
+        tail = source.read(8)
+        source.seek(-8 - int.from_bytes(tail[:4], "little"), 2)
+        fields = {number: value for number, _, value in fields_of(source.read())}
+        is_alike = (
+            metadata.num_rows == row_count
+            and metadata.created_by.startswith(_WRITTEN_BY)
+            and fields.keys() <= _FOOTER_FIELDS
+            and fields[SCHEMA_FIELD] == layout.elements
+            and fields.get(COLUMN_ORDERS) == layout.orders
+        )
+        if not is_alike:
+            return [None] * metadata.num_row_groups
+        return [
+            _stored(path, metadata, number, description, layout.schema)
+            if _is_known(metadata.row_group(number), description, layout.codec)
+            else None
+            for number, description in enumerate(elements(fields[ROW_GROUPS]))
+        ]
+    except (
+        pa.ArrowException,
+        OSError,
+        LookupError,
+        AssertionError,
+        StopIteration,
+        RecursionError,
+        ValueError,
+    ) as error:
+        raise damaged(path, f"its Parquet footer cannot be read: {error}") from error
+
+
+def _stored(path: str, metadata: pq.FileMetaData, number: int, description: bytes, schema: pa.Schema) -> StoredRowGroup:
+    group = metadata.row_group(number)
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    places = _places(chunks)
+    bounds, null_counts, place = [], {}, 0
+    for field, kept in zip(schema, metadata.schema.to_arrow_schema(), strict=True):
+        is_flat = not pa.types.is_nested(field.type)
+        bounds.append(cast(_bounds(chunks[place], kept.type), field.type) if is_flat else pa.nulls(2, field.type))
+        null_counts[field.name] = _null_count(chunks[place]) if is_flat else None
+        place += sum(1 for _ in leaves_of(field.type))
+    return StoredRowGroup(
+        path=path,
+        number=number,
+        row_count=group.num_rows,
+        begin=places[0][0],
+        chunk_sizes=tuple(size for _, size in places),
+        description=description,
+        bounds=pa.RecordBatch.from_arrays(bounds, names=schema.names),
+        null_counts=null_counts,
+    )
+
+
+def _is_known(group: pq.RowGroupMetaData, description: bytes, codec: str) -> bool:
+    """Whether a row group has what is known to be right elsewhere, and nothing else."""
+    fields = {number: value for number, _, value in fields_of(description)}
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    return (
+        fields.keys() <= _GROUP_FIELDS
+        and all(map(_is_known_chunk, elements(fields[CHUNKS])))
+        # Some columns of a file with a codec do without, but not all.
+        and {_PLAIN, *(chunk.compression for chunk in chunks)} == {_PLAIN, codec}
+        and all(begin + size == after for (begin, size), (after, _) in pairwise(_places(chunks)))
+    )
+
+
+def _places(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[tuple[int, int]]:
+    """Begin and size of the chunks, as they follow each other in the file."""
+    return sorted(
+        (chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset, size)
+        for chunk in chunks
+        for size in [chunk.total_compressed_size]
+    )
+
+
+def _is_known_chunk(chunk: bytes) -> bool:
+    described = {number: value for number, _, value in fields_of(chunk)}
+    if not described.keys() <= _CHUNK_FIELDS:
+        return False
+    fields = {number: value for number, _, value in fields_of(described[CHUNK_METADATA])}
+    if not fields.keys() <= _METADATA_FIELDS or _PAGES not in fields:
+        return False
+    pages = {(number_in(page, 1), number_in(page, 2)) for page in elements(fields[_PAGES])}
+    statistics = fields_of(fields[_STATISTICS]) if _STATISTICS in fields else []
+    return pages <= _KNOWN_PAGES and _INEXACT.isdisjoint((number, kind) for number, kind, _ in statistics)
+
+
+def _bounds(chunk: pq.ColumnChunkMetaData, stored: pa.DataType) -> pa.Array:
+    """Smallest and largest value of a chunk, two nulls if they are unknown."""
+    if not chunk.is_stats_set or not chunk.statistics.has_min_max:
+        return pa.nulls(2, stored)
+    statistics = chunk.statistics
+    raw = [statistics.min_raw, statistics.max_raw]
+    if pa.types.is_decimal(stored):
+        return pa.array([statistics.min, statistics.max], stored)
+    if chunk.physical_type in ("INT32", "INT64"):
+        # Dates and times may be such that Python has no value for them.
+        return pa.array(raw, pa.int32() if chunk.physical_type == "INT32" else pa.int64()).cast(stored)
+    return pa.array([one.decode() for one in raw] if pa.types.is_string(stored) else raw, stored)
+
+
+def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
+    return chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else None
+
+
+def _check_pages(chunk: bytes, size: int, path: str) -> None:
+    """Raises CorruptTableError if the bytes are not pages that are as long as they say, with their checksums."""
+    view, place = memoryview(chunk), 0
+    try:
+        while place < size:
+            reader = Reader(chunk, place)
+            head = {number: value for number, _, value in reader.structure()}
+            place = reader.at + number_of(head[PAGE_STORED_BYTES])
+            found = zlib.crc32(view[reader.at : place])
+            if _PAGE_CHECKSUM in head and number_of(head[_PAGE_CHECKSUM]) & 0xFFFFFFFF != found:
+                raise damaged(path, "a page has another checksum than bytes")
+    except _NO_STRUCTURE as error:
+        raise damaged(path, f"a page cannot be read: {error}") from error
+    if len(chunk) != size or place != size:
+        raise damaged(path, "a column chunk is not as long as its pages")

@@ -1,0 +1,191 @@
+"""Row groups of Parquet files that are copied into another file, and those that are not."""
+
+from __future__ import annotations
+
+import io
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_engine.errors import CorruptTableError
+from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.parquet import ParquetWriter, layout_of
+from paimon_engine.format.parquet_row_groups import StoredRowGroup, stored_row_groups
+
+ROWS = 900
+COLUMNS: dict[str, pa.Array] = {
+    "k": pa.array(np.arange(ROWS)),
+    "row": pa.array([{"a": number, "b": [number, None]} for number in range(ROWS)]),
+    "text": pa.array([f"text-{number}" for number in range(ROWS)]),
+    "few": pa.array([None if number % 7 == 0 else f"text-{number % 5}" for number in range(ROWS)]),
+    "long": pa.array(["é" * 5_000 if number == 5 else "a" for number in range(ROWS)]),
+    "decimal": pa.array([Decimal(number).scaleb(-2) for number in range(ROWS)], pa.decimal128(30, 2)),
+    "short": pa.array([Decimal(-number).scaleb(-2) for number in range(ROWS)], pa.decimal128(9, 2)),
+    "day": pa.array(np.arange(ROWS, dtype=np.int32) - (1 << 30), pa.date32()),
+    "clock": pa.array(np.arange(ROWS, dtype=np.int32), pa.time32("ms")),
+    "moment": pa.array([datetime(2020, 1, 1)] * ROWS, pa.timestamp("us")),
+    "instant": pa.array(np.arange(ROWS) - (1 << 50), pa.timestamp("ms", "UTC")),
+    "number": pa.array(np.arange(ROWS, dtype=np.float32) / 3),
+    "small": pa.array(np.arange(ROWS) % 100 - 50, pa.int8()),
+    "flag": pa.array([True] * ROWS),
+    "bytes": pa.array([bytes([number % 256]) for number in range(ROWS)]),
+    "nothing": pa.nulls(ROWS, pa.int32()),
+    "last": pa.array(np.arange(ROWS)),
+}
+SCHEMA = pa.schema(
+    pa.field(name, column.type, nullable=name not in ("k", "last"), metadata={"PARQUET:field_id": str(place)})
+    for place, (name, column) in enumerate(COLUMNS.items())
+)
+RECORDS = pa.RecordBatch.from_arrays(list(COLUMNS.values()), schema=SCHEMA)
+OPTIONS = WriteOptions(copies={"last": "k"})
+
+
+def file_of(rows: pa.RecordBatch, schema: pa.Schema = SCHEMA, options: WriteOptions = OPTIONS) -> bytes:
+    """A file of three row groups."""
+    sink = io.BytesIO()
+    writer = ParquetWriter(sink, schema, options)
+    for begin in range(0, rows.num_rows, ROWS // 3):
+        writer.write(rows.slice(begin, ROWS // 3))
+        writer.close_row_group()
+    writer.close()
+    return sink.getvalue()
+
+
+def groups_of(data: bytes, schema: pa.Schema = SCHEMA, options: WriteOptions = OPTIONS) -> list[StoredRowGroup | None]:
+    return stored_row_groups(io.BytesIO(data), "file", layout_of(schema, options), ROWS)
+
+
+def described(data: bytes) -> list[Any]:
+    """What a footer says, but for places."""
+    footer = pq.read_metadata(io.BytesIO(data))
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    chunks = [(group.num_rows, group.column(place)) for group in groups for place in range(group.num_columns)]
+    return [
+        str(footer.schema).split("\n", 1)[1],
+        footer.num_rows,
+        [group.total_byte_size for group in groups],
+        [
+            (rows, one.path_in_schema, one.compression, one.encodings, one.num_values, one.total_compressed_size)
+            for rows, one in chunks
+        ],
+        [
+            (one.statistics.min_raw, one.statistics.max_raw, one.statistics.null_count)
+            for _, one in chunks
+            if one.statistics.has_min_max
+        ],
+    ]
+
+
+@pytest.mark.parametrize("order", ["ccc", "wcw", "cwc", "wwc", "cww"])
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "lz4", "none"])
+def test_row_groups_between_written_ones(order: str, codec: str):
+    options = WriteOptions(codec, copies=OPTIONS.copies)
+    plain = file_of(RECORDS, options=options)
+    sink = io.BytesIO()
+    writer = ParquetWriter(sink, SCHEMA, options)
+
+    for number, (how, group) in enumerate(zip(order, groups_of(plain, options=options), strict=True)):
+        if how == "c":
+            assert group is not None
+            writer.copy(group, io.BytesIO(plain))
+        else:
+            writer.write(RECORDS.slice(number * ROWS // 3, ROWS // 3))
+            writer.close_row_group()
+    writer.close()
+
+    assert described(sink.getvalue()) == described(plain)
+    for pre_buffer in (False, True):
+        file = pq.ParquetFile(sink, page_checksum_verification=True, pre_buffer=pre_buffer)
+        assert file.read().equals(pq.read_table(io.BytesIO(plain)))
+    bounds = {name: (min(found), max(found)) for name in ("text", "few") for found in [_values(name)]}
+    assert {name: writer.text_bounds[name] for name in bounds} == bounds
+
+
+def _values(name: str) -> list[Any]:
+    return [value for value in COLUMNS[name].to_pylist() if value is not None]
+
+
+def test_bounds_are_those_of_the_rows():
+    for number, group in enumerate(groups_of(file_of(RECORDS))):
+        assert group is not None
+        rows = RECORDS.slice(number * ROWS // 3, ROWS // 3)
+        for name in ("k", "text", "few", "decimal", "short", "clock", "moment", "number", "small", "flag", "bytes"):
+            values = [value for value in rows[name].to_pylist() if value is not None]
+            assert group.bounds[name].to_pylist() == [min(values), max(values)], name
+            assert group.null_counts[name] == rows[name].null_count
+        for name in ("day", "instant"):
+            assert group.bounds[name].equals(rows[name].take([0, rows.num_rows - 1]))
+        assert group.bounds["long"].null_count == (2 if number == 0 else 0)
+        assert group.bounds["row"].null_count == group.bounds["nothing"].null_count == 2
+        assert group.null_counts["row"] is None
+        assert group.null_counts["nothing"] == ROWS // 3
+
+
+def by_arrow(**options: Any) -> bytes:
+    sink = io.BytesIO()
+    layout: dict[str, Any] = {
+        "store_decimal_as_integer": True,
+        "write_time_adjusted_to_utc": True,
+        "store_schema": False,
+        "compression": "zstd",
+    }
+    pq.write_table(pa.Table.from_batches([RECORDS]), sink, ROWS // 3, **layout | options)
+    return sink.getvalue()
+
+
+def test_files_that_arrow_alone_has_written_alike_are_copied():
+    assert all(groups_of(by_arrow()))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"write_page_index": True},
+        {"data_page_version": "2.0"},
+        {"use_dictionary": False, "column_encoding": {"k": "DELTA_BINARY_PACKED"}},
+        {"use_dictionary": False, "column_encoding": {"number": "BYTE_STREAM_SPLIT"}},
+        {"compression": "snappy"},
+        {"compression": "none"},
+        {"store_decimal_as_integer": False},
+        {"bloom_filter_options": {"k": True}},
+        {"sorting_columns": [pq.SortingColumn(0)]},
+    ],
+    ids=str,
+)
+def test_what_could_not_have_been_written_here_is_not_copied(options: dict[str, Any]):
+    assert groups_of(by_arrow(**options)) == [None] * 3
+
+
+def test_another_schema_is_not_copied():
+    fields = list(SCHEMA)
+    for place, changed in (
+        (0, fields[0].with_nullable(True)),
+        (2, fields[2].with_name("words")),
+        (2, fields[2].with_metadata({"PARQUET:field_id": "99"})),
+        (2, fields[2].remove_metadata()),
+        (12, fields[12].with_type(pa.int16())),
+        (10, fields[10].with_type(pa.timestamp("ms"))),
+    ):
+        schema = pa.schema([*fields[:place], changed, *fields[place + 1 :]])
+
+        assert groups_of(file_of(RECORDS), schema) == [None] * 3
+    assert stored_row_groups(io.BytesIO(file_of(RECORDS)), "file", layout_of(SCHEMA, OPTIONS), ROWS + 1) == [None] * 3
+
+
+def test_damage_is_seen():
+    data = bytearray(file_of(RECORDS))
+    group = groups_of(bytes(data))[1]
+    assert group is not None
+    data[group.begin + group.size_bytes // 2] ^= 1
+
+    with pytest.raises(CorruptTableError, match="file: a page"):
+        list(group.chunks(io.BytesIO(data)))
+    with pytest.raises(CorruptTableError, match="file: a "):
+        list(group.chunks(io.BytesIO(data[: group.begin + 100])))
+    with pytest.raises(CorruptTableError, match="file: "):
+        groups_of(bytes(data[:-20]))

@@ -1,0 +1,20 @@
+"""Files of many row groups although they have few rows, which compactions copy although they are small."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from paimon_engine.actions import compact
+from paimon_engine.format import parquet
+from paimon_engine.table import roll
+from paimon_engine.table.rewrite import RewriteTask
+
+
+def make_row_groups_small(monkeypatch: pytest.MonkeyPatch, rows: int = 7, copied_bytes_min: int = 1) -> None:
+    """From now on row groups have so many rows, and compactions copy them from that size on."""
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS_MAX", rows)
+    monkeypatch.setattr(roll, "_ROWS_PER_SLICE_MIN", rows)
+    monkeypatch.setattr(roll, "_ROWS_PER_SLICE_MAX", rows)
+    monkeypatch.setattr(compact, "RewriteTask", partial(RewriteTask, copied_bytes_min=copied_bytes_min))
