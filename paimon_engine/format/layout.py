@@ -31,16 +31,22 @@ class BatchLimit:
 BATCH_LIMIT: Final = BatchLimit()
 
 
+ROW_GROUP_BYTES_MAX: Final = 64 << 20
+"""Arrow bytes per row group: bounds what a writer holds, and lets readers skip."""
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """Codec name as in `file.compression`, in small letters, and its level where it is zstd.
 
     `copies`: names of columns whose values are, in each batch, those of a column before; a format may make use of it.
+    `row_group_bytes`: Arrow bytes that a writer of row groups gathers for one.
     """
 
     compression: str = "zstd"
     zstd_level: int = 1
     copies: Mapping[str, str] = field(default_factory=dict)
+    row_group_bytes: int = ROW_GROUP_BYTES_MAX
 
 
 def replace_leaves(

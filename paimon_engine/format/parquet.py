@@ -56,8 +56,6 @@ from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 READ_BUFFER_BYTES = 65_536
 WRITE_BUFFER_BYTES = 1 << 20
 ROW_GROUP_ROWS_MAX = 1 << 20
-ROW_GROUP_BYTES_MAX = 64 << 20
-"""Arrow bytes per row group: bounds what a writer holds, and lets readers skip."""
 
 _NANOS_MICROS_MAX = (1 << 63) // 1_000
 _DICTIONARY_VALUES_MAX = 1 << 10
@@ -315,7 +313,7 @@ class ParquetWriter:
         self._pending.append(self._fitted(batch))
         self._pending_rows += batch.num_rows
         self._pending_bytes += self._pending[-1].nbytes
-        if self._pending_rows >= ROW_GROUP_ROWS_MAX or self._pending_bytes >= ROW_GROUP_BYTES_MAX:
+        if self._pending_rows >= ROW_GROUP_ROWS_MAX or self._pending_bytes >= self._options.row_group_bytes:
             self.close_row_group()
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
-from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
+from paimon_engine.format.layout import BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
 from paimon_engine.lsm.append import pack_small_files
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
@@ -29,6 +29,7 @@ _NOTHING_DELETED: Final[Mapping[str, int]] = MappingProxyType({})
 BATCH_ROWS_MIN: Final = 1_024
 """With fewer rows in a batch the work per batch would outweigh that per row, if the rows are short."""
 _BATCH_BYTES_MIN: Final = 1 << 20
+_ROW_GROUP_BYTES_MIN: Final = 4 << 20
 _MEMORY_FACTOR = 8
 """Working memory per run is about this many decoded batches: decoded, joined, sorted and encoded copies."""
 
@@ -64,6 +65,7 @@ class CompactTask:
     changes: Changes | None = None
     lookups: tuple[DataFile, ...] = ()
     limit: BatchLimit = BATCH_LIMIT
+    row_group_bytes: int = ROW_GROUP_BYTES_MAX
     is_append: bool = False
     keys: KeyRange | None = None
     followed: tuple[bool, ...] | None = None
@@ -124,7 +126,7 @@ class CompactTask:
         return decoded * _MEMORY_FACTOR
 
     def within(self, memory_bytes: int) -> CompactTask | NothingToDo:
-        """The task with batches so small that it needs no more than that memory, by estimate."""
+        """The task with batches, and row groups that it writes, so small that it needs about that memory."""
         if not self._rows_to_read:
             return self
         row_bytes, batch_bytes = self._row_bytes, memory_bytes // (self._runs * _MEMORY_FACTOR)
@@ -133,7 +135,8 @@ class CompactTask:
             least = self._runs * least_bytes * _MEMORY_FACTOR
             return NothingToDo(f"needs about {least:,} bytes of memory, and a task may take {memory_bytes:,}")
         size_bytes = min(BATCH_LIMIT.size_bytes, max(batch_bytes, least_bytes))
-        return replace(self, limit=BatchLimit(size_bytes=size_bytes))
+        row_group_bytes = min(ROW_GROUP_BYTES_MAX, max(_ROW_GROUP_BYTES_MIN, memory_bytes // _MEMORY_FACTOR))
+        return replace(self, limit=BatchLimit(size_bytes=size_bytes), row_group_bytes=row_group_bytes)
 
     @property
     def _files_to_read(self) -> tuple[DataFile, ...]:

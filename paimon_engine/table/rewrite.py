@@ -152,6 +152,7 @@ class _Rewrite:
             source=source,
             first_sequence_number=first_sequence_number,
             changelog=changelog,
+            row_group_bytes=self._task.row_group_bytes,
         )
         self._writers.append(writer)
         return writer

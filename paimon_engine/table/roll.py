@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
-from paimon_engine.format.layout import WriteOptions
+from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX, WriteOptions
 from paimon_engine.format.parquet import ParquetWriter, layout_of
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup
 from paimon_engine.merge.window import is_retract
@@ -134,6 +134,7 @@ class RollingWriter:
         first_sequence_number: int = 0,
         changelog: bool = False,
         prefix: str = "",
+        row_group_bytes: int = ROW_GROUP_BYTES_MAX,
     ) -> None:
         """Nothing is written before the first row. `changelog` files differ in names, formats and statistics.
 
@@ -155,7 +156,7 @@ class RollingWriter:
             codec = options.changelog_file_compression or codec
         _check_types(table.schema, file_format)
         self._traits = FileTraits(level, file_format, changelog)
-        self._encoding = _encoding(table.schema, file_format, codec)
+        self._encoding = replace(_encoding(table.schema, file_format, codec), row_group_bytes=row_group_bytes)
         self._indexes = [] if changelog else wanted_indexes(table.schema)
         self._open: _OpenFile | None = None
         self._files: list[DataFile] = []

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
@@ -327,6 +328,25 @@ def test_long_values_are_compacted_in_little_memory(catalog: Catalog, texts: str
     assert 0 < planned.memory_bytes <= memory_bytes
     assert table.compact(full=True, task_memory_bytes=memory_bytes).status == "committed"
     assert table.to_arrow().sort_by("k") == expected
+
+
+def test_a_limit_of_memory_makes_row_groups_smaller(tmp_path: Path):
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("s", pa.binary())])
+    sizes = {}
+    for name, limit in (("limited", {"task_memory_bytes": 32 << 20}), ("usual", {})):
+        table = Catalog(str(tmp_path)).create_table(
+            f"db.{name}", schema=schema, primary_keys=["k"], options={"bucket": "1"}
+        )
+        for keys in (range(24), range(1, 25)):
+            table.write(pa.table([list(keys), [bytes([key]) * 500_000 for key in keys]], schema=schema))
+        table.compact(full=True, **limit)
+        (path,) = Catalog(str(tmp_path)).table(f"db.{name}$files").to_arrow(["file_path"])["file_path"].to_pylist()
+        metadata = pq.read_metadata(Path(table.path) / "bucket-0" / Path(path).name)
+        sizes[name] = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+
+    assert sizes["usual"] == [sum(sizes["limited"])] == [25]
+    # An eighth of the memory, and what a window holds on top.
+    assert max(sizes["limited"]) * 500_000 <= 2 * (32 << 20) // 8
 
 
 # ── parts ───────────────────────────────────────────────────────────────────────────────────────
