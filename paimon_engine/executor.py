@@ -38,9 +38,10 @@ _KEPT_BLOCK_BYTES = 31 << 20
 
 BATCH_ROWS = 65_536
 """Rows per batch handed to a group: larger batches cost more in fresh memory than they save in calls."""
-_ITEMS_AHEAD = 2
 _BATCH_BYTES = 32 << 20
 """Bytes at which fewer rows than that make a batch."""
+_AHEAD_BYTES = 32 << 20
+"""Half of what a writer gathers until it is busy for long, with a row group."""
 
 
 @dataclass(frozen=True)
@@ -373,18 +374,30 @@ class _Shelf:
         self._held_bytes = 0
 
 
-def ahead(items: Iterator[T]) -> Generator[T]:
-    """The same items, each made by a thread beside the caller's while it is busy with the ones before.
+def ahead(items: Iterator[T], size_of: Callable[[T], int]) -> Generator[T]:
+    """The same items, made by a thread beside the caller's while it is busy with the ones before.
 
-    Raises: what making an item raises, where that item would come.
+    It is ahead by a few times `_AHEAD_BYTES`, however many items that are.
+
+    Raises: what making an item raises, at the latest where that item would come.
     """
-    end = object()
+
+    def some() -> list[T]:
+        found: list[T] = []
+        size_bytes = 0
+        for item in items:
+            found.append(item)
+            size_bytes += size_of(item)
+            if size_bytes >= _AHEAD_BYTES:
+                break
+        return found
+
     try:
         with ThreadPoolExecutor(1, thread_name_prefix="paimon-ahead") as pool:
-            made = deque(pool.submit(next, items, end) for _ in range(_ITEMS_AHEAD))
-            while (item := made.popleft().result()) is not end:
-                made.append(pool.submit(next, items, end))
-                yield item  # type: ignore[misc]
+            made = deque(pool.submit(some) for _ in range(2))
+            while found := made.popleft().result():
+                made.append(pool.submit(some))
+                yield from found
     finally:
         # Only now: an iterator that is at work cannot be closed.
         if isinstance(items, Generator):

@@ -198,36 +198,41 @@ def test_tasks_take_memory_from_the_c_library_unless_the_environment_says_otherw
     assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1], config=CONFIG)) == [before] * 2
 
 
+def mebibytes(item: object) -> int:
+    return 1 << 20
+
+
 def test_items_are_made_by_a_thread_that_is_a_little_ahead():
     made: list[int] = []
-    second = threading.Event()
+    later = threading.Event()
 
     def items() -> Iterator[tuple[int, str]]:
-        for number in range(5):
+        for number in range(200):
             made.append(number)
-            if number == 1:
-                second.set()
+            if number == 90:
+                later.set()
             yield number, threading.current_thread().name
 
-    coming = ahead(items())
+    coming = ahead(items(), mebibytes)
     first = next(coming)
-    assert second.wait(60)
+    assert later.wait(60)
+    assert len(made) <= 3 * 32
     rest = list(coming)
 
-    assert [number for number, _ in [first, *rest]] == made == [0, 1, 2, 3, 4]
+    assert [number for number, _ in [first, *rest]] == made == list(range(200))
     assert threading.current_thread().name not in {name for _, name in [first, *rest]}
 
 
-def test_an_item_that_fails_fails_in_its_place():
+def test_an_item_that_fails_fails_at_the_latest_in_its_place():
     def items() -> Iterator[int]:
-        yield 1
-        raise NotFoundError("item two")
+        yield from range(40)
+        raise NotFoundError("item 40")
 
-    coming = ahead(items())
+    coming = ahead(items(), mebibytes)
 
-    assert next(coming) == 1
-    with pytest.raises(NotFoundError, match="item two"):
-        next(coming)
+    assert [next(coming) for _ in range(32)] == list(range(32))
+    with pytest.raises(NotFoundError, match="item 40"):
+        list(coming)
     assert list(coming) == []
 
 
@@ -240,9 +245,9 @@ def test_who_stops_early_closes_what_makes_the_items():
         finally:
             closed.set()
 
-    coming = ahead(items())
+    coming = ahead(items(), mebibytes)
     next(coming)
     coming.close()
 
     assert closed.is_set()
-    assert list(ahead(iter(range(3)))) == [0, 1, 2]
+    assert list(ahead(iter(range(3)), mebibytes)) == [0, 1, 2]

@@ -163,7 +163,7 @@ class _Rewrite:
             merged: Generator[pa.RecordBatch | CopiedRowGroup]
             merged = self._merged(section, changelog) if follows else self._plainly_merged(section)
             # Nothing may be written any more when a failure takes back what was.
-            with closing(ahead(merged) if self._reads_ahead else merged) as coming:
+            with closing(ahead(merged, _size_bytes) if self._reads_ahead else merged) as coming:
                 for rows in coming:
                     self._write(writer, rows)
         self._after += writer.finish()
@@ -244,3 +244,8 @@ class _Rewrite:
                 continue
             check_storable(table.schema, rows)
             yield drop_retracts(rows) if task.drop_deletes else rows
+
+
+def _size_bytes(rows: pa.RecordBatch | CopiedRowGroup) -> int:
+    """Bytes in memory."""
+    return 0 if isinstance(rows, CopiedRowGroup) else rows.nbytes
