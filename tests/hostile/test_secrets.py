@@ -6,6 +6,7 @@ A marker stands for the secret, and everything that others can see is searched f
 from __future__ import annotations
 
 import json
+import os
 import logging
 import pickle
 import shutil
@@ -272,7 +273,8 @@ class Watch:
                     self.commands.add(path.read_bytes())
                 except OSError:
                     continue
-            for path in self._temporary.rglob("*"):
+            # Folders come and go meanwhile, which ends a `Path.rglob` with an error.
+            for path in (Path(folder, name) for folder, _, names in os.walk(self._temporary) for name in names):
                 try:
                     if path.is_file() and path.stat().st_size < 1 << 20:
                         self.files[str(path)] = path.read_bytes()
