@@ -6,8 +6,8 @@ A marker stands for the secret, and everything that others can see is searched f
 from __future__ import annotations
 
 import json
-import os
 import logging
+import os
 import pickle
 import shutil
 import socket
