@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import uuid
 from collections import Counter
@@ -75,8 +76,8 @@ class Compact:
     (32 GiB, 2 GiB with `max_seconds`), so that what is done stays done. A bucket with a primary key that alone is
     larger than `max_bytes` is left; of a bucket without one, what fits is done.
 
-    How: a bucket is split, where its keys allow, into tasks of about `task_bytes` (4 target files, at least 512 MiB),
-    each of which merges in `task_memory_bytes` by estimate; buckets for which that is too little are skipped.
+    How: a bucket is split, where its keys allow, into tasks of about `task_bytes` (4 target files, at least 512 MiB, if
+    several run at once); each merges in `task_memory_bytes` by estimate, and what that is too little for is skipped.
     """
 
     full: bool = False
@@ -357,7 +358,9 @@ def _parts(
     table: TableHandle, run: _Run, tasks: Sequence[CompactTask], executor: Executor
 ) -> list[tuple[CompactTask, ...]]:
     """The parts of each task; how many is noted."""
-    part_bytes = run.spec.task_bytes or max(_PART_FILES * table.options.target_file_size_bytes, _PART_BYTES_MIN)
+    usual_bytes = max(_PART_FILES * table.options.target_file_size_bytes, _PART_BYTES_MIN)
+    # What is cut is read twice at the ends: in vain where nothing runs side by side.
+    part_bytes = run.spec.task_bytes or (usual_bytes if executor.parallelism > 1 else sys.maxsize)
     samples = key_samples(table, tasks, part_bytes, executor)
     parts = [split_task(task, table.schema, part_bytes, samples) for task in tasks]
     run.task_counts |= {(task.partition, task.bucket): len(of) for task, of in zip(tasks, parts, strict=True)}

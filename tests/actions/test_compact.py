@@ -330,6 +330,23 @@ def test_long_values_are_compacted_in_little_memory(catalog: Catalog, texts: str
     assert table.to_arrow().sort_by("k") == expected
 
 
+@pytest.mark.parametrize(("parallelism", "tasks"), [(1, 1), (2, 4)])
+def test_a_bucket_is_split_where_tasks_run_side_by_side(
+    parallelism: int, tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(action, "_PART_BYTES_MIN", 4_000)
+    catalog = Catalog(str(tmp_path), executor=LocalExecutor(parallelism))
+    options = {"bucket": "1", "target-file-size": "1 kb"}
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=options)
+    for number in range(3):
+        table.write(batch(number, 500))
+
+    (done,) = table.compact(full=True).buckets
+
+    assert done.tasks == tasks
+    assert table.to_arrow().num_rows == 502
+
+
 def test_a_limit_of_memory_makes_row_groups_smaller(tmp_path: Path):
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("s", pa.binary())])
     sizes = {}
