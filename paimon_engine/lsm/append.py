@@ -22,12 +22,22 @@ _OPEN_COST_BYTES = 4 * MIB
 """What a file costs beyond its bytes; bounds the number of files in a pack."""
 
 
+def small_file_bytes(options: TableOptions) -> int:
+    """Size below which a file counts as small.
+
+    Java 0.9, which has no option for the share, takes seven whole tenths.
+    """
+    if "compaction.small-file-ratio" not in options.raw:
+        return options.target_file_size_bytes // 10 * 7
+    return int(options.target_file_size_bytes * options.compaction_small_file_ratio)
+
+
 def pack_small_files(
     files: Sequence[DataFile], options: TableOptions, *, in_order: bool, full: bool
 ) -> list[Pack] | NothingToDo:
     """Packs of at least `compaction.min.file-num` files, or of at least two if a full compaction is asked for."""
     least = 2 if full else options.compaction_min_file_num
-    small_bytes = options.target_file_size_bytes * options.compaction_small_file_ratio
+    small_bytes = small_file_bytes(options)
     if in_order:
         ordered = sorted(files, key=_age)
         packs = [pack for pack in _pack(ordered, small_bytes, options) if len(pack) >= least]
@@ -45,7 +55,7 @@ def _age(file: DataFile) -> tuple[int, int, str]:
     return file.min_sequence_number, file.creation_time_ms or 0, file.name
 
 
-def _pack(files: Iterable[DataFile], small_bytes: float, options: TableOptions) -> list[Pack]:
+def _pack(files: Iterable[DataFile], small_bytes: int, options: TableOptions) -> list[Pack]:
     """Small neighbours, each pack ended at twice the target size or by a large file; the last one may be unfinished."""
     target_bytes = options.target_file_size_bytes
     open_bytes = min(_OPEN_COST_BYTES, target_bytes // 32)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from paimon_engine.format.layout import BATCH_LIMIT, ROW_GROUP_BYTES_MAX, BatchLimit
-from paimon_engine.lsm.append import pack_small_files
+from paimon_engine.lsm.append import pack_small_files, small_file_bytes
 from paimon_engine.lsm.levels import KeyOrder, SortedRun, key_order, level_count, sorted_runs
 from paimon_engine.lsm.pick import NothingToDo, Pick, pick_full, pick_minor
 from paimon_engine.lsm.sections import Section, sections
@@ -225,7 +225,7 @@ def _split(
     pick: Pick, order: KeyOrder, options: TableOptions, changes: Changes | None, stale: Collection[str], *, bottom: bool
 ) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...]]:
     """Groups of sections to rewrite, and files that only change their level."""
-    small_bytes = options.target_file_size_bytes * options.compaction_small_file_ratio
+    small_bytes = small_file_bytes(options)
     rewrites: list[tuple[Section, ...]] = []
     upgrades: list[DataFile] = []
     candidates: list[Section] = []

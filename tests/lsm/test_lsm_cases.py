@@ -9,6 +9,7 @@ import pytest
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.format.binary_row import encode_row
+from paimon_engine.lsm.append import small_file_bytes
 from paimon_engine.lsm.levels import SortedRun, key_order
 from paimon_engine.lsm.pick import pick_minor
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
@@ -71,3 +72,10 @@ def test_a_threshold_that_is_no_size_names_its_option() -> None:
     runs = [SortedRun(0, (parse_file("a L0 1"),)), SortedRun(5, (parse_file("b L5 1"),))]
     with pytest.raises(InvalidArgumentError, match=r"compaction\.total-size-threshold"):
         pick_minor(runs, 5, options, now_ms=0)
+
+
+def test_small_files_are_below_seven_whole_tenths_of_the_target_as_in_java():
+    given = {"target-file-size": "2 kb"}
+
+    assert small_file_bytes(TableOptions(given)) == 1428
+    assert small_file_bytes(TableOptions({**given, "compaction.small-file-ratio": "0.7"})) == 1433
