@@ -73,11 +73,12 @@ class PartWriter(TableWriter):
             self._flush_largest(self._large(), kept_share=0)
             yield from self._hand_on()
             messages = self._finish()
-            if messages:
-                yield tuple(messages)
         except BaseException:
             self._abort()
             raise
+        # From here on the files are those of whoever has the messages.
+        if messages:
+            yield tuple(messages)
 
     def _count(self, rows: pa.RecordBatch) -> None:
         self._row_count += rows.num_rows

@@ -140,3 +140,15 @@ def test_what_is_not_asked_for_to_the_end_leaves_no_file(tmp_path: Path):
     made.close()
 
     assert files_of(table) == set()
+
+
+def test_who_has_the_messages_has_the_files(tmp_path: Path):
+    table = new_table(tmp_path)
+    handle = handle_of(table)
+    made = write_part(handle, write_state(handle), 0, batches([(k, 0) for k in range(9)]), own_file_bytes=0)
+
+    messages = next(made)
+    made.close()
+
+    assert not isinstance(messages, BucketRows)
+    assert files_of(table) == {file.name for message in messages for file in message.new_files}
