@@ -30,9 +30,10 @@ Group = Callable[[pa.RecordBatch], pa.Array]
 
 POOL_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
 """Environment variable that chooses where Arrow's memory comes from."""
-POOL = "system"
+POOL = "jemalloc" if "jemalloc" in pa.supported_memory_backends() else "system"
 """Arrow's own default hands freed memory back so soon that a compaction spends up to a fifth of its processor time on
-touching it anew; with the C library's it is a tenth of that (measured)."""
+touching it anew; with these two it is a tenth of that. jemalloc takes 90 MB of 550 less than the C library and 1 % of
+the time, as it need not move what shrinks (measured)."""
 _KEPT_BLOCK_BYTES = 31 << 20
 """A little less than the largest block from which the C library learns (`DEFAULT_MMAP_THRESHOLD_MAX`)."""
 
@@ -263,7 +264,7 @@ class _PoolUse:
             self._users += 1
             if self._users == 1 and POOL_VARIABLE not in os.environ:
                 self._before = pa.default_memory_pool()
-                pa.set_memory_pool(pa.system_memory_pool())
+                pa.set_memory_pool(pa.jemalloc_memory_pool() if POOL == "jemalloc" else pa.system_memory_pool())
                 _keep_freed_memory()
 
     def __exit__(self, *_: object) -> None:
@@ -280,9 +281,9 @@ _POOL_USE = _PoolUse()
 def _keep_freed_memory() -> None:
     """Lets the C library keep freed memory for what comes next, up to twice the size of the block given back here.
 
-    It learns from the largest block that is given back; until then it would return memory to the operating system
-    after each batch, and pay for every page of the next one. No page of the block itself is ever touched.
-    Source: `M_TRIM_THRESHOLD`, `M_MMAP_THRESHOLD` in mallopt(3).
+    NumPy's arrays come from there, whatever pool Arrow takes. It learns from the largest block that is given back;
+    until then it would return memory to the operating system after each batch, and pay for every page of the next
+    one. No page of the block itself is ever touched. Source: `M_TRIM_THRESHOLD`, `M_MMAP_THRESHOLD` in mallopt(3).
     """
     pa.allocate_buffer(_KEPT_BLOCK_BYTES, memory_pool=pa.system_memory_pool())
 

@@ -12,7 +12,7 @@ import pytest
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
-from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, TaskRows, ahead, values
+from paimon_engine.executor import POOL, ByGroup, Done, Failed, LocalExecutor, TaskRows, ahead, values
 from paimon_engine.storage import MemoryStorage
 
 CONFIG = EnvConfig("memory://executor")
@@ -185,12 +185,14 @@ def test_an_error_in_the_source_is_raised():
         LocalExecutor().shuffle(source(), split=ByGroup(group_of), run=rows_of, config=CONFIG)
 
 
-def test_tasks_take_memory_from_the_c_library_unless_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch):
+def test_tasks_take_memory_from_a_pool_that_keeps_it_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+):
     before = pa.default_memory_pool().backend_name
-    assert before != "system"
+    assert before != POOL
     monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
 
-    assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1, 2], config=CONFIG)) == ["system"] * 3
+    assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1, 2], config=CONFIG)) == [POOL] * 3
     assert pa.default_memory_pool().backend_name == before
 
     monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", before)
