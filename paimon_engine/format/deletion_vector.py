@@ -17,10 +17,10 @@ Source: `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexF
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from isal.isal_zlib import crc32
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError, damaged
@@ -58,8 +58,8 @@ def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int)
         raise damaged(where, f"it should be {size} bytes long, and {len(data) - 4} follow")
     body = bytes(data[4 : 4 + size])
     (checksum,) = struct.unpack_from(">I", data, 4 + size)
-    if checksum != zlib.crc32(body):
-        raise damaged(where, f"the checksum is {zlib.crc32(body):#010x}, not {checksum:#010x}")
+    if checksum != (found := crc32(body)):
+        raise damaged(where, f"the checksum is {found:#010x}, not {checksum:#010x}")
     magic, bitmap = body[:4], body[4:]
     if magic not in (_MAGIC_32, _MAGIC_64):
         raise damaged(where, f"no such kind of vector, its magic number is {magic.hex()}")
@@ -142,7 +142,7 @@ def encode_index_file(
     for name, rows in vectors.items():
         body = _MAGIC_32 + _encoded_32(name, rows) if bits == 32 else _MAGIC_64 + _encoded_64(rows)
         ranges[name] = len(file), len(body) if bits == 32 else len(body) + FRAME_BYTES
-        file += struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+        file += struct.pack(">i", len(body)) + body + struct.pack(">I", crc32(body))
     return bytes(file), ranges
 
 

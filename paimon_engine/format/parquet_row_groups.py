@@ -12,7 +12,6 @@ Source: `parquet.thrift` of the Parquet format.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.layout import cast, leaves_of
@@ -262,7 +262,7 @@ def _check_pages(chunk: bytes, size: int, path: str) -> None:
             reader = Reader(chunk, place)
             head = {number: value for number, _, value in reader.structure()}
             place = reader.at + number_of(head[PAGE_STORED_BYTES])
-            found = zlib.crc32(view[reader.at : place])
+            found = crc32(view[reader.at : place])
             if _PAGE_CHECKSUM in head and number_of(head[_PAGE_CHECKSUM]) & 0xFFFFFFFF != found:
                 raise damaged(path, "a page has another checksum than bytes")
     except _NO_STRUCTURE as error:

@@ -13,7 +13,10 @@ from typing import Final
 
 BOOLEANS: Final = (1, 2)
 BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 3, 4, 5, 6, 7, 8, 9, 10, 12
+_VARINTS: Final = frozenset({I16, I32, I64})
 _LONG_LIST: Final = 15
+_VARINT_BITS: Final = 0x7F
+"""Of a byte in a number; the bit above says that more follow."""
 
 Fields = list[tuple[int, int, bytes]]
 """Number, type and bytes of the fields of a structure."""
@@ -51,8 +54,8 @@ def text(value: str) -> bytes:
 def varint(value: int) -> bytes:
     """Bytes of a number that is not negative, in a list or in front of a text."""
     out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
+    while value > _VARINT_BITS:
+        out.append(value & _VARINT_BITS | _VARINT_BITS + 1)
         value >>= 7
     return bytes(out) + bytes([value])
 
@@ -125,25 +128,32 @@ class Reader:
         return (head >> 4 if head >> 4 != _LONG_LIST else self._varint()), head & 15
 
     def skip(self, kind: int) -> None:
-        """Goes behind a value."""
-        if self.at >= len(self._data):
+        """Goes behind a value. Every page has a head to be skipped, so that calls are spared here."""
+        data = self._data
+        if self.at >= len(data):
             raise IndexError("the bytes end before the structure does")
-        if kind == BYTE:
+        if kind in _VARINTS:
+            while data[self.at] > _VARINT_BITS:
+                self.at += 1
             self.at += 1
-        elif kind in (I16, I32, I64):
-            self._varint()
-        elif kind == DOUBLE:
-            self.at += 8
         elif kind == BINARY:
             length = self._varint()
             self.at += length
+        elif kind == STRUCT:
+            while head := data[self.at]:
+                self.at += 1
+                if not head >> 4:
+                    self.skip(I16)
+                self.skip(head & 15)
+            self.at += 1
         elif kind in (LIST, SET):
             count, element = self.list_head()
             for _ in range(count):
                 self.skip(BYTE if element in BOOLEANS else element)
-        elif kind == STRUCT:
-            for _, inner in self.fields():
-                self.skip(inner)
+        elif kind == BYTE:
+            self.at += 1
+        elif kind == DOUBLE:
+            self.at += 8
         else:
             assert kind in BOOLEANS, kind
 
@@ -153,12 +163,10 @@ class Reader:
 
     def _varint(self) -> int:
         value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
+        while (byte := self._byte()) > _VARINT_BITS:
+            value |= (byte & _VARINT_BITS) << shift
             shift += 7
+        return value | byte << shift
 
     def integer(self) -> int:
         """A whole number."""
