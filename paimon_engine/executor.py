@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine import errors
+from paimon_engine.arrow_memory import POOL, POOL_VARIABLE
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError
 
@@ -28,12 +29,6 @@ R = TypeVar("R")
 Group = Callable[[pa.RecordBatch], pa.Array]
 """Gives the group of every row of a batch: int32, not negative, no nulls."""
 
-POOL_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
-"""Environment variable that chooses where Arrow's memory comes from."""
-POOL = "jemalloc" if "jemalloc" in pa.supported_memory_backends() else "system"
-"""Arrow's own default hands freed memory back so soon that a compaction spends up to a fifth of its processor time on
-touching it anew; with these two it is a tenth of that. jemalloc takes 90 MB of 550 less than the C library and 1 % of
-the time, as it need not move what shrinks (measured)."""
 _KEPT_BLOCK_BYTES = 31 << 20
 """A little less than the largest block from which the C library learns (`DEFAULT_MMAP_THRESHOLD_MAX`)."""
 
@@ -262,9 +257,10 @@ class _PoolUse:
     def __enter__(self) -> None:
         with self._lock:
             self._users += 1
-            if self._users == 1 and POOL_VARIABLE not in os.environ:
+            if self._users == 1 and os.environ.get(POOL_VARIABLE, POOL) == POOL:
                 self._before = pa.default_memory_pool()
-                pa.set_memory_pool(pa.jemalloc_memory_pool() if POOL == "jemalloc" else pa.system_memory_pool())
+                is_there = POOL == "jemalloc" and POOL in pa.supported_memory_backends()
+                pa.set_memory_pool(pa.jemalloc_memory_pool() if is_there else pa.system_memory_pool())
                 _keep_freed_memory()
 
     def __exit__(self, *_: object) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -10,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_engine.arrow_memory import POOL
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
-from paimon_engine.executor import POOL, ByGroup, Done, Failed, LocalExecutor, TaskRows, ahead, values
+from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, TaskRows, ahead, values
 from paimon_engine.storage import MemoryStorage
 
 CONFIG = EnvConfig("memory://executor")
@@ -188,16 +192,40 @@ def test_an_error_in_the_source_is_raised():
 def test_tasks_take_memory_from_a_pool_that_keeps_it_unless_the_environment_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    before = pa.default_memory_pool().backend_name
-    assert before != POOL
-    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    before = pa.default_memory_pool()
+    other = pa.mimalloc_memory_pool()
+    pa.set_memory_pool(other)
+    try:
+        monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
 
-    assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1, 2], config=CONFIG)) == [POOL] * 3
-    assert pa.default_memory_pool().backend_name == before
+        assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1, 2], config=CONFIG)) == [POOL] * 3
+        assert pa.default_memory_pool().backend_name == other.backend_name
 
-    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", before)
+        monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", other.backend_name)
 
-    assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1], config=CONFIG)) == [before] * 2
+        assert values(LocalExecutor(2).map(pool_of_arrow, [0, 1], config=CONFIG)) == [other.backend_name] * 2
+    finally:
+        pa.set_memory_pool(before)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "before", "expected"), [(None, "", POOL), ("system", "", "system"), (None, "import pyarrow", "mimalloc")]
+)
+def test_a_process_of_our_own_takes_all_memory_from_that_pool(chosen: str | None, before: str, expected: str):
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    if chosen is not None:
+        environment["ARROW_DEFAULT_MEMORY_POOL"] = chosen
+    script = f"""
+{before}
+from typer.testing import CliRunner
+from paimon_engine.cli import app
+CliRunner().invoke(app, ["tables", "/nowhere"])
+import pyarrow
+print(pyarrow.default_memory_pool().backend_name)
+"""
+    done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True)
+
+    assert done.stdout.strip() == expected
 
 
 def mebibytes(item: object) -> int:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from paimon_engine.arrow_memory import choose_for_process
 from paimon_engine.cli import alter, branches, change, clean_up, expire, look, metadata, partitions, repair, tags
 from paimon_engine.cli.terminal import complain
 from paimon_engine.errors import InvalidArgumentError, PaimonError
@@ -54,6 +55,7 @@ def paimon_engine(
     ] = False,
 ) -> None:
     """Look at Apache Paimon tables, and keep them healthy: read, compact, tag, expire, roll back."""
+    choose_for_process()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     if verbose:
         _engine_logger.setLevel(logging.DEBUG)

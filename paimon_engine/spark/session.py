@@ -22,8 +22,8 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
+from paimon_engine.arrow_memory import POOL, POOL_VARIABLE
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
-from paimon_engine.executor import POOL, POOL_VARIABLE
 from paimon_engine.spark.class_archive import make_archive, options_to_use_it
 
 _JAVA_MIN = 17
