@@ -34,6 +34,7 @@ from tests.interop.histories.modes import (
     why_not_ready,
 )
 from tests.interop.histories.program import Program, Step
+from tests.interop.histories.values import ARRAYS_OF_ARRAYS, LINES
 from tests.support.canonical import Row, difference, rows_of, table_of, text_of
 from tests.support.oracle import JavaPaimon
 
@@ -177,6 +178,10 @@ class _Trial:
                 states = {side: {"snapshot": ids[side]} for side in SIDES}
             else:
                 continue
+            if len({self._schema_at(side, ids[side]) for side in SIDES}) > 1:
+                # Sizes of files decide whether a compaction had work to do; without, the snapshot before it was read,
+                # which has the columns of its own time.
+                continue
             then = self.options[number + 1]
             options = as_then(then, now)
             if options:
@@ -188,6 +193,11 @@ class _Trial:
             # Versions that add up, or that vectors leave out, are not read in the mode of today.
             if marks(then) == marks(now) and not (options and adds_up(now)):
                 self._same_rows(where, states, number=number)
+
+    def _schema_at(self, side: str, snapshot: int) -> int | None:
+        if snapshot == 0:
+            return None
+        return int(json.loads((self.paths[side] / "snapshot" / f"snapshot-{snapshot}").read_text("utf-8"))["schemaId"])
 
     def _same_rows(self, where: str, at: Mapping[str, Mapping[str, Any]], *, number: int | None = None) -> None:
         """Held against what Java reads in its own table: all that can be read, or in step `number` two of them."""
@@ -288,7 +298,20 @@ class _Trial:
         ours = _tried(lambda name, at: self._our_rows(name, at, mark), side, {"incremental": ids})
         if theirs is not None and "is NOT NULL, but merging" in ours[1] and self._has_wrong_nulls(theirs):
             return
+        if theirs is None and self._collects_parts:
+            return
         self._same_or_refused(where, (self._with_keys(ours[0]), ours[1]), self._with_keys(theirs))
+
+    @property
+    def _collects_parts(self) -> bool:
+        """Whether elements with parts are collected as often as they come: Java 0.9 cannot take them back."""
+        options = self.program.options
+        return any(
+            options.get(f"fields.{name}.aggregate-function") == "collect"
+            and options.get(f"fields.{name}.distinct") != "true"
+            and kind in (LINES, ARRAYS_OF_ARRAYS)
+            for name, kind in self.program.fields
+        )
 
     def _has_wrong_nulls(self, found: _Read) -> bool:
         """Whether Java gives a null in a column that has none: a changelog that is merged takes back what is not there."""
