@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_engine.arrow_memory import POOL
+from paimon_engine.arrow_memory import POOL, SETTINGS
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, TaskRows, ahead, values
@@ -212,7 +212,7 @@ def test_tasks_take_memory_from_a_pool_that_keeps_it_unless_the_environment_says
     ("chosen", "before", "expected"), [(None, "", POOL), ("system", "", "system"), (None, "import pyarrow", "mimalloc")]
 )
 def test_a_process_of_our_own_takes_all_memory_from_that_pool(chosen: str | None, before: str, expected: str):
-    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    environment = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     if chosen is not None:
         environment["ARROW_DEFAULT_MEMORY_POOL"] = chosen
     script = f"""

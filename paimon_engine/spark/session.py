@@ -22,7 +22,7 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
-from paimon_engine.arrow_memory import POOL, POOL_VARIABLE
+from paimon_engine.arrow_memory import SETTINGS
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.spark.class_archive import make_archive, options_to_use_it
 
@@ -246,7 +246,7 @@ def _settings(directory: Path, memory: str, java_options: Sequence[str]) -> dict
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        f"spark.executorEnv.{POOL_VARIABLE}": os.environ.get(POOL_VARIABLE, POOL),
+        **{f"spark.executorEnv.{name}": os.environ.get(name, value) for name, value in SETTINGS.items()},
         # A worker that crashes in compiled code says where.
         "spark.python.worker.faulthandler.enabled": "true",
     }

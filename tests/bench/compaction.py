@@ -40,7 +40,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from paimon_engine import Catalog, open_table
-from paimon_engine.arrow_memory import POOL, POOL_VARIABLE
+from paimon_engine.arrow_memory import SETTINGS
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.layout import BATCH_ROWS, WriteOptions
 from paimon_engine.format.parquet import READ_BUFFER_BYTES, ParquetWriter
@@ -231,7 +231,7 @@ def run_apart(step: str, path: Path, number: int = 0) -> Cost:
             shutil.copytree(path, copy, copy_function=lambda source, target: Path(target).hardlink_to(source))
         command = [sys.executable, "-m", "tests.bench.compaction", "--step", step, str(copy), str(number)]
         # As the command line has it.
-        environment = {POOL_VARIABLE: POOL, **os.environ}
+        environment = {**SETTINGS, **os.environ}
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
         return Cost(**json.loads(done.stdout))
 
