@@ -105,7 +105,7 @@ def _of_runs(draw: Draw, chance: Random) -> list[Change]:
         draw.may_have_fewer_levels = LEVELS not in draw.options
         amplification = to_set("compaction.max-size-amplification-percent", chance.choice(["1", "50", "200"]))
         return [to_set(TRIGGER, trigger), *([amplification] if chance.random() < 0.5 else [])]
-    if chance.random() < 0.5:
+    if chance.random() < 0.5 or draw.is_filled_apart:
         return [to_set(TRIGGER, "60"), to_set(RATIO, "-100")]
     return [to_set(TRIGGER, trigger), to_set(RATIO, "100000000")]
 

@@ -96,6 +96,11 @@ class Draw:
         return self.chance.random() < share
 
     @property
+    def is_filled_apart(self) -> bool:
+        """Whether records may be in another bucket than in Java 0.9, which counts deletes that it ignores."""
+        return self.options["bucket"] == "-1" and self.ignores_deletes
+
+    @property
     def compares_rows(self) -> bool:
         """Whether Java 0.9 knows equal rows.
 
@@ -233,10 +238,8 @@ def _values(draw: Draw) -> None:
 
 
 def _record_expiry(draw: Draw) -> None:
-    # Java 0.9 counts deletes that it ignores when it fills buckets. Which bucket a record is in decides whether a
-    # compaction reads it at all.
-    finds_buckets = draw.options["bucket"] == "-1" and draw.ignores_deletes
-    if draw.maybe(0.12) and not finds_buckets:
+    # Which bucket a record is in decides whether a compaction reads it at all.
+    if draw.maybe(0.12) and not draw.is_filled_apart:
         kind, unit = draw.chance.choice([("INT", "seconds-int"), ("BIGINT", "millis-long")])
         draw.columns["t"] = Column(f"{kind} NOT NULL", "time")
         draw.options |= {"record-level.expire-time": "1 d", "record-level.time-field": "t"}
@@ -415,7 +418,8 @@ def _levels(draw: Draw) -> None:
             draw.options["num-levels"] = str(draw.chance.choice([4, 6]))
     else:
         draw.options["num-sorted-run.compaction-trigger"] = str(draw.chance.randint(2, 5))
-    draw.is_told = way != "sizes"
+    # How many runs there are to count depends on the bucket.
+    draw.is_told = way == "none" or (way == "all" and not draw.is_filled_apart)
 
 
 def formats_by_level(chance: Random) -> str:
