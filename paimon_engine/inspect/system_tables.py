@@ -9,7 +9,7 @@ Source: `SystemTableLoader` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,8 +21,9 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import as_predicate, to_arrow_expression
 from paimon_engine.supported import check_row_views_readable
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.open_read import open_read
+from paimon_engine.table.open_read import check_limit, limited
 from paimon_engine.table.read import ROW_KIND
+from paimon_engine.table.read_plan import ReadPlan, plan_read
 from paimon_engine.table.read_request import ReadRequest, State, check_newest_schema, locate
 from paimon_engine.table.snapshots import latest_snapshot
 from paimon_engine.types import missing_column
@@ -30,49 +31,77 @@ from paimon_engine.types import missing_column
 Stream = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
 
-def _audit_log(table: TableHandle, request: ReadRequest) -> Stream:
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """How rows of a read become those of a system table: which columns in which order, values as lists of one or not.
+
+    A plain value, fit for pickling.
+    """
+
+    schema: pa.Schema
+    order: tuple[int, ...]
+    in_lists: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows stay as they are."""
+        return self.order == tuple(range(len(self.order))) and not self.in_lists
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of the read in `schema`."""
+        if self.is_plain:
+            return batch
+        chosen = batch.select(list(self.order))
+        if not self.in_lists:
+            return chosen
+        ends = pa.array(np.arange(batch.num_rows + 1, dtype=np.int32))
+        columns = [
+            column if field.name == ROW_KIND else pa.ListArray.from_arrays(ends, column, type=field.type)
+            for column, field in zip(chosen.columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+Plan = tuple[ReadPlan, RowView]
+
+
+def _audit_log(table: TableHandle, request: ReadRequest) -> Plan:
     """Rows with their kinds in front, delete records and old values included."""
     check_row_views_readable(table.options)
     asked = request.columns
     plain = None if asked is None else tuple(name for name in asked if name != ROW_KIND)
     if asked is not None and asked.count(ROW_KIND) > 1:
         raise _twice(ROW_KIND)
-    request = replace(request, columns=plain, with_row_kinds=True)
-    schema, batches = open_read(table, request, keeps_retracts=True)
+    plan = plan_read(table, replace(request, columns=plain, with_row_kinds=True), keeps_retracts=True)
     if asked is None or asked[:1] == (ROW_KIND,):
-        return schema, batches
+        return plan, _all_columns(plan)
     # The kind comes first, then what else is asked for, in that order but under the names that fields of rows get.
-    others = iter(range(1, len(schema.names)))
-    order = [0 if name == ROW_KIND else next(others) for name in asked]
-    return pa.schema([schema.field(place) for place in order]), (batch.select(order) for batch in batches)
+    others = iter(range(1, len(plan.schema.names)))
+    order = tuple(0 if name == ROW_KIND else next(others) for name in asked)
+    return plan, RowView(pa.schema([plan.schema.field(place) for place in order]), order)
 
 
-def _binlog(table: TableHandle, request: ReadRequest) -> Stream:
+def _binlog(table: TableHandle, request: ReadRequest) -> Plan:
     """As the audit log, each value as a list of one; a filter looks at the values."""
-    inner, batches = _audit_log(table, request)
+    plan, view = _audit_log(table, request)
     fields = [
         field if field.name == ROW_KIND else pa.field(field.name, pa.list_(pa.field("element", field.type)))
-        for field in inner
+        for field in view.schema
     ]
-    schema = pa.schema(fields)
-
-    def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
-        ends = pa.array(np.arange(batch.num_rows + 1, dtype=np.int32))
-        columns = [
-            column if field.name == ROW_KIND else pa.ListArray.from_arrays(ends, column, type=field.type)
-            for column, field in zip(batch.columns, schema, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    return schema, map(packed, batches)
+    return plan, RowView(pa.schema(fields), view.order, in_lists=True)
 
 
-def _read_optimized(table: TableHandle, request: ReadRequest) -> Stream:
+def _read_optimized(table: TableHandle, request: ReadRequest) -> Plan:
     """Rows of the highest level of a primary-key table: as of its last full compaction; all rows of an append table."""
-    return open_read(table, request, only_highest_level=True)
+    plan = plan_read(table, request, only_highest_level=True)
+    return plan, _all_columns(plan)
 
 
-_OF_ROWS: Final[Mapping[str, Callable[[TableHandle, ReadRequest], Stream]]] = {
+def _all_columns(plan: ReadPlan) -> RowView:
+    return RowView(plan.schema, tuple(range(len(plan.schema))))
+
+
+_OF_ROWS: Final[Mapping[str, Callable[[TableHandle, ReadRequest], Plan]]] = {
     "audit_log": _audit_log,
     "binlog": _binlog,
     "ro": _read_optimized,
@@ -105,6 +134,15 @@ def check_system_table(name: str) -> None:
         raise NotFoundError(f"there is no system table {name!r}; these exist: {', '.join(SYSTEM_TABLES)}")
 
 
+def plan_row_view(table: TableHandle, name: str, request: ReadRequest) -> Plan | None:
+    """What the table's system table of that name consists of, and its view; None if it is not one of rows.
+
+    Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
+    """
+    check_system_table(name)
+    return _OF_ROWS[name](table, request) if name in _OF_ROWS else None
+
+
 def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> Stream:
     """Schema and rows of the table's system table of that name.
 
@@ -112,7 +150,9 @@ def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> St
     """
     check_system_table(name)
     if name in _OF_ROWS:
-        return _OF_ROWS[name](table, request)
+        check_limit(request.limit)
+        plan, view = _OF_ROWS[name](table, request)
+        return view.schema, limited(map(view, plan.batches()), request.limit)
     if request.with_row_kinds:
         raise InvalidArgumentError(f"the rows of ${name} have no row kinds")
     if name in _OF_SNAPSHOTS:
@@ -135,8 +175,7 @@ def _twice(name: str) -> InvalidArgumentError:
 
 def _chosen(found: pa.Table, request: ReadRequest) -> Stream:
     """Rows that match, columns that are asked for, as many as the limit allows."""
-    if request.limit is not None and request.limit < 0:
-        raise InvalidArgumentError(f"limit={request.limit}; a limit is 0 or more")
+    check_limit(request.limit)
     where = as_predicate(request.where)
     if where is not None:
         found = found.filter(to_arrow_expression(where, found.schema))

@@ -1,6 +1,7 @@
 """What a table is to the engine: where it lies, what its schema says, and how to reach the world.
 
-`TableHandle` is for the process that works; `PlainTable` is what travels to a worker, which loads its own handle.
+`TableHandle` is for the process that works; `PlainTable` is what travels to a worker, which loads its own handle, and
+`SeenTable` what travels to one that reads.
 """
 
 from __future__ import annotations
@@ -90,6 +91,17 @@ class TableHandle:
         """What a worker needs to load this table."""
         return PlainTable(self.paths.root, self.config, self.paths.branch, dict(self.dynamic_options), self.schema.id)
 
+    def seen(self) -> SeenTable:
+        """What a worker needs to read what this handle sees, also where it travels in time."""
+        return SeenTable(
+            self.paths.root,
+            self.config,
+            self.paths.branch,
+            dict(self.dynamic_options),
+            self.schema,
+            {**self._schemas},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PlainTable:
@@ -109,6 +121,23 @@ class PlainTable:
         paths = TablePaths(self.path, self.branch)
         schema = read_schema_file(env, paths, self.schema_id, self.options)
         return TableHandle(env, self.config, paths, schema, self.options, _schemas={schema.id: schema})
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTable:
+    """A table as a read sees it, with all schemas that are known of it: a plain value, fit for pickling."""
+
+    path: str
+    config: EnvConfig
+    branch: str
+    options: Mapping[str, str]
+    schema: TableSchema
+    schemas: Mapping[int, TableSchema]
+
+    def load(self, env: Env) -> TableHandle:
+        """The table in this process; nothing is looked up for it."""
+        paths = TablePaths(self.path, self.branch)
+        return TableHandle(env, self.config, paths, self.schema, self.options, _schemas=dict(self.schemas))
 
 
 def load_table(

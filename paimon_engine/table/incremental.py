@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -40,7 +41,33 @@ from paimon_engine.table.read_request import Changes, Difference
 from paimon_engine.table.scan import Split, is_visible, splits_of, visible_entries
 
 
-def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A unit of reading: files of a bucket that only one of two states has, with deletion vectors as in a split."""
+
+    partition: bytes
+    bucket: int
+    before: tuple[ManifestEntry, ...]
+    after: tuple[ManifestEntry, ...]
+    vectors_before: Mapping[str, VectorPlace] | None = None
+    vectors_after: Mapping[str, VectorPlace] | None = None
+
+
+Unit = Split | Comparison
+
+
+def read_units(table: TableHandle, units: Iterable[Unit], rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows of units, one after another, in the read's schema."""
+    for is_split, some in groupby(units, lambda unit: isinstance(unit, Split)):
+        if is_split:
+            yield from read_splits(table, (unit for unit in some if isinstance(unit, Split)), rows)
+            continue
+        for unit in some:
+            assert isinstance(unit, Comparison)
+            yield from shaped(table, _compared(table, unit), rows)
+
+
+def plan_changes(table: TableHandle, changes: Changes, rows: Rows) -> list[Split]:
     """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
     commits = [read_commit(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
     # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
@@ -50,18 +77,16 @@ def read_changes(table: TableHandle, changes: Changes, rows: Rows) -> Iterator[p
     entries = [entry for found in added for entry in found]
     if not table.schema.primary_keys:
         places = _own_vectors(table, zip(commits, added, strict=True))
-        yield from read_splits(table, splits_of(table, entries, rows.file_filter, vectors=places), rows)
-        return
+        return splits_of(table, entries, rows.file_filter, vectors=places)
     splits = splits_of(table, entries, rows.file_filter)
     ages = {entry.file.name: age for age, entry in enumerate(entries)}
     whole = _planned_whole(table, splits)
-    splits = [
+    return [
         _exactly_ordered(table, split, ages, is_planned_whole=(split.partition, split.bucket) in whole)
         if changes.mode == "changelog" or not all(map(arrived_in_order, split.sections))
         else split
         for split in splits
     ]
-    yield from read_splits(table, splits, rows)
 
 
 def _own_vectors(
@@ -124,7 +149,7 @@ def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEn
     return [entry for entry in entries if entry.kind is FileKind.ADD and is_visible(table, entry)]
 
 
-def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Iterator[pa.RecordBatch]:
+def plan_difference(table: TableHandle, change: Difference, rows: Rows) -> list[Unit]:
     """Rows that are new or different in the later state; for readers that keep them also the deleted ones."""
     before, after = (
         {_rows_identity(entry): entry for entry in visible_entries(table, state, rows.file_filter)}
@@ -133,15 +158,22 @@ def read_difference(table: TableHandle, change: Difference, rows: Rows) -> Itera
     old_vectors, new_vectors = _vectors(table, change.before), _vectors(table, change.after)
     gone = by_bucket(entry for identity, entry in before.items() if identity not in after)
     new = by_bucket(entry for identity, entry in after.items() if identity not in before)
+    units: list[Unit] = []
     for partition, bucket in dict.fromkeys([*gone, *new]):
         old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
         if old and table.schema.primary_keys:
-            place = bucket_place(table, partition, bucket)
-            states = _state(table, place, old, old_vectors), _state(table, place, young, new_vectors)
-            yield from shaped(table, _compared(table, *states), rows)
+            places = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
+            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *places))
         else:
-            splits = splits_of(table, young, rows.file_filter, vectors=new_vectors)
-            yield from read_splits(table, splits, rows)
+            units += splits_of(table, young, rows.file_filter, vectors=new_vectors)
+    return units
+
+
+def _vectors_of(
+    entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
+) -> Mapping[str, VectorPlace] | None:
+    names = {entry.file.name for entry in entries}
+    return None if places is None else {name: place for name, place in places.items() if name in names}
 
 
 def _rows_identity(entry: ManifestEntry) -> FileIdentity:
@@ -149,11 +181,11 @@ def _rows_identity(entry: ManifestEntry) -> FileIdentity:
     return entry.identity._replace(extra_files=(), embedded_file_index=None)
 
 
-def _compared(
-    table: TableHandle, before: Iterator[pa.RecordBatch], after: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    names = table.schema.row_type.names
-    values = [name for name in names if name not in table.schema.trimmed_primary_keys]
+def _compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
+    place = bucket_place(table, unit.partition, unit.bucket)
+    before = _state(table, place, unit.before, unit.vectors_before)
+    after = _state(table, place, unit.after, unit.vectors_after)
+    values = [name for name in table.schema.row_type.names if name not in table.schema.trimmed_primary_keys]
     return differences(before, after, table.schema.key_type, sequence_order(table.options), values)
 
 

@@ -221,7 +221,7 @@ def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], a
 
     `parts` have internal values, `asked` is what the index may answer.
     """
-    ranges = _value_ranges(table, file) if parts else {}
+    ranges = value_ranges(table, file) if parts else {}
     if not counts_nan(file):
         ranges = {
             name: replace(known, max=math.nan) if isinstance(known.max, float) else known
@@ -232,8 +232,11 @@ def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], a
     return not embedded_index_excludes(table, file, asked)
 
 
-def _value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
-    """Known ranges of the table's columns in a file; none of columns whose values may be in another order today."""
+def value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
+    """Known ranges of the table's columns in a file; none of columns whose values may be in another order today.
+
+    There is one of a partition column only where the file is known to hold values of it.
+    """
     if not file.value_stats.null_counts:
         return {}
     schema = table.schema_of(file.schema_id)
