@@ -178,6 +178,39 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         schema, batches = self._read(request)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
+    def to_spark(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Condition | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | datetime | None = None,
+        *,
+        branch: str | None = None,
+        incremental: tuple[int, int] | tuple[str, str] | None = None,
+        with_row_kinds: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """As `to_arrow`, a lazy Spark DataFrame in the session of the table's `SparkExecutor`.
+
+        What is read is settled now: the DataFrame stays at its snapshot, as long as the files of that are there.
+        Files that need no merge are read by Spark itself, which skips columns and rows that a query does not need; all
+        others by the engine in Spark tasks, for which `columns` and `where` say the same.
+
+        Raises: as `to_arrow`; InvalidArgumentError without a `SparkExecutor`; UnsupportedError for timestamps of more
+        than 6 digits.
+        """
+        if not _is_spark(self._executor):
+            raise InvalidArgumentError(
+                "to_spark needs a Spark session: open the table by Catalog(..., executor=SparkExecutor(session))"
+            )
+        from paimon_engine.spark.read import read_frame
+
+        moment = None if timestamp is None else epoch_ms(timestamp)
+        names, given = names_of(columns), dict(options or {})
+        request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given)
+        return read_frame(self._executor, self._source, request, self._system)
+
     def _read(self, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if self._system is None:
             return open_read(self._source, request)
@@ -212,3 +245,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 def _is_frame(data: Any) -> bool:
     """Whether the data is a Spark DataFrame; asked without importing pyspark."""
     return type(data).__module__.startswith("pyspark.")
+
+
+def _is_spark(executor: Executor) -> bool:
+    """Whether tasks run in a Spark session; asked without importing pyspark."""
+    return any(kind.__module__.startswith("paimon_engine.spark.") for kind in type(executor).__mro__)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import UnsupportedError
@@ -57,10 +58,16 @@ def _spark_leaf(leaf: pa.DataType) -> pa.DataType:
 
 
 def read_files(
-    session: SparkSession, paths: Sequence[str], *, file_format: str, options: Mapping[str, str] | None = None
+    session: SparkSession,
+    paths: Sequence[str],
+    *,
+    file_format: str,
+    options: Mapping[str, str] | None = None,
+    schema: StructType | None = None,
 ) -> DataFrame:
-    """A DataFrame over files that Spark knows how to read, by its own options."""
-    return session.read.format(file_format).options(**(options or {})).load(list(paths))
+    """A DataFrame over files that Spark knows how to read, by its own options; with a schema, of just its columns."""
+    reader = session.read.format(file_format).options(**(options or {}))
+    return (reader if schema is None else reader.schema(schema)).load(list(paths))
 
 
 def to_dataframe(

@@ -25,7 +25,7 @@ import itertools
 import pickle
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -83,10 +83,19 @@ class SparkExecutor:
     Workers must be able to import `paimon_engine`: see `session.ship_engine`.
     `on_done` hears once, when the Spark job has ended: callers who want finer progress send rounds of tasks.
     A job that Spark itself gives up on (a worker out of memory, a lost cluster) makes every task of the call `Failed`.
+    `native_schemes` are those of paths that Spark's own file systems reach as the engine does: where files of a table
+    need no merge, `Table.to_spark` leaves reading them to Spark. Name `s3` or others there where Spark is set up so.
     """
 
-    def __init__(self, session: SparkSession, *, parallelism: int | None = None) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        parallelism: int | None = None,
+        native_schemes: Collection[str] = ("file", "hdfs"),
+    ) -> None:
         self.session = session
+        self.native_schemes = frozenset(native_schemes)
         self._parallelism = parallelism
 
     @property
@@ -107,7 +116,7 @@ class SparkExecutor:
         """Run every task as one Spark task; see `Executor.map`."""
         if not tasks:
             return []
-        _check_reachable(config)
+        check_reachable(config)
         work = _map_work(run, [pickle.dumps(task) for task in tasks], config)
         frame = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, _OUTCOME)
         try:
@@ -131,7 +140,7 @@ class SparkExecutor:
 
         Raises: PaimonError if Spark gives the job up.
         """
-        _check_reachable(config)
+        check_reachable(config)
         packs = self._packs(source, split, config)
         found = self._collect(self._by_group(packs).mapInArrow(_group_work(run, config), _OUTCOME))
         return [outcome for _, outcome in sorted(found, key=lambda item: (item[0] >= 0, abs(item[0])))]
@@ -283,7 +292,8 @@ def _outcome_row(number: int, payload: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), pa.array([payload])], schema=_OUTCOME_ARROW)
 
 
-def _check_reachable(config: EnvConfig) -> None:
+def check_reachable(config: EnvConfig) -> None:
+    """Raises UnsupportedError if Spark's workers cannot see a store."""
     if config.address.startswith("memory:"):
         raise UnsupportedError(
             f"{config.address} lives in the memory of one process, which Spark's workers cannot see; "

@@ -1,0 +1,218 @@
+"""Files whose rows Spark's own Parquet reader reads to the very same values.
+
+Spark prunes columns and skips row groups in the JVM, several times as fast as rows come out of a Python task. It may do
+so with a file if
+
+1. the file needs no merge, nothing of it is deleted, and it has no delete records;
+2. its columns are of today's types, and of types that Spark reads as Arrow does (not TIME);
+3. names differ by more than case, which Spark does not look at;
+4. no default values stand for its nulls, and it has the values of partition columns, which Spark does not take from
+   elsewhere;
+5. it has no NaN. Files written through Arrow say nothing of NaN in the ranges of their row groups, and Spark takes
+   these for the whole truth: with a filter `d > 5`, be it the user's own, rows with NaN would be lost;
+6. Spark's file systems reach it under its path.
+
+The filter of the read must be one that Spark decides in the same way (`conditions`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from paimon_engine.lsm.sections import Section
+from paimon_engine.meta.evolution import bare, column_sources
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import KEY_PREFIX, TableSchema
+from paimon_engine.predicate import bind, columns_of
+from paimon_engine.spark.conditions import spark_condition
+from paimon_engine.table.external import data_file_at
+from paimon_engine.table.file_filter import is_float
+from paimon_engine.table.file_format import bucket_path
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.incremental import Unit
+from paimon_engine.table.read_plan import ReadPart
+from paimon_engine.table.scan import Split, value_ranges
+from paimon_engine.types import (
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    atomic_types,
+    to_arrow_schema,
+)
+
+_GLOB_SIGNS: Final = frozenset("*?[]{}\\")
+_MICRO_DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFiles:
+    """Files that one DataFrame can read: `stored` has the file's name of each column, None where the files lack it."""
+
+    paths: Sequence[str]
+    stored: Mapping[str, str | None]
+
+
+def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeFiles], list[Unit]]:
+    """Files that Spark can read by itself, and what is left of the units.
+
+    `schemes` are those of paths that Spark reaches as the engine does, `file` for local ones.
+    """
+    columns = _columns(part)
+    if not columns:
+        return [], list(part.units)
+    judge = _Judge(part.table, columns, schemes)
+    found: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
+    left: list[Unit] = []
+    for unit in part.units:
+        if not isinstance(unit, Split):
+            left.append(unit)
+            continue
+        rest = []
+        for section in unit.sections:
+            native = judge.section(unit, section)
+            if native is None:
+                rest.append(section)
+            for path, stored in native or ():
+                found[stored].append(path)
+        if rest:
+            left.append(replace(unit, sections=tuple(rest)))
+    names = [column.name for column in columns]
+    return [NativeFiles(paths, dict(zip(names, stored, strict=True))) for stored, paths in found.items()], left
+
+
+def _columns(part: ReadPart) -> list[DataField]:
+    """The columns that the read looks at; none if it is not one for Spark, whatever the files."""
+    rows, schema = part.rows, part.table.schema
+    known = schema.row_type.names
+    names = [
+        *(known if rows.columns is None else rows.columns),
+        *(() if rows.where is None else columns_of(rows.where)),
+    ]
+    if rows.with_row_kinds or rows.keeps_retracts or not known or any(name not in known for name in names):
+        return []
+    columns = [schema.row_type.field(name) for name in dict.fromkeys(names)]
+    has_defaults = any(name in schema.table_options.default_values for name in names)
+    if has_defaults or not all(_is_readable(column.type) for column in columns):
+        return []
+    if rows.where is not None:
+        bound = bind(rows.where, to_arrow_schema(schema.row_type))
+        if spark_condition(bound, {name: name for name in names}) is None:
+            return []
+    return columns
+
+
+def _is_readable(data_type: DataType) -> bool:
+    """Whether Spark's Parquet reader has the type, and gives the same values."""
+    atoms = list(atomic_types(data_type))
+    if any(
+        atom.root is TypeRoot.TIME or (atom.root in TIMESTAMP_ROOTS and atom.precision > _MICRO_DIGITS)
+        for atom in atoms
+    ):
+        return False
+    # Nobody knows whether there is NaN inside.
+    return isinstance(data_type, AtomicType) or not any(
+        atom.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) for atom in atoms
+    )
+
+
+class _Judge:
+    """Says which files of a table Spark reads."""
+
+    def __init__(self, table: TableHandle, columns: Sequence[DataField], schemes: Collection[str]) -> None:
+        self._table = table
+        self._columns = columns
+        self._schemes = schemes
+        self._stored: dict[int, tuple[str | None, ...] | None] = {}
+        self._directories: dict[tuple[bytes, int], str] = {}
+        self._floats = [column.name for column in columns if is_float(column)]
+        self._partition = [column.name for column in columns if column.name in table.schema.partition_keys]
+
+    def section(self, split: Split, section: Section) -> list[tuple[str, tuple[str | None, ...]]] | None:
+        """Paths of the section's files and their columns; None if Spark cannot read them all as they are."""
+        if len(section) > 1:
+            return None
+        found = []
+        for file in section[0]:
+            stored, path = self._columns_in(file, split), self._path(split, file)
+            if stored is None or path is None:
+                return None
+            found.append((path, stored))
+        return found
+
+    def _columns_in(self, file: DataFile, split: Split) -> tuple[str | None, ...] | None:
+        has_retracts = bool(self._table.schema.primary_keys) and file.delete_row_count != 0
+        if file.format != "parquet" or has_retracts or file.name in split.vectors:
+            return None
+        if file.schema_id not in self._stored:
+            self._stored[file.schema_id] = self._names_in(self._table.schema_of(file.schema_id))
+        if self._floats or self._partition:
+            ranges = value_ranges(self._table, file)
+            for name in self._floats:
+                known = ranges.get(name)
+                if known is None or (known.max is None and known.null_count != file.row_count):
+                    return None
+            if any(name not in ranges for name in self._partition):
+                return None
+        return self._stored[file.schema_id]
+
+    def _names_in(self, schema: TableSchema) -> tuple[str | None, ...] | None:
+        """The names of the columns in files of a schema; None if they are not there as they are."""
+        if _has_twins(schema.row_type):
+            return None
+        names: list[str | None] = []
+        for source in column_sources(schema, self._table.schema, [column.name for column in self._columns]):
+            if source.stored is None:
+                if not isinstance(source.field.type, AtomicType):
+                    return None
+                names.append(None)
+            elif bare(source.stored.type) != bare(source.field.type):
+                return None
+            else:
+                names.append(_place_of(schema, source.stored.name))
+        return tuple(names) if any(names) else None
+
+    def _path(self, split: Split, file: DataFile) -> str | None:
+        bucket = split.partition, split.bucket
+        if bucket not in self._directories:
+            self._directories[bucket] = bucket_path(self._table, *bucket)
+        path = f"{data_file_at(self._table, self._directories[bucket], file)[1]}/{file.name}"
+        # Spark takes some signs for wildcards, and files with such names for hidden.
+        if _GLOB_SIGNS & set(path) or file.name.startswith(("_", ".")):
+            return None
+        if path.startswith("/"):
+            path = f"file://{path}"
+        return path if path.partition(":")[0] in self._schemes else None
+
+
+def _place_of(schema: TableSchema, name: str) -> str:
+    """Where a file has a column. Java 0.9 loses keys beside rows of sequence groups, but not those in front of them."""
+    options = schema.table_options
+    is_in_front = name in schema.trimmed_primary_keys and options.sequence_groups and not options.thin_files
+    return KEY_PREFIX + name if is_in_front else name
+
+
+def _has_twins(row_type: RowType) -> bool:
+    """Whether names of columns, or of fields inside of one, differ by case only."""
+    names = {name.lower() for name in row_type.names}
+    return len(names) < len(row_type.names) or any(_has_twins_inside(field.type) for field in row_type)
+
+
+def _has_twins_inside(data_type: DataType) -> bool:
+    match data_type:
+        case RowType():
+            return _has_twins(data_type)
+        case ArrayType(element) | MultisetType(element):
+            return _has_twins_inside(element)
+        case MapType(key, value):
+            return _has_twins_inside(key) or _has_twins_inside(value)
+        case _:
+            return False

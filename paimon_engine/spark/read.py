@@ -1,0 +1,143 @@
+"""Tables as DataFrames: files that need no merge by Spark's own reader, all else by the engine in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from paimon_engine.env import Env
+from paimon_engine.executor import Executor
+from paimon_engine.format.layout import replace_leaves
+from paimon_engine.inspect.system_tables import RowView, open_system_table, plan_row_view
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.predicate import bind
+from paimon_engine.spark.conditions import quoted, spark_condition
+from paimon_engine.spark.dataframe import read_files, spark_arrow_schema, to_dataframe
+from paimon_engine.spark.executor import SparkExecutor, check_reachable
+from paimon_engine.spark.native import NativeFiles, native_files
+from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.incremental import Unit
+from paimon_engine.table.read_plan import ReadPart, ReadPlan, UnitReader, plan_read
+from paimon_engine.table.read_request import ReadRequest
+from paimon_engine.table.scan import Split
+from paimon_engine.types import to_arrow_schema
+
+_TASKS_PER_CORE = 4
+"""Enough to even out tasks of unequal length."""
+
+_PARQUET_OPTIONS = {
+    # Files that are gone or broken are errors, whatever the session says.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    # Names of directories add no columns.
+    "recursiveFileLookup": "true",
+}
+
+
+def read_frame(executor: Executor, table: TableHandle, request: ReadRequest, system: str | None = None) -> DataFrame:
+    """A lazy DataFrame of what `open_read` or, with `system`, `open_system_table` gives; it stays at its snapshot.
+
+    Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
+    """
+    assert isinstance(executor, SparkExecutor)
+    if system is None:
+        plan = plan_read(table, request)
+        return _frame(executor, plan, None)
+    found = plan_row_view(table, system, request)
+    if found is None:
+        schema, batches = open_system_table(table, system, request)
+        taken = spark_arrow_schema(_nullable(schema))
+        rows = pa.Table.from_batches(batches, schema).cast(taken)
+        return executor.session.createDataFrame(rows, from_arrow_schema(taken))
+    return _frame(executor, *found)
+
+
+def _frame(executor: SparkExecutor, plan: ReadPlan, view: RowView | None) -> DataFrame:
+    session, schema = executor.session, _nullable(plan.schema if view is None else view.schema)
+    taken = from_arrow_schema(spark_arrow_schema(schema))
+    frames: list[DataFrame] = []
+    for part in plan.parts:
+        ours: Sequence[Unit] = part.units
+        if view is None or view.is_plain:
+            groups, ours = native_files(part, executor.native_schemes)
+            frames += [_native_frame(session, part, files, schema) for files in groups]
+        if ours:
+            check_reachable(part.table.config)
+            read = _ViewReader(UnitReader(part.table.seen(), part.rows, plan.schema), view)
+            tasks = _tasks(part.table, ours, executor.parallelism)
+            frames.append(to_dataframe(session, read, tasks, schema=schema, config=part.table.config))
+    if not frames:
+        return session.createDataFrame([], taken)
+    joined = frames[0]
+    for frame in frames[1:]:
+        # By place: names may differ by case only.
+        joined = joined.union(frame)
+    return joined
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """As Spark takes columns of files: NOT NULL would come and go with how files are read."""
+    types = [replace_leaves(field.type, lambda leaf: leaf, nullable=True) for field in schema]
+    return pa.schema([pa.field(field.name, kind) for field, kind in zip(schema, types, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class _ViewReader:
+    """Reads units, as the system table shows their rows if there is one."""
+
+    read: UnitReader
+    view: RowView | None
+
+    def __call__(self, env: Env, units: Sequence[Unit]) -> Any:
+        batches = self.read(env, units)
+        return batches if self.view is None else map(self.view, batches)
+
+
+def _native_frame(session: SparkSession, part: ReadPart, files: NativeFiles, schema: pa.Schema) -> DataFrame:
+    """Rows of files that need no merge, filtered."""
+    today = to_arrow_schema(part.table.schema.row_type)
+    types = from_arrow_schema(spark_arrow_schema(pa.schema([today.field(name) for name in files.stored])))
+    fields, columns = [], {}
+    for field, stored in zip(types, files.stored.values(), strict=True):
+        if stored is None:
+            columns[field.name] = f"CAST(NULL AS {field.dataType.simpleString()})"
+        else:
+            columns[field.name] = quoted(stored)
+            fields.append(StructField(stored, field.dataType))
+    frame = read_files(session, files.paths, file_format="parquet", options=_PARQUET_OPTIONS, schema=StructType(fields))
+    if part.rows.where is not None:
+        condition = spark_condition(bind(part.rows.where, today), columns)
+        assert condition is not None
+        frame = frame.where(condition)
+    return frame.selectExpr(*(f"{columns[name]} AS {quoted(name)}" for name in schema.names))
+
+
+def _tasks(table: TableHandle, units: Sequence[Unit], parallelism: int) -> list[list[Unit]]:
+    """The units in order, small ones together as far as there are tasks enough for all cores."""
+    least_bytes = table.options.split_open_file_cost_bytes
+    sizes = [sum(max(file.size_bytes, least_bytes) for file in _files_of(unit)) for unit in units]
+    share = sum(sizes) // (parallelism * _TASKS_PER_CORE)
+    target = min(max(share, least_bytes), table.options.split_target_size_bytes)
+    tasks: list[list[Unit]] = []
+    weight = 0
+    for unit, size in zip(units, sizes, strict=True):
+        if not tasks or weight + size > target:
+            tasks.append([])
+            weight = 0
+        tasks[-1].append(unit)
+        weight += size
+    return tasks
+
+
+def _files_of(unit: Unit) -> list[DataFile]:
+    if isinstance(unit, Split):
+        return [file for section in unit.sections for run in section for file in run]
+    return [entry.file for entry in (*unit.before, *unit.after)]
