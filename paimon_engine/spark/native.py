@@ -4,10 +4,10 @@ Spark prunes columns and skips row groups in the JVM, several times as fast as r
 so with a file if
 
 1. the file needs no merge, nothing of it is deleted, and it has no delete records;
-2. its columns are of today's types, and of types that Spark reads as Arrow does (not TIME);
+2. its columns are of today's types, and of types that Spark reads as Arrow does, which are all but TIME;
 3. names differ by more than case, which Spark does not look at;
-4. no default values stand for its nulls, and it has the values of partition columns, which Spark does not take from
-   elsewhere;
+4. no default values stand for its nulls, and it has the values of partition columns and keys, which Spark does not
+   take from elsewhere;
 5. it has no NaN. Files written through Arrow say nothing of NaN in the ranges of their row groups, and Spark takes
    these for the whole truth: with a filter `d > 5`, be it the user's own, rows with NaN would be lost;
 6. Spark's file systems reach it under its path.
@@ -17,15 +17,16 @@ The filter of the read must be one that Spark decides in the same way (`conditio
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from paimon_engine.lsm.sections import Section
-from paimon_engine.meta.evolution import bare, column_sources
+from paimon_engine.meta.evolution import column_sources, has_same_types
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.schema import KEY_PREFIX, TableSchema
+from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.predicate import bind, columns_of
 from paimon_engine.spark.conditions import spark_condition
 from paimon_engine.table.external import data_file_at
@@ -133,8 +134,12 @@ class _Judge:
         self._schemes = schemes
         self._stored: dict[int, tuple[str | None, ...] | None] = {}
         self._directories: dict[tuple[bytes, int], str] = {}
+        names, schema = [column.name for column in columns], table.schema
         self._floats = [column.name for column in columns if is_float(column)]
-        self._partition = [column.name for column in columns if column.name in table.schema.partition_keys]
+        self._partition = [name for name in names if name in schema.partition_keys]
+        # Java 0.9 may lose keys beside rows of sequence groups. They are still in front of them.
+        may_lose_keys = schema.table_options.merge_engine == "partial-update"
+        self._keys = [name for name in names if may_lose_keys and name in schema.trimmed_primary_keys]
 
     def section(self, split: Split, section: Section) -> list[tuple[str, tuple[str | None, ...]]] | None:
         """Paths of the section's files and their columns; None if Spark cannot read them all as they are."""
@@ -154,19 +159,25 @@ class _Judge:
             return None
         if file.schema_id not in self._stored:
             self._stored[file.schema_id] = self._names_in(self._table.schema_of(file.schema_id))
-        if self._floats or self._partition:
-            ranges = value_ranges(self._table, file)
-            for name in self._floats:
-                known = ranges.get(name)
-                if known is None or (known.max is None and known.null_count != file.row_count):
-                    return None
-            if any(name not in ranges for name in self._partition):
-                return None
-        return self._stored[file.schema_id]
+        return self._stored[file.schema_id] if self._has_what_it_should(file) else None
+
+    def _has_what_it_should(self, file: DataFile) -> bool:
+        """Whether the file is known to have no NaN, and the values of partition columns and keys."""
+        if not (self._floats or self._partition or self._keys):
+            return True
+        ranges = value_ranges(self._table, file)
+        floats = [ranges.get(name) for name in self._floats]
+        keys = [ranges.get(name) for name in self._keys]
+        return (
+            all(known and (known.max is not None or known.null_count == file.row_count) for known in floats)
+            and all(known and known.null_count == 0 for known in keys)
+            and all(name in ranges for name in self._partition)
+        )
 
     def _names_in(self, schema: TableSchema) -> tuple[str | None, ...] | None:
         """The names of the columns in files of a schema; None if they are not there as they are."""
-        if _has_twins(schema.row_type):
+        system = [SEQUENCE_NUMBER, VALUE_KIND, *(KEY_PREFIX + name for name in schema.trimmed_primary_keys)]
+        if _has_twins(schema.row_type, system if schema.primary_keys else ()):
             return None
         names: list[str | None] = []
         for source in column_sources(schema, self._table.schema, [column.name for column in self._columns]):
@@ -174,10 +185,10 @@ class _Judge:
                 if not isinstance(source.field.type, AtomicType):
                     return None
                 names.append(None)
-            elif bare(source.stored.type) != bare(source.field.type):
-                return None
+            elif has_same_types(schema, self._table.schema, [source.field.name]):
+                names.append(source.stored.name)
             else:
-                names.append(_place_of(schema, source.stored.name))
+                return None
         return tuple(names) if any(names) else None
 
     def _path(self, split: Split, file: DataFile) -> str | None:
@@ -188,22 +199,17 @@ class _Judge:
         # Spark takes some signs for wildcards, and files with such names for hidden.
         if _GLOB_SIGNS & set(path) or file.name.startswith(("_", ".")):
             return None
-        if path.startswith("/"):
-            path = f"file://{path}"
+        if "://" not in path:
+            path = f"file://{os.path.abspath(path)}"
         return path if path.partition(":")[0] in self._schemes else None
 
 
-def _place_of(schema: TableSchema, name: str) -> str:
-    """Where a file has a column. Java 0.9 loses keys beside rows of sequence groups, but not those in front of them."""
-    options = schema.table_options
-    is_in_front = name in schema.trimmed_primary_keys and options.sequence_groups and not options.thin_files
-    return KEY_PREFIX + name if is_in_front else name
-
-
-def _has_twins(row_type: RowType) -> bool:
+def _has_twins(row_type: RowType, others: Sequence[str] = ()) -> bool:
     """Whether names of columns, or of fields inside of one, differ by case only."""
-    names = {name.lower() for name in row_type.names}
-    return len(names) < len(row_type.names) or any(_has_twins_inside(field.type) for field in row_type)
+    names = [*row_type.names, *others]
+    return len({name.lower() for name in names}) < len(names) or any(
+        _has_twins_inside(field.type) for field in row_type
+    )
 
 
 def _has_twins_inside(data_type: DataType) -> bool:
