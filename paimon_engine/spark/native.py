@@ -17,6 +17,7 @@ The filter of the read must be one that Spark decides in the same way (`conditio
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -27,6 +28,7 @@ from paimon_engine.lsm.sections import Section
 from paimon_engine.meta.evolution import column_sources, has_same_types
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.meta.stats import UNKNOWN_STATS
 from paimon_engine.predicate import bind, columns_of
 from paimon_engine.spark.conditions import spark_condition
 from paimon_engine.table.external import data_file_at
@@ -166,11 +168,10 @@ class _Judge:
         if not (self._floats or self._partition or self._keys):
             return True
         ranges = value_ranges(self._table, file)
-        floats = [ranges.get(name) for name in self._floats]
-        keys = [ranges.get(name) for name in self._keys]
+        floats, keys = ([ranges.get(name, UNKNOWN_STATS) for name in names] for names in (self._floats, self._keys))
         return (
-            all(known and (known.max is not None or known.null_count == file.row_count) for known in floats)
-            and all(known and known.null_count == 0 for known in keys)
+            all(_is_number(known.max) or known.null_count == file.row_count for known in floats)
+            and all(known.null_count == 0 for known in keys)
             and all(name in ranges for name in self._partition)
         )
 
@@ -202,6 +203,10 @@ class _Judge:
         if "://" not in path:
             path = f"file://{os.path.abspath(path)}"
         return path if path.partition(":")[0] in self._schemes else None
+
+
+def _is_number(bound: float | None) -> bool:
+    return bound is not None and not math.isnan(bound)
 
 
 def _has_twins(row_type: RowType, others: Sequence[str] = ()) -> bool:
