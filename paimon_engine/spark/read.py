@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,10 @@ from paimon_engine.types import to_arrow_schema
 
 _TASKS_PER_CORE = 4
 """Enough to even out tasks of unequal length."""
+
+_LOOK_UPS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_SETTING = threading.Lock()
+"""Held while a setting of a session is another one than its user's."""
 
 _PARQUET_OPTIONS = {
     # Files that are gone or broken are errors, whatever the session says.
@@ -112,7 +118,9 @@ def _native_frame(session: SparkSession, part: ReadPart, files: NativeFiles, sch
         else:
             columns[field.name] = quoted(stored)
             fields.append(StructField(stored, field.dataType))
-    frame = read_files(session, files.paths, file_format="parquet", options=_PARQUET_OPTIONS, schema=StructType(fields))
+    asked = StructType(fields)
+    with _looked_up_here(session, files.paths):
+        frame = read_files(session, files.paths, file_format="parquet", options=_PARQUET_OPTIONS, schema=asked)
     if part.rows.where is not None:
         condition = spark_condition(bind(part.rows.where, today), columns)
         assert condition is not None
@@ -120,20 +128,38 @@ def _native_frame(session: SparkSession, part: ReadPart, files: NativeFiles, sch
     return frame.selectExpr(*(f"{columns[name]} AS {quoted(name)}" for name in schema.names))
 
 
+@contextmanager
+def _looked_up_here(session: SparkSession, paths: Sequence[str]) -> Iterator[None]:
+    """Lets the driver look up local files itself: 1,000 in 0.3 seconds, for which a job of Spark takes 4 (measured).
+
+    Without effect on Spark Connect, where files are looked up later.
+    """
+    if not all(path.startswith("file:") for path in paths):
+        yield
+        return
+    with _SETTING:
+        before = session.conf.get(_LOOK_UPS)
+        session.conf.set(_LOOK_UPS, str(max(len(paths), int(before or 0))))
+        try:
+            yield
+        finally:
+            session.conf.set(_LOOK_UPS, str(before))
+
+
 def _tasks(table: TableHandle, units: Sequence[Unit], parallelism: int) -> list[list[Unit]]:
-    """The units in order, small ones together as far as there are tasks enough for all cores."""
-    least_bytes = table.options.split_open_file_cost_bytes
-    sizes = [sum(max(file.size_bytes, least_bytes) for file in _files_of(unit)) for unit in units]
-    share = sum(sizes) // (parallelism * _TASKS_PER_CORE)
-    target = min(max(share, least_bytes), table.options.split_target_size_bytes)
+    """The units in order, small ones together: tasks enough for all cores, and none much larger than a split."""
+    options = table.options
+    sizes = [[file.size_bytes for file in _files_of(unit)] for unit in units]
+    weights = [sum(max(size, options.split_open_file_cost_bytes) for size in of_unit) for of_unit in sizes]
+    share = sum(weights) / (parallelism * _TASKS_PER_CORE)
     tasks: list[list[Unit]] = []
-    weight = 0
-    for unit, size in zip(units, sizes, strict=True):
-        if not tasks or weight + size > target:
+    weight = size = 0
+    for unit, unit_weight, of_unit in zip(units, weights, sizes, strict=True):
+        if not tasks or weight + unit_weight > share or size + sum(of_unit) > options.split_target_size_bytes:
             tasks.append([])
-            weight = 0
+            weight = size = 0
         tasks[-1].append(unit)
-        weight += size
+        weight, size = weight + unit_weight, size + sum(of_unit)
     return tasks
 
 

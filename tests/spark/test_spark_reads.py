@@ -319,6 +319,22 @@ def test_partitions_of_a_fallback_branch(catalog: Catalog) -> None:
     assert_reads(found, NATIVE)
 
 
+def test_many_small_files(spark: Any, catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "db.t", schema=KEYED, primary_keys=["k", "n"], partition_keys=["n"], options={"bucket": "1"}
+    )
+    for text in "ab":
+        table.write(pa.table([range(40), [text] * 40, range(40)], schema=KEYED))
+    assert_reads(table, ARROW)
+    assert "splits=8)" in plan_of(table.to_spark()), "four tasks for each core"
+
+    table.compact(full=True)
+    jobs, threshold = spark.sparkContext.statusTracker(), "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = jobs.getJobIdsForGroup(None), spark.conf.get(threshold)
+    assert len(table.to_spark().inputFiles()) == 40 > int(before[1])
+    assert (jobs.getJobIdsForGroup(None), spark.conf.get(threshold)) == before
+
+
 # ── values ──────────────────────────────────────────────────────────────────────────────────────
 
 MOMENTS = [datetime(1, 1, 1), datetime(1582, 10, 10, 1, 2, 3, 4000), datetime(9999, 12, 31, 23, 59, 59, 999000)]
