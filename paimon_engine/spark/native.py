@@ -12,7 +12,8 @@ so with a file if
    these for the whole truth: with a filter `d > 5`, be it the user's own, rows with NaN would be lost;
 6. Spark's file systems reach it under its path.
 
-The filter of the read must be one that Spark decides in the same way (`conditions`).
+The filter of the read must be one that Spark decides in the same way (`conditions`). A filter of the user's own is for
+Spark to decide: it may miss −0.0 where it asks for 0.0, as it does in files that Spark has written.
 """
 
 from __future__ import annotations
