@@ -138,12 +138,12 @@ def _looked_up_here(session: SparkSession, paths: Sequence[str]) -> Iterator[Non
         yield
         return
     with _SETTING:
-        before = session.conf.get(_LOOK_UPS)
-        session.conf.set(_LOOK_UPS, str(max(len(paths), int(before or 0))))
+        before = str(session.conf.get(_LOOK_UPS))
+        session.conf.set(_LOOK_UPS, str(max(len(paths), int(before))))
         try:
             yield
         finally:
-            session.conf.set(_LOOK_UPS, str(before))
+            session.conf.set(_LOOK_UPS, before)
 
 
 def _tasks(table: TableHandle, units: Sequence[Unit], parallelism: int) -> list[list[Unit]]:
