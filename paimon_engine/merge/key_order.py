@@ -34,11 +34,11 @@ COMPARED_PLACES = 8192
 DIFFERING_SHARE_MAX = 1 / 16
 """If more of the keys than this differ from their neighbour of equal number, all are sorted by bytes."""
 
-FALLING_SHARE_MAX = 1 / 64
-"""Where fewer numbers are below the one before, they are a few sorted runs, for which a stable sort is made."""
+FEW_RUNS_MAX = 4
+"""So many sorted runs a stable sort merges soonest."""
 
-SAMPLED_EACH = 16
-"""Of so many neighbours, two tell whether numbers fall."""
+FALLING_SHARE_MAX = 1 / 64
+"""Where fewer numbers are below the one before, they are sorted runs, of which a stable sort makes some use."""
 
 _WORD = 8
 _WORD_BITS = 64
@@ -46,34 +46,43 @@ _WORD_BITS = 64
 
 def order_keys(keys: Keys) -> tuple[Positions, Flags]:
     """Positions that sort the keys, those of equal keys ascending; and whether each sorted key is the first such."""
+    if keys.dtype == np.int64:
+        return _order_numbers(keys)
     if keys.dtype.kind == "S" and len(keys) >= NUMBERED_KEYS_MIN:
         numbers, end = _leading_bits(keys)
-        order = _sorted_positions(numbers)
-        first = _firsts(numbers[order])
+        order, first = _order_numbers(numbers)
         if end >= keys.itemsize or _split_equals(order, first, keys, end):
             return order, first
-    order = _sorted_positions(keys) if keys.dtype == np.int64 else np.argsort(keys, kind="stable")
+    order = np.argsort(keys, kind="stable")
     return order, _firsts(keys[order])
 
 
-def _sorted_positions(numbers: npt.NDArray[Any]) -> Positions:
-    """Positions that sort numbers of 64 bits, those of equal ones ascending."""
+def _order_numbers(numbers: npt.NDArray[Any]) -> tuple[Positions, Flags]:
+    """As `order_keys`, for numbers of 64 bits.
+
+    NumPy sorts values with vector instructions, where they are in no order ten times as fast as positions by such
+    values: so a position is packed behind each number, of which some low bits may have to go.
+    """
     count = len(numbers)
-    falling = numbers[1::SAMPLED_EACH] < numbers[:-1:SAMPLED_EACH]
-    if np.count_nonzero(falling) <= len(falling) * FALLING_SHARE_MAX:
-        return np.argsort(numbers, kind="stable")
-    # NumPy sorts values in no order with vector instructions, and ten times as fast as positions by such values: so a
-    # position is packed behind each number, of which some low bits may have to go.
+    if count == 0:
+        return np.zeros(0, np.intp), np.zeros(0, bool)
     least, position_bits = int(numbers.min()), (count - 1).bit_length()
     dropped = max(0, (int(numbers.max()) - least).bit_length() + position_bits - _WORD_BITS)
+    falling = np.count_nonzero(numbers[1:] < numbers[:-1])
+    if falling < FEW_RUNS_MAX or (dropped and falling <= count * FALLING_SHARE_MAX):
+        order = np.argsort(numbers, kind="stable")
+        return order, _firsts(numbers[order])
     packed = numbers.view(np.uint64) - np.uint64(least % (1 << _WORD_BITS))
     packed >>= dropped
     packed <<= position_bits
     packed |= np.arange(count, dtype=np.uint64)
     packed.sort()
-    packed &= (1 << position_bits) - 1
-    order = packed.view(np.intp)
-    return order[np.argsort(numbers[order], kind="stable")] if dropped else order
+    order = (packed & ((1 << position_bits) - 1)).view(np.intp)
+    if dropped:
+        order = order[np.argsort(numbers[order], kind="stable")]
+        return order, _firsts(numbers[order])
+    packed >>= position_bits
+    return order, _firsts(packed)
 
 
 def _firsts(ordered: npt.NDArray[Any]) -> Flags:
