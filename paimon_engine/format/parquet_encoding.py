@@ -2,8 +2,8 @@
 
 - A column gets a dictionary only where its first rows repeat themselves, which halves the time and saves a quarter of
   the size against a dictionary on every column.
-- A column of numbers that the codec hardly makes smaller, as random ones, is stored as it is: neither writing nor any
-  reading then pays for a compression that saves nothing.
+- A column of numbers, or of places in a dictionary, that the codec hardly makes smaller, as random ones, is stored as
+  it is: neither writing nor any reading then pays for a compression that saves nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _PAGE_PART_ROWS: Final = (1 << 10, 1 << 14)
 costly for dictionaries: as many as may be, of rows that are small."""
 _CODEC_SAMPLE_PARTS: Final = 8
 _CODEC_SAMPLE_PART_ROWS: Final = 2_048
-_CODEC_SAMPLE_ROWS_MIN: Final = 1_024
-"""Of fewer numbers no codec makes much, and they cost nothing."""
+_CODEC_SAMPLE_BYTES_MIN: Final = 4_096
+"""Of fewer bytes no codec makes much, and they cost nothing."""
+_DICTIONARY_BYTES_SHARE_MAX: Final = 0.02
 _NUMBER_BITS_MIN: Final = 32
 _STORED_SHARE_MIN: Final = 0.95
 """What a codec must leave of a column for it to be stored as it is."""
@@ -96,26 +97,41 @@ def codecs_of(
     plain = set()
     if codec != "none":
         taken = pa.Codec(codec, level)
-        plain = {name for name in schema.names if name not in repeating and _stays_large(_sample(batches, name), taken)}
+        plain = {name for name in schema.names if _stays_large(_sample(batches, name, repeating), taken)}
     if not plain:
         return codec, level
     by_path = dict.fromkeys(_leaf_paths(schema), codec) | dict.fromkeys(plain, "none")
     return by_path, None if level is None else dict.fromkeys(by_path.keys() - plain, level)
 
 
-def _sample(batches: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[Any]:
-    """Some numbers from all over the batches; none of a column that has no numbers of 4 or 8 bytes."""
+def _sample(batches: Sequence[pa.RecordBatch], name: str, repeating: Collection[str]) -> npt.NDArray[Any]:
+    """Some of a column's numbers from all over the batches, or of their places in the dictionary, as they are stored.
+
+    None of a column that has no numbers of 4 or 8 bytes, or whose dictionary is a good part of the column.
+    """
     kind = batches[0].column(name).type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or kind.bit_width < _NUMBER_BITS_MIN:
-        return np.zeros(0)
     step = -(-len(batches) // _CODEC_SAMPLE_PARTS)
     parts = [batch.column(name).slice(0, _CODEC_SAMPLE_PART_ROWS).drop_null() for batch in batches[::step]]
+    if name in repeating:
+        return _packed_places(parts, sum(batch.num_rows for batch in batches))
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or kind.bit_width < _NUMBER_BITS_MIN:
+        return np.zeros(0)
     return np.concatenate([part.to_numpy() for part in parts])
 
 
-def _stays_large(numbers: npt.NDArray[Any], codec: pa.Codec) -> bool:
-    data = numbers.tobytes()
-    return len(numbers) >= _CODEC_SAMPLE_ROWS_MIN and codec.compress(data).size >= _STORED_SHARE_MIN * len(data)
+def _packed_places(parts: Sequence[pa.Array], rows: int) -> npt.NDArray[np.uint8]:
+    values = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
+    encoded = pa.concat_arrays(values).dictionary_encode()
+    bits = max(1, (len(encoded.dictionary) - 1).bit_length())
+    if encoded.dictionary.nbytes > _DICTIONARY_BYTES_SHARE_MAX * rows * bits / 8:
+        return np.zeros(0, np.uint8)
+    places = encoded.indices.to_numpy()
+    return np.packbits((places[:, None] >> np.arange(bits)) & 1, bitorder="little")
+
+
+def _stays_large(stored: npt.NDArray[Any], codec: pa.Codec) -> bool:
+    data = stored.tobytes()
+    return len(data) >= _CODEC_SAMPLE_BYTES_MIN and codec.compress(data).size >= _STORED_SHARE_MIN * len(data)
 
 
 def _leaf_paths(schema: pa.Schema) -> list[str]:

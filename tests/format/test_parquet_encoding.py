@@ -25,10 +25,16 @@ RANDOM_COLUMNS: dict[str, pa.Array] = {
     "double": pa.array(RANDOM.standard_normal(ROWS)),
     "float with nulls": pa.array(RANDOM.random(ROWS).astype("f4") ** 9, mask=NULLS),
 }
+REPEATED_COLUMNS: dict[str, pa.Array] = {
+    "few": pa.array(BITS % 64),
+    "few texts": pa.array([f"text {number}" for number in BITS % 64]),
+    "few with nulls": pa.array(BITS % 128, mask=NULLS),
+}
 COLUMNS: dict[str, pa.Array] = {
     "ordered": pa.array(np.arange(ROWS)),
     "small": pa.array(RANDOM.integers(0, 1 << 40, ROWS)),
-    "few": pa.array(BITS % 100),
+    "few in order": pa.array(np.sort(BITS % 100)),
+    "few of long texts": pa.array([f"{number:0100d}" for number in BITS % 256]),
     "nulls": pa.nulls(ROWS, pa.int64()),
     "text.with.dots": pa.array([f"text {number}" for number in range(ROWS)]),
     "time": pa.array([timedelta(days=20_000, seconds=number) for number in range(ROWS)])
@@ -56,22 +62,23 @@ def codecs_in(data: bytes) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip"])
-def test_random_numbers_are_stored_as_they_are_and_nothing_else(codec: str):
-    columns = RANDOM_COLUMNS | COLUMNS
+def test_random_numbers_and_places_are_stored_as_they_are_and_nothing_else(codec: str):
+    plain = RANDOM_COLUMNS | REPEATED_COLUMNS
+    columns = plain | COLUMNS
 
     data = written(columns, compression=codec)
 
     found = codecs_in(data)
-    assert {path for path, used in found.items() if used == "UNCOMPRESSED"} == set(RANDOM_COLUMNS)
-    assert {used for path, used in found.items() if path not in RANDOM_COLUMNS} == {codec.upper()}
+    assert {path for path, used in found.items() if used == "UNCOMPRESSED"} == set(plain)
+    assert {used for path, used in found.items() if path not in plain} == {codec.upper()}
     assert pq.read_table(io.BytesIO(data)).equals(pa.table(columns).cast(pq.read_schema(io.BytesIO(data))))
 
 
 def test_files_grow_by_a_twentieth_at_most():
-    for name, column in RANDOM_COLUMNS.items():
-        squeezed = io.BytesIO()
+    for name, column in (RANDOM_COLUMNS | REPEATED_COLUMNS).items():
+        squeezed, repeats = io.BytesIO(), name in REPEATED_COLUMNS
         pq.write_table(
-            pa.table({name: column}), squeezed, compression="zstd", compression_level=1, use_dictionary=False
+            pa.table({name: column}), squeezed, compression="zstd", compression_level=1, use_dictionary=repeats
         )
 
         assert len(written({name: column})) < 1.06 * len(squeezed.getvalue()), name
