@@ -117,14 +117,12 @@ def with_copies(footer: bytes, copies: Copies, shifts: Sequence[Mapping[str, int
         more = changed(root, {_CHILDREN: lambda _: integer(len(copies.names))})
         return listed(STRUCT, [more, *_in_order(copies, trees, partial(_renamed, copies))])
 
+    def row_group(group: bytes, shift: Mapping[str, int]) -> bytes:
+        own = elements(value_of(group, CHUNKS))
+        return _with_chunks(group, placed(own, partial(_copied_chunk, shift)), own[: len(copies.sources)])
+
     def row_groups(groups: bytes) -> bytes:
-        return listed(
-            STRUCT,
-            [
-                _with_chunks(group, placed(elements(value_of(group, CHUNKS)), partial(_copied_chunk, shift)))
-                for group, shift in zip(elements(groups), shifts, strict=True)
-            ],
-        )
+        return listed(STRUCT, [row_group(group, shift) for group, shift in zip(elements(groups), shifts, strict=True)])
 
     def orders(found: bytes) -> bytes:
         return listed(STRUCT, placed(elements(found), lambda order, _: order))
@@ -186,9 +184,12 @@ def moved_chunk(chunk: bytes, shift: int) -> bytes:
     return changed(chunk, {_CHUNK_OFFSET: moved, CHUNK_METADATA: metadata})
 
 
-def _with_chunks(group: bytes, chunks: Sequence[bytes]) -> bytes:
+def _with_chunks(group: bytes, chunks: Sequence[bytes], copied: Sequence[bytes]) -> bytes:
+    """The row group with these chunks, some of which it has not had: they are like those that were `copied`."""
+    more = [value_of(chunk, CHUNK_METADATA) for chunk in copied]
+
     def total(number: int) -> Callable[[bytes], bytes]:
-        return lambda _: integer(sum(number_in(value_of(chunk, CHUNK_METADATA), number) for chunk in chunks))
+        return lambda found: integer(number_of(found) + sum(number_in(metadata, number) for metadata in more))
 
     return changed(
         group,

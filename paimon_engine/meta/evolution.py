@@ -91,7 +91,7 @@ def bare(data_type: DataType) -> DataType:
     """The type without nullability and descriptions, which do not matter for reading."""
     match data_type:
         case AtomicType():
-            return replace(data_type, nullable=True)
+            return data_type if data_type.nullable else replace(data_type, nullable=True)
         case ArrayType(element):
             return ArrayType(bare(element))
         case MapType(key, value):

@@ -24,6 +24,8 @@ from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import Publish, publish
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
+_BUFFER_BYTES = 1 << 16
+"""What is longer goes to the system without another copy: writers of data files gather more themselves."""
 
 
 class LocalStorage:
@@ -120,7 +122,7 @@ class _NewFile(io.BufferedIOBase):
     def __init__(self, path: str) -> None:
         self._path = path
         os.makedirs(os.path.dirname(_local(path)), exist_ok=True)
-        self._file = open(_local(path), "xb", buffering=1 << 20)  # noqa: SIM115 - closed by `close`
+        self._file = open(_local(path), "xb", buffering=_BUFFER_BYTES)  # noqa: SIM115 - closed by `close`
 
     def writable(self) -> bool:
         return True
