@@ -181,7 +181,7 @@ def _nullable(convert: Convert | None) -> Convert:
 class AvroWriter:
     """Writes batches of one schema to one file."""
 
-    text_bounds = None
+    stored_bounds = None
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema, options: WriteOptions) -> None:
         """Begins a file on `sink`; the caller closes the sink.

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 BATCH_ROWS: Final = 65_536
@@ -47,6 +49,13 @@ class WriteOptions:
     zstd_level: int = 1
     copies: Mapping[str, str] = field(default_factory=dict)
     row_group_bytes: int = ROW_GROUP_BYTES_MAX
+
+
+def text_offsets(texts: pa.Array) -> npt.NDArray[np.int32]:
+    """Where each text, or byte string, begins in the bytes of the column, and where the last ends: shape [n + 1]."""
+    if not len(texts):
+        return np.zeros(1, np.int32)
+    return np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, 4 * texts.offset)
 
 
 def replace_leaves(

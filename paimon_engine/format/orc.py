@@ -247,7 +247,7 @@ class _Sink(io.RawIOBase):
 class OrcWriter:
     """Writes batches of one schema to one file. One with timestamps waits in a temporary file until it is whole."""
 
-    text_bounds = None
+    stored_bounds = None
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema, options: WriteOptions) -> None:
         """Begins a file on `sink`; the caller closes the sink.

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -36,6 +37,7 @@ from paimon_engine.format.layout import (
     leaf_paths,
     leaves_of,
     replace_leaves,
+    text_offsets,
     without_nulls_below,
 )
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
@@ -286,7 +288,8 @@ class ParquetWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._groups: list[bytes | None] = []
-        self._text_bounds: dict[str, tuple[str, str]] = {}
+        self._bounded = {field.name for field in self._meant if _is_text(field.type) or pa.types.is_integer(field.type)}
+        self._bounds: dict[str, tuple[Any, Any]] = {}
 
     def __del__(self) -> None:
         # What the stream still holds of a file that was given up goes nowhere: its sink may be closed by now.
@@ -294,9 +297,9 @@ class ParquetWriter:
             self._sink.give_up()
 
     @property
-    def text_bounds(self) -> Mapping[str, tuple[str, str]]:
-        """Smallest and largest text of each column that has one, after `close`."""
-        return self._text_bounds
+    def stored_bounds(self) -> Mapping[str, tuple[Any, Any]]:
+        """Smallest and largest value of each column of texts or whole numbers that has one, after `close`."""
+        return self._bounds
 
     @property
     def bytes_written(self) -> int:
@@ -357,9 +360,9 @@ class ParquetWriter:
         for chunk in group.chunks(source):
             self._stream.write(chunk)
         self._groups.append(group.moved(begin))
-        for field in self._schema:
-            if _is_text(field.type) and group.bounds[field.name].null_count == 0:
-                self._widen(field.name, *group.bounds[field.name].to_pylist())
+        for name in self._bounded:
+            if group.bounds[name].null_count == 0:
+                self._widen(name, *group.bounds[name].to_pylist())
 
     def _write_with_copies(self, writer: pq.ParquetWriter, rows: pa.Table) -> None:
         """Writes a row group, and its first chunks once more behind it."""
@@ -388,7 +391,7 @@ class ParquetWriter:
         self._writer.close()
         self._stream.flush()
         self._sink.release(self._changed_footer)
-        self._take_text_bounds(self._footer[0])
+        self._take_bounds(self._footer[0])
 
     def _changed_footer(self, footer: bytes) -> bytes:
         if self._marks_timestamps:
@@ -397,22 +400,22 @@ class ParquetWriter:
             footer = with_copies(footer, self._copies, self._shifts)
         return with_row_groups(footer, self._groups) if any(self._groups) else footer
 
-    def _take_text_bounds(self, footer: pq.FileMetaData) -> None:
+    def _take_bounds(self, footer: pq.FileMetaData) -> None:
         """Those that the footer has of each row group, which are exact."""
-        texts = {field.name for field in self._schema if _is_text(field.type)}
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             for place in range(group.num_columns):
                 chunk = group.column(place)
-                if chunk.path_in_schema in texts and chunk.statistics.has_min_max:
-                    low, high = chunk.statistics.min_raw, chunk.statistics.max_raw
-                    self._widen(chunk.path_in_schema, low.decode(), high.decode())
-        known = self._text_bounds
-        self._text_bounds = known | {name: known[one] for name, one in self._copies.sources.items() if one in known}
+                if chunk.path_in_schema in self._bounded and chunk.statistics.has_min_max:
+                    raw = chunk.statistics.min_raw, chunk.statistics.max_raw
+                    low, high = (bound.decode() if isinstance(bound, bytes) else bound for bound in raw)
+                    self._widen(chunk.path_in_schema, low, high)
+        known = self._bounds
+        self._bounds = known | {name: known[one] for name, one in self._copies.sources.items() if one in known}
 
-    def _widen(self, column: str, low: str, high: str) -> None:
-        before = self._text_bounds.get(column, (low, high))
-        self._text_bounds[column] = min(before[0], low), max(before[1], high)
+    def _widen(self, column: str, low: Any, high: Any) -> None:
+        before = self._bounds.get(column, (low, high))
+        self._bounds[column] = min(before[0], low), max(before[1], high)
 
     def _first_rows(self, group: StoredRowGroup, source: BinaryIO) -> pa.RecordBatch:
         limit, texts = BatchLimit(SAMPLE_ROWS), [field.name for field in self._meant if _is_text(field.type)]
@@ -451,8 +454,8 @@ def _long_texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
     """The text columns, as texts, that have one of which the footer may keep no bounds."""
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         if _is_text(column.type):
-            texts = column.chunk(0).dictionary if pa.types.is_dictionary(column.type) else column
-            if (pc.max(pc.binary_length(texts)).as_py() or 0) > _BOUND_BYTES_MAX:
+            parts = [column.chunk(0).dictionary] if pa.types.is_dictionary(column.type) else column.chunks
+            if any(np.diff(text_offsets(part)).max(initial=0) > _BOUND_BYTES_MAX for part in parts):
                 yield name, column.cast(pa.string())
 
 

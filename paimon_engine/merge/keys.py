@@ -30,7 +30,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.errors import UnsupportedError
-from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
+from paimon_engine.format.layout import text_offsets
+from paimon_engine.types import (
+    BINARY_ROOTS,
+    INTEGER_ROOTS,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataType,
+    TypeRoot,
+)
 
 Keys = npt.NDArray[np.generic]
 """int64, `S` or byte strings as objects; ascending order is key order, equality is key equality."""
@@ -38,9 +47,7 @@ Keys = npt.NDArray[np.generic]
 PADDED_BYTES_MAX = 128 << 20
 """Larger than the keys of a window ever are, unless a few of them are much longer than the others."""
 
-_INTEGER_ROOTS = frozenset(
-    {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE, TypeRoot.TIME} | TIMESTAMP_ROOTS
-)
+_STORED_AS_INTEGERS = INTEGER_ROOTS | TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME}
 _SHORT_DECIMAL_DIGITS = 18
 _SIGN = np.uint64(1 << 63)
 _Fixed = npt.NDArray[np.generic]
@@ -107,7 +114,7 @@ def _as_int64(column: pa.Array, data_type: DataType) -> npt.NDArray[np.int64] | 
     atomic = _atomic(data_type)
     if atomic.root is TypeRoot.DECIMAL and atomic.precision <= _SHORT_DECIMAL_DIGITS:
         return _decimal_words(column)[:, 0].view(np.int64)
-    if atomic.root not in _INTEGER_ROOTS:
+    if atomic.root not in _STORED_AS_INTEGERS:
         return None
     return np.asarray(column.view(_integer_like(column.type)).to_numpy(zero_copy_only=False), dtype=np.int64)
 
@@ -166,9 +173,7 @@ def _escaped(values: pa.Array) -> pa.Array:
 
 def _content(values: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
     """Of binary values: where each begins and the last one ends, and the bytes from the first one's on."""
-    if len(values) == 0:
-        return np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-    offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+    offsets = text_offsets(values)
     return offsets, np.frombuffer(values.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
 
 

@@ -24,6 +24,7 @@ from paimon_engine.meta import cast_text, cast_time, timestamp_casts
 from paimon_engine.meta.java_floats import float_text
 from paimon_engine.meta.nested import list_of, list_parts, plain_numbers
 from paimon_engine.types import (
+    INTEGER_ROOTS,
     MAX_LENGTH,
     ArrayType,
     AtomicType,
@@ -39,7 +40,7 @@ from paimon_engine.types import (
 
 _KINDS: Final = {
     TypeRoot.BOOLEAN: "boolean",
-    **dict.fromkeys((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT), "integer"),
+    **dict.fromkeys(INTEGER_ROOTS, "integer"),
     **dict.fromkeys((TypeRoot.FLOAT, TypeRoot.DOUBLE), "float"),
     TypeRoot.DECIMAL: "decimal",
     **dict.fromkeys((TypeRoot.CHAR, TypeRoot.VARCHAR), "text"),
@@ -107,7 +108,7 @@ _IMPLICIT: Final = {
     TypeRoot.SMALLINT: frozenset({TypeRoot.TINYINT}),
     TypeRoot.INT: frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT}),
     TypeRoot.BIGINT: frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT}),
-    TypeRoot.FLOAT: frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DECIMAL}),
+    TypeRoot.FLOAT: INTEGER_ROOTS | {TypeRoot.DECIMAL},
     TypeRoot.VARCHAR: frozenset({TypeRoot.CHAR}),
     TypeRoot.VARBINARY: frozenset({TypeRoot.BINARY}),
     TypeRoot.DATE: frozenset({TypeRoot.TIMESTAMP}),

@@ -1,7 +1,7 @@
 """Column statistics of data files: collected from batches or a Parquet footer, cut to size, stored in manifests.
 
 1. `StatsCollector` sees every batch of a file and keeps smallest value, largest value and null count per column.
-   Bounds of texts it may be given: the footer of a written Parquet file has them.
+   Bounds of texts and whole numbers it may be given: the footer of a written Parquet file has them.
    Java takes them from the footers, or counts itself, so each format has ways of its own (`FormatStats`).
 2. The column's stats mode drops or cuts them: `none`, `counts`, `truncate(n)`, `full`.
 3. `to_simple_stats` and `from_simple_stats` turn them into the record in a manifest and back.
@@ -31,7 +31,15 @@ import pyarrow.compute as pc
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.format.binary_row import EMPTY_ROW, decode_row, encode_row, internal_values
-from paimon_engine.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
+from paimon_engine.types import (
+    BINARY_ROOTS,
+    INTEGER_ROOTS,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataType,
+    TypeRoot,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +213,7 @@ class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
     `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
-    With `texts_apart` somebody else finds the bounds of texts, and gives them to `finish`.
+    With `bounds_apart` somebody else finds the bounds of texts and whole numbers, and gives them to `finish`.
     """
 
     def __init__(
@@ -214,11 +222,11 @@ class StatsCollector:
         modes: Sequence[StatsMode],
         ways: FormatStats = FORMAT_STATS["parquet"],
         *,
-        texts_apart: bool = False,
+        bounds_apart: bool = False,
     ) -> None:
         assert len(types) == len(modes), (len(types), len(modes))
         self._modes = tuple(modes)
-        self._columns = tuple(_Column(data_type, ways, texts_apart=texts_apart) for data_type in types)
+        self._columns = tuple(_Column(data_type, ways, bounds_apart=bounds_apart) for data_type in types)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in a batch whose columns are those of the collector, in order."""
@@ -233,27 +241,28 @@ class StatsCollector:
             if mode.kind != StatsKind.NONE:
                 column.null_count += (count or 0) - low_high.null_count
 
-    def finish(self, texts: Sequence[tuple[str, str] | None] | None = None) -> list[ColumnStats]:
-        """Statistics of all batches so far, as the modes keep them; `texts[k]` are bounds of column k found apart."""
-        given = texts or [None] * len(self._columns)
+    def finish(self, apart: Sequence[tuple[Any, Any] | None] | None = None) -> list[ColumnStats]:
+        """Statistics of all batches so far, as the modes keep them; `apart[k]` are bounds of column k found apart."""
+        given = apart or [None] * len(self._columns)
         return [
-            apply_mode(column.stats(text), mode)
-            for column, mode, text in zip(self._columns, self._modes, given, strict=True)
+            apply_mode(column.stats(bounds), mode)
+            for column, mode, bounds in zip(self._columns, self._modes, given, strict=True)
         ]
 
 
 class _Column:
-    """Running statistics of one column; bounds of each batch wait as Arrow scalars until they are asked for."""
+    """Running statistics of one column; bounds of each batch wait until they are asked for, Arrow scalars or floats."""
 
-    def __init__(self, data_type: DataType, ways: FormatStats, *, texts_apart: bool) -> None:
+    def __init__(self, data_type: DataType, ways: FormatStats, *, bounds_apart: bool) -> None:
         self.data_type = data_type
         self.ways = ways
         self.is_ordered = is_ordered(data_type, ways)
-        self.is_float = isinstance(data_type, AtomicType) and data_type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-        self.is_apart = texts_apart and isinstance(data_type, AtomicType) and data_type.root in STRING_ROOTS
+        root = data_type.root if isinstance(data_type, AtomicType) else None
+        self.is_float = root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+        self.is_apart = bounds_apart and (root in STRING_ROOTS or root in INTEGER_ROOTS)
         self.null_count = 0
         self.has_nan = False
-        self.bounds: list[pa.Scalar] = []
+        self.bounds: list[Any] = []
 
     def add(self, array: pa.Array, *, with_bounds: bool) -> None:
         self.null_count += array.null_count
@@ -261,26 +270,29 @@ class _Column:
             return
         if len(array) == array.null_count:
             return
-        if self.is_float and _has_nan(array):
-            self.has_nan = True
-            self.bounds.clear()
+        if not self.is_float:
+            bounds = pc.min_max(_comparable(array))
+            self.bounds += (bounds["min"], bounds["max"])
             return
-        bounds = _float_bounds(array) if self.is_float else pc.min_max(_comparable(array))
-        self.bounds += (bounds["min"], bounds["max"])
+        low, high = _float_bounds(array)
+        self.has_nan = math.isnan(low)
+        if self.has_nan:
+            self.bounds.clear()
+        else:
+            self.bounds += (low, high)
 
-    def stats(self, text: tuple[str, str] | None = None) -> ColumnStats:
+    def stats(self, apart: tuple[Any, Any] | None = None) -> ColumnStats:
         if not isinstance(self.data_type, AtomicType):
             return ColumnStats(None, None, self.null_count if self.ways.counts_nested else None)
-        if self.is_apart and text is not None:
-            return ColumnStats(*text, self.null_count)
+        if self.is_apart and apart is not None:
+            return ColumnStats(*apart, self.null_count)
         if not self.bounds:
             return ColumnStats(None, None, self.null_count)
+        if self.is_float:
+            low, high = min(self.bounds, key=_signed), max(self.bounds, key=_signed)
+            return (_widened if self.ways.widens_zeros else ColumnStats)(low, high, self.null_count)
         bounds = internal_values(pa.array(self.bounds, self.bounds[0].type), self.data_type)
-        if not self.is_float:
-            return ColumnStats(min(bounds), max(bounds), self.null_count)
-        if self.ways.widens_zeros:
-            return _widened(min(bounds), max(bounds), self.null_count)
-        return ColumnStats(min(bounds, key=_signed), max(bounds, key=_signed), self.null_count)
+        return ColumnStats(min(bounds), max(bounds), self.null_count)
 
 
 def is_ordered(data_type: DataType, ways: FormatStats) -> bool:
@@ -290,21 +302,16 @@ def is_ordered(data_type: DataType, ways: FormatStats) -> bool:
     return ways.fine_timestamps or data_type.root not in TIMESTAMP_ROOTS or data_type.precision <= MICROS_PRECISION
 
 
-def _float_bounds(array: pa.Array) -> dict[str, pa.Scalar]:
-    """Smallest and largest number, where −0.0 lies below 0.0; Arrow takes them as equal."""
-    if array.null_count:
-        bounds = pc.min_max(array).as_py()
-    else:
-        # Many times as fast as Arrow's kernel.
-        numbers = array.to_numpy()
-        bounds = {"min": numbers.min().item(), "max": numbers.max().item()}
-    zeros = array.filter(pc.equal(array, 0.0)) if 0.0 in bounds.values() else array.slice(0, 0)
-    negative = np.signbit(zeros.to_numpy(zero_copy_only=False))
-    if len(zeros) and bounds["min"] == 0.0:
-        bounds["min"] = -0.0 if negative.any() else 0.0
-    if len(zeros) and bounds["max"] == 0.0:
-        bounds["max"] = -0.0 if negative.all() else 0.0
-    return {name: pa.scalar(value, array.type) for name, value in bounds.items()}
+def _float_bounds(array: pa.Array) -> tuple[float, float]:
+    """Smallest and largest number, where −0.0 lies below 0.0, which NumPy takes as equal; NaN if there is one."""
+    numbers = (array.drop_null() if array.null_count else array).to_numpy()
+    # Many times as fast as Arrow's kernel, and it passes a NaN on.
+    bounds = low, high = float(numbers.min()), float(numbers.max())
+    if 0.0 in bounds:
+        negative = np.signbit(numbers[numbers == 0.0])
+        low = low or (-0.0 if negative.any() else 0.0)
+        high = high or (-0.0 if negative.all() else 0.0)
+    return low, high
 
 
 def _signed(number: float) -> tuple[float, float]:
@@ -316,11 +323,6 @@ def _comparable(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         return array.dictionary_decode()
     return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array
-
-
-def _has_nan(array: pa.Array) -> bool:
-    values = array.drop_null() if array.null_count else array
-    return bool(np.isnan(values.to_numpy(zero_copy_only=False)).any())
 
 
 def _widened(low: Any, high: Any, null_count: int | None) -> ColumnStats:

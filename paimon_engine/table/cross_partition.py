@@ -42,13 +42,13 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.read import Rows, read_split
 from paimon_engine.table.scan import splits_of
-from paimon_engine.types import STRING_ROOTS, AtomicType, TypeRoot
+from paimon_engine.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType
 
 Numbers = npt.NDArray[np.int64]
 
 _DELETE = 3
 _NOWHERE = -1
-_RANGED_ROOTS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT} | STRING_ROOTS)
+_RANGED_ROOTS = INTEGER_ROOTS | STRING_ROOTS
 """Types of a key column by whose range files are left out."""
 
 

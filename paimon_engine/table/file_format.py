@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +37,8 @@ class FileWriter(Protocol):
     """Writes batches of one schema to one file."""
 
     @property
-    def text_bounds(self) -> Mapping[str, tuple[str, str]] | None:
-        """Smallest and largest text of each column that has one, after `close`; None: the format does not tell."""
+    def stored_bounds(self) -> Mapping[str, tuple[Any, Any]] | None:
+        """Smallest and largest value of columns of texts and whole numbers, after `close`; None: others find them."""
 
     @property
     def bytes_written(self) -> int:

@@ -15,11 +15,9 @@ from paimon_engine.merge.keys import count_up_to, normalise_keys
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Compare, Predicate
-from paimon_engine.types import STRING_ROOTS, AtomicType, TypeRoot
+from paimon_engine.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, TypeRoot
 
-_PLAIN_ROOTS: Final = frozenset(
-    {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT} | STRING_ROOTS - {TypeRoot.CHAR}
-)
+_PLAIN_ROOTS: Final = INTEGER_ROOTS | STRING_ROOTS - {TypeRoot.CHAR}
 """Types whose values in a key are those of a filter; behind a CHAR, some keys have spaces and some have not."""
 
 

@@ -41,7 +41,7 @@ from paimon_engine.types import (
     to_arrow_field,
 )
 
-_ROWS_PER_SLICE_MAX: Final = 65_536
+_ROWS_PER_SLICE_MAX: Final = 131_072
 _ROWS_PER_SLICE_MIN: Final = 1_000
 _AVRO_TIME_PRECISION_MAX: Final = 3
 _SEQUENCE_NUMBER_ID: Final = 2147483646
@@ -268,9 +268,9 @@ class _OpenFile:
         values, keys = table.schema.row_type, table.schema.key_type
         of_keys, of_values = stats_modes(options, traits, keys=keys.names, values=values.names)
         ways = FORMAT_STATS[traits.format]
-        apart = self._writer.text_bounds is not None
-        self._value_stats = StatsCollector([field.type for field in values], of_values, ways, texts_apart=apart)
-        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways, texts_apart=apart)
+        apart = self._writer.stored_bounds is not None
+        self._value_stats = StatsCollector([field.type for field in values], of_values, ways, bounds_apart=apart)
+        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways, bounds_apart=apart)
         self._min_key = EMPTY_ROW
         self._last_key: pa.RecordBatch | None = None
         self._sequence: tuple[int, int] | None = None
@@ -362,10 +362,10 @@ class _OpenFile:
         low, high = self._sequence or (0, 0)
         key_types = [field.type for field in schema.key_type]
         dense = self._table.options.stats_dense
-        texts = self._writer.text_bounds or {}
-        of_values = self._value_stats.finish([texts.get(name) for name in schema.row_type.names])
+        bounds = self._writer.stored_bounds or {}
+        of_values = self._value_stats.finish([bounds.get(name) for name in schema.row_type.names])
         value_stats, value_stats_columns = stored_stats(schema.row_type, of_values, dense=dense)
-        of_keys = self._key_stats.finish([texts.get(name) for name in schema.key_type.names])
+        of_keys = self._key_stats.finish([bounds.get(name) for name in schema.key_type.names])
         file = DataFile(
             name=self._path.rsplit("/", 1)[-1],
             size_bytes=size_bytes,

@@ -75,7 +75,7 @@ def test_a_copy_is_what_arrow_would_have_written(name: str, groups: int):
         for pre_buffer in (False, True)
     ]
     assert all(one.equals(read[0]) for one in read)
-    assert writer.text_bounds == plain_writer.text_bounds
+    assert writer.stored_bounds == plain_writer.stored_bounds
     assert _place(plain, "k") < _place(plain, "last")
     assert _place(copied, "k") > _place(copied, "last")
 

@@ -103,7 +103,7 @@ def test_row_groups_between_written_ones(order: str, codec: str):
         file = pq.ParquetFile(sink, page_checksum_verification=True, pre_buffer=pre_buffer)
         assert file.read().equals(pq.read_table(io.BytesIO(plain)))
     bounds = {name: (min(found), max(found)) for name in ("text", "few") for found in [_values(name)]}
-    assert {name: writer.text_bounds[name] for name in bounds} == bounds
+    assert {name: writer.stored_bounds[name] for name in bounds} == bounds
 
 
 def _values(name: str) -> list[Any]:

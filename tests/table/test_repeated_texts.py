@@ -164,7 +164,7 @@ def written(*row_groups: list[pa.Array]) -> tuple[bytes, dict[str, tuple[str, st
             writer.write(pa.record_batch([batch], ["text"]))
         writer.close_row_group()
     writer.close()
-    return sink.getvalue(), dict(writer.text_bounds)
+    return sink.getvalue(), dict(writer.stored_bounds)
 
 
 TEXTS = st.sampled_from([None, "", "a", "b" * 4096, "b" * 4097, "é", "\U0001f600", "z" * 5000, "ab", "\0"])

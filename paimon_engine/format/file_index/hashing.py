@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_engine.format.layout import text_offsets
+
 Array = npt.NDArray[Any]
 
 _PRIME_1: Final = np.uint64(0x9E3779B185EBCA87)
@@ -112,8 +114,7 @@ def _words(data: Array, places: Array, dtype: str) -> Array:
 
 def _bytes_of(column: pa.Array) -> tuple[Array, Array, Array]:
     """All bytes of a binary column, and where each value begins and how long it is."""
-    _, offsets_buffer, data_buffer = column.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    offsets, data_buffer = text_offsets(column).astype(np.int64), column.buffers()[2]
     data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
     return data, offsets[:-1], np.diff(offsets)
 

@@ -16,7 +16,16 @@ from paimon_engine.format.file_index.bitmap import bitmap_settings, encode_bitma
 from paimon_engine.format.file_index.bloom import BloomBuilder
 from paimon_engine.format.file_index.bsi import encode_bsi
 from paimon_engine.format.file_index.range_bitmap import chunk_bytes_of, encode_range_bitmap
-from paimon_engine.types import STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, MapType, TypeRoot, type_to_json
+from paimon_engine.types import (
+    INTEGER_ROOTS,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataType,
+    MapType,
+    TypeRoot,
+    type_to_json,
+)
 
 BLOOM_FILTER: Final = "bloom-filter"
 BITMAP: Final = "bitmap"
@@ -26,10 +35,9 @@ RANGE_BITMAP: Final = "range-bitmap"
 _PREFIX: Final = "file-index."
 _COLUMNS: Final = ".columns"
 
-_INTEGERS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 _DAYS_AND_TIMES: Final = frozenset({TypeRoot.DATE, TypeRoot.TIME})
 _FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
-_SCALARS: Final = _INTEGERS | _DAYS_AND_TIMES | TIMESTAMP_ROOTS
+_SCALARS: Final = INTEGER_ROOTS | _DAYS_AND_TIMES | TIMESTAMP_ROOTS
 _TAKEN: Final[Mapping[str, frozenset[TypeRoot]]] = {
     BLOOM_FILTER: _SCALARS | _FLOATS | STRING_ROOTS | {TypeRoot.BINARY, TypeRoot.VARBINARY},
     BITMAP: _SCALARS | _FLOATS | STRING_ROOTS | {TypeRoot.BOOLEAN},
