@@ -43,6 +43,7 @@ from paimon_engine.format.layout import (
 from paimon_engine.format.parquet_copies import copies_of, leading_chunks, with_copies
 from paimon_engine.format.parquet_encoding import (
     PAGE_BYTES,
+    PAGE_ROWS,
     SAMPLE_ROWS,
     codecs_of,
     joined_rows,
@@ -440,6 +441,7 @@ class ParquetWriter:
             store_schema=False,
             write_page_checksum=True,
             data_page_size=PAGE_BYTES,
+            max_rows_per_page=PAGE_ROWS,
             write_batch_size=rows_per_part(rows),
             metadata_collector=self._footer,
         )

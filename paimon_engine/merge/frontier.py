@@ -40,6 +40,7 @@ class _Run:
     def fill(self) -> bool:
         """Has rows after this call; False when the run is over."""
         while self.rows is None or self._position >= self.rows.num_rows:
+            self.rows, self.keys = None, np.zeros(0, dtype=np.int64)
             self.rows = next(self._batches, None)
             self._position = 0
             if self.rows is None:
@@ -97,6 +98,18 @@ def _without_lone_followers(
     return found
 
 
+def _next_window(live: Sequence[_Run], sequence: SequenceOrder, *, with_followers: bool) -> Window | None:
+    """The rows of the runs up to the frontier, if any are wanted."""
+    frontier = min(run.last_key for run in live)
+    found = [(run.leads, part) for run in live if (part := run.take_up_to(frontier)) is not None]
+    parts = _without_lone_followers(found) if with_followers else [part for _, part in found]
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return one_version_per_key(parts[0][0])
+    return sort_window(_joined([rows for rows, _ in parts]), join_keys([keys for _, keys in parts]), sequence)
+
+
 def merge_runs(
     runs: Sequence[Iterable[pa.RecordBatch]], key_type: RowType, sequence: SequenceOrder, *, followers: int = 0
 ) -> Iterator[Window]:
@@ -113,14 +126,11 @@ def merge_runs(
     opened = [_Run(iter(batches), keys_of, leads=number >= followers) for number, batches in enumerate(runs)]
     live = [run for run in opened if run.fill()]
     while len(live) > 1 and any(run.leads for run in live):
-        frontier = min(run.last_key for run in live)
-        found = [(run.leads, part) for run in live if (part := run.take_up_to(frontier)) is not None]
-        parts = _without_lone_followers(found) if followers else [part for _, part in found]
-        if len(parts) == 1:
-            yield one_version_per_key(parts[0][0])
-        elif parts:
-            joined = _joined([rows for rows, _ in parts])
-            yield sort_window(joined, join_keys([keys for _, keys in parts]), sequence)
+        window = _next_window(live, sequence, with_followers=followers > 0)
+        if window is not None:
+            yield window
+        # Nothing of it need be there while the next batches are read.
+        del window
         live = [run for run in live if run.fill()]
     for run in live if any(run.leads for run in live) else ():
         yield from (one_version_per_key(rows) for rows in run.rest())

@@ -267,8 +267,8 @@ def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterat
         ranges = [_sequence_range(run) for run in oldest_first]
         order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
     merge = merge_function(table.schema)
-    for window in merge_runs(runs, table.schema.key_type, order):
-        yield merge(window)
+    # Unlike a loop, this holds no window while the next one is read.
+    yield from map(merge, merge_runs(runs, table.schema.key_type, order))
 
 
 def _merged_rounds(files: _Files, section: Section) -> Iterator[pa.RecordBatch]:
