@@ -22,7 +22,7 @@ from paimon_engine.format.layout import cast
 
 PAGE_BYTES: Final = 1 << 20
 PAGE_ROWS: Final = 32_000
-"""Of numbers of 8 bytes a page then takes 256 kB at most. Of more at once zstd makes larger files, and each page costs."""
+"""Of numbers of 8 bytes 256 kB: of more at once zstd makes larger files, and each page costs."""
 _DICTIONARY_SHARE_MAX: Final = 0.5
 SAMPLE_ROWS: Final = 16_384
 """First rows of a file by which the columns with a dictionary are chosen."""
