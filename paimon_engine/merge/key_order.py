@@ -40,6 +40,9 @@ FEW_RUNS_MAX = 4
 FALLING_SHARE_MAX = 1 / 64
 """Where fewer numbers are below the one before, they are sorted runs, of which a stable sort makes some use."""
 
+DROPPED_BITS_FEW = 8
+"""So few bits hardly ever decide."""
+
 _WORD = 8
 _WORD_BITS = 64
 
@@ -69,7 +72,7 @@ def _order_numbers(numbers: npt.NDArray[Any]) -> tuple[Positions, Flags]:
     least, position_bits = int(numbers.min()), (count - 1).bit_length()
     dropped = max(0, (int(numbers.max()) - least).bit_length() + position_bits - _WORD_BITS)
     falling = np.count_nonzero(numbers[1:] < numbers[:-1])
-    if falling < FEW_RUNS_MAX or (dropped and falling <= count * FALLING_SHARE_MAX):
+    if falling < FEW_RUNS_MAX or (dropped > DROPPED_BITS_FEW and falling <= count * FALLING_SHARE_MAX):
         order = np.argsort(numbers, kind="stable")
         return order, _firsts(numbers[order])
     packed = numbers.view(np.uint64) - np.uint64(least % (1 << _WORD_BITS))
@@ -78,11 +81,16 @@ def _order_numbers(numbers: npt.NDArray[Any]) -> tuple[Positions, Flags]:
     packed |= np.arange(count, dtype=np.uint64)
     packed.sort()
     order = (packed & ((1 << position_bits) - 1)).view(np.intp)
-    if dropped:
-        order = order[np.argsort(numbers[order], kind="stable")]
-        return order, _firsts(numbers[order])
     packed >>= position_bits
-    return order, _firsts(packed)
+    if not dropped:
+        return order, _firsts(packed)
+    ordered = numbers[order]
+    torn = np.flatnonzero(ordered[1:] < ordered[:-1]) + 1
+    if len(torn) > count * DIFFERING_SHARE_MAX:
+        order = order[np.argsort(ordered, kind="stable")]
+    elif len(torn):
+        _sort_groups(order, _firsts(packed), torn, numbers)
+    return order, _firsts(numbers[order] if len(torn) else ordered)
 
 
 def _firsts(ordered: npt.NDArray[Any]) -> Flags:
@@ -134,12 +142,21 @@ def _split_equals(order: Positions, first: Flags, keys: Keys, begin: int) -> boo
         if len(differing) > len(keys) * DIFFERING_SHARE_MAX:
             return False
     if len(differing):
-        # Not only the neighbours: one key may lie before and behind the other.
-        group = np.cumsum(first)
-        torn = np.zeros(group[-1] + 1, dtype=bool)
-        torn[group[differing]] = True
-        places = np.flatnonzero(torn[group])
-        members = order[places]
-        members = members[np.argsort(keys[members], kind="stable")]
-        order[places], first[places] = members, _firsts(keys[members])
+        places = _sort_groups(order, first, differing, keys)
+        first[places] = _firsts(keys[order[places]])
     return True
+
+
+def _sort_groups(order: Positions, first: Flags, torn: Positions, keys: Keys) -> Positions:
+    """Sorts groups of positions by their keys, those of which there is a place in `torn`; gives all their places.
+
+    `first` says where groups begin, which are in order. Not only neighbours may be wrong: one key may lie before and
+    behind another.
+    """
+    group = np.cumsum(first)
+    is_torn = np.zeros(group[-1] + 1, dtype=bool)
+    is_torn[group[torn]] = True
+    places = np.flatnonzero(is_torn[group])
+    members = order[places]
+    order[places] = members[np.argsort(keys[members], kind="stable")]
+    return places

@@ -76,5 +76,18 @@ def test_many_numbers_in_no_order(bits: int, least: int) -> None:
     check(np.random.default_rng(bits).integers(0, 2**bits - 1, 5000, endpoint=True) + least)
 
 
+@pytest.mark.parametrize("runs", [2, 4, 5, 40])
+@pytest.mark.parametrize("bits", [30, 51, 52, 55, 59, 60, 63])
+@pytest.mark.parametrize("close_share", [0, 0.01, 1])
+def test_many_numbers_in_sorted_runs(runs: int, bits: int, close_share: float) -> None:
+    random = np.random.default_rng(bits)
+    spread = random.integers(0, 2**bits - 8, 5000)
+    # Some differ in low bits only, and some occur in several runs.
+    near = random.choice(spread[:50], 5000) + random.integers(0, 8, 5000)
+    numbers = np.where(random.random(5000) < close_share, near, spread)
+
+    check(np.concatenate([np.sort(part) for part in np.array_split(numbers, runs)]))
+
+
 def test_objects_are_ordered_as_they_are() -> None:
     check(np.array([b"b", b"a", b"b", b"a\x01"] * 100, dtype=object))
