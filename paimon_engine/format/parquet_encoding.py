@@ -26,6 +26,9 @@ PAGE_ROWS: Final = 32_000
 _DICTIONARY_SHARE_MAX: Final = 0.5
 SAMPLE_ROWS: Final = 16_384
 """First rows of a file by which the columns with a dictionary are chosen."""
+_GLANCED_ROWS: Final = np.random.default_rng(0).choice(SAMPLE_ROWS, SAMPLE_ROWS // 8, replace=False)
+_GLANCED_SHARE_MAX: Final = 0.95
+"""Where some of these rows show so many values, no more than half of all are repeated, and these need no look."""
 _PAGE_PART_ROWS: Final = (1 << 10, 1 << 14)
 """Arrow looks after each part of so many rows whether the page is full, and gathers the bounds of each part, which is
 costly for dictionaries: as many as may be, of rows that are small."""
@@ -57,15 +60,22 @@ def rows_per_part(batches: Sequence[pa.RecordBatch]) -> int:
 def repeating_columns(batch: pa.RecordBatch) -> list[str]:
     """Top-level columns whose values repeat among the first rows of the batch, so that a dictionary pays."""
     batch = batch.slice(0, SAMPLE_ROWS)
+    glanced = pa.array(_GLANCED_ROWS[batch.num_rows > _GLANCED_ROWS])
     names = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
             continue
-        if pa.types.is_dictionary(column.type) or pc.count_distinct(column).as_py() <= max(
-            1, len(column) * _DICTIONARY_SHARE_MAX
+        if pa.types.is_dictionary(column.type) or (
+            _distinct_share(column.take(glanced)) < _GLANCED_SHARE_MAX
+            and _distinct_share(column) <= _DICTIONARY_SHARE_MAX
         ):
             names.append(name)
     return names
+
+
+def _distinct_share(column: pa.Array) -> float:
+    """Share of different values, apart from one."""
+    return float((pc.count_distinct(column).as_py() - 1) / max(1, len(column)))
 
 
 def with_dictionaries(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Schema:

@@ -8,12 +8,13 @@ Source: the Thrift compact protocol specification.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 BOOLEANS: Final = (1, 2)
 BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 3, 4, 5, 6, 7, 8, 9, 10, 12
 _VARINTS: Final = frozenset({I16, I32, I64})
+_SIZES: Final = {BYTE: 1, DOUBLE: 8}
 _LONG_LIST: Final = 15
 _VARINT_BITS: Final = 0x7F
 """Of a byte in a number; the bit above says that more follow."""
@@ -106,69 +107,71 @@ class Reader:
         self._data = data
         self.at = at
 
-    def fields(self) -> Iterator[tuple[int, int]]:
-        """Number and type of each field of a structure; the value is to be read before the next one."""
-        number = 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self.integer()
-            yield number, head & 15
-
     def structure(self) -> Fields:
         """Number, type and bytes of the fields of a structure."""
-        found = []
-        for number, kind in self.fields():
+        data, found, number = self._data, [], 0
+        while head := data[self.at]:
+            self.at += 1
+            number = number + (head >> 4) if head >> 4 else self.integer()
             begin = self.at
-            self.skip(kind)
-            found.append((number, kind, self._data[begin : self.at]))
+            self.at = _behind(data, begin, head & 15)
+            found.append((number, head & 15, data[begin : self.at]))
+        self.at += 1
         return found
 
     def list_head(self) -> tuple[int, int]:
         """Number of elements and their type."""
-        head = self._byte()
-        return (head >> 4 if head >> 4 != _LONG_LIST else self._varint()), head & 15
+        count, kind, self.at = _list_head(self._data, self.at)
+        return count, kind
 
     def skip(self, kind: int) -> None:
-        """Goes behind a value. Every page has a head to be skipped, so that calls are spared here."""
-        data = self._data
-        if self.at >= len(data):
-            raise IndexError("the bytes end before the structure does")
-        if kind in _VARINTS:
-            while data[self.at] > _VARINT_BITS:
-                self.at += 1
-            self.at += 1
-        elif kind == BINARY:
-            length = self._varint()
-            self.at += length
-        elif kind == STRUCT:
-            while head := data[self.at]:
-                self.at += 1
-                if not head >> 4:
-                    self.skip(I16)
-                self.skip(head & 15)
-            self.at += 1
-        elif kind in (LIST, SET):
-            count, element = self.list_head()
-            for _ in range(count):
-                self.skip(BYTE if element in BOOLEANS else element)
-        elif kind == BYTE:
-            self.at += 1
-        elif kind == DOUBLE:
-            self.at += 8
-        else:
-            assert kind in BOOLEANS, kind
-
-    def _byte(self) -> int:
-        self.at += 1
-        return self._data[self.at - 1]
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) > _VARINT_BITS:
-            value |= (byte & _VARINT_BITS) << shift
-            shift += 7
-        return value | byte << shift
+        """Goes behind a value."""
+        self.at = _behind(self._data, self.at, kind)
 
     def integer(self) -> int:
         """A whole number."""
-        value = self._varint()
+        value, self.at = _varint(self._data, self.at)
         return value >> 1 ^ -(value & 1)
+
+
+def _behind(data: bytes, at: int, kind: int) -> int:
+    """The place behind a value. Every page has a head to be skipped, so that calls are spared here."""
+    if kind in _VARINTS:
+        while data[at] > _VARINT_BITS:
+            at += 1
+        return at + 1
+    if kind == STRUCT:
+        while head := data[at]:
+            at = _behind(data, at + 1 if head >> 4 else _behind(data, at + 1, I16), head & 15)
+        return at + 1
+    if kind == BINARY:
+        length, at = _varint(data, at)
+        at += length
+    elif kind in (LIST, SET):
+        count, element, at = _list_head(data, at)
+        for _ in range(count):
+            at = _behind(data, at, BYTE if element in BOOLEANS else element)
+    elif kind in _SIZES:
+        at += _SIZES[kind]
+    else:
+        assert kind in BOOLEANS, kind
+    if at > len(data):
+        raise IndexError("the bytes end before the structure does")
+    return at
+
+
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Number of elements, their type, and the place behind that."""
+    head = data[at]
+    count, at = (head >> 4, at + 1) if head >> 4 != _LONG_LIST else _varint(data, at + 1)
+    return count, head & 15, at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number that is not negative, and the place behind it."""
+    value = shift = 0
+    while (byte := data[at]) > _VARINT_BITS:
+        value |= (byte & _VARINT_BITS) << shift
+        shift += 7
+        at += 1
+    return value | byte << shift, at + 1

@@ -95,6 +95,25 @@ def test_numbers_that_are_random_in_the_first_rows_only():
     assert codecs_in(written({"number": pa.array(numbers)}, batch_rows=5_000)) == {"number": "ZSTD"}
 
 
+@pytest.mark.parametrize(
+    ("numbers", "has_dictionary"),
+    [
+        (np.arange(ROWS), False),
+        (np.arange(ROWS) // 2, True),
+        (np.arange(ROWS) % 7_919, True),
+        (BITS % 8_000, True),
+        (BITS % 60_000, False),
+        (np.zeros(ROWS, np.int64), True),
+    ],
+    ids=["ascending", "pairs", "periods", "few", "many", "one"],
+)
+def test_repeated_numbers_have_a_dictionary(numbers: np.ndarray, has_dictionary: bool):
+    for rows in (ROWS, 20_000):
+        group = pq.read_metadata(io.BytesIO(written({"x": pa.array(numbers[:rows])}))).row_group(0)
+
+        assert group.column(0).has_dictionary_page == has_dictionary, rows
+
+
 def test_few_numbers_tell_nothing():
     assert codecs_in(written({"number": pa.array(BITS[:500])})) == {"number": "ZSTD"}
 
