@@ -24,7 +24,8 @@ from isal.isal_zlib import crc32
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError, damaged
-from paimon_engine.format.bitmaps import RowBitmap, serialize
+from paimon_engine.format.bitmaps import RowBitmap, StoredBitmap, serialize
+from paimon_engine.format.roaring import containers_32
 
 Ranges = Mapping[str, tuple[int, int]]
 """Offset and length of each data file's vector, as index manifests have them."""
@@ -56,7 +57,7 @@ def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int)
     (size,) = struct.unpack_from(">i", data)
     if size < 4 or len(data) < size + FRAME_BYTES:
         raise damaged(where, f"it should be {size} bytes long, and {len(data) - 4} follow")
-    body = bytes(data[4 : 4 + size])
+    body = memoryview(data)[4 : 4 + size]
     (checksum,) = struct.unpack_from(">I", data, 4 + size)
     if checksum != (found := crc32(body)):
         raise damaged(where, f"the checksum is {found:#010x}, not {checksum:#010x}")
@@ -72,18 +73,18 @@ def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int)
         raise damaged(where, str(error)) from error
 
 
-def _bitmap_32(data: bytes) -> dict[int, BitMap]:
+def _bitmap_32(data: memoryview) -> dict[int, StoredBitmap]:
     found, end = _bitmap(data, 0)
     if end != len(data):
         raise ValueError(f"{len(data) - end} bytes follow the bitmap")
     return {0: found}
 
 
-def _bitmaps_64(data: bytes) -> dict[int, BitMap]:
+def _bitmaps_64(data: memoryview) -> dict[int, StoredBitmap]:
     (count,) = struct.unpack_from("<q", data)
     if count < 0:
         raise ValueError(f"it says that it has {count} bitmaps")
-    found: dict[int, BitMap] = {}
+    found: dict[int, StoredBitmap] = {}
     place, before = 8, -1
     for _ in range(count):
         (high,) = struct.unpack_from("<i", data, place)
@@ -96,13 +97,13 @@ def _bitmaps_64(data: bytes) -> dict[int, BitMap]:
     return found
 
 
-def _bitmap(data: bytes, begin: int) -> tuple[BitMap, int]:
+def _bitmap(data: memoryview, begin: int) -> tuple[StoredBitmap, int]:
     """The 32-bit bitmap that begins there, and where it ends.
 
-    Raises: ValueError, IndexError.
+    Raises: ValueError, struct.error.
     """
-    bitmap = BitMap.deserialize(data[begin:])
-    return bitmap, begin + len(bitmap.serialize())
+    containers, end = containers_32(data, begin)
+    return StoredBitmap(data[begin:end], containers), end
 
 
 def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, RowBitmap]:

@@ -22,7 +22,6 @@ Source: `RoaringArray`, `HighLowContainer`, `Art`, `Containers` and the containe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
@@ -86,15 +85,15 @@ class _Container:
 class _Reader:
     """Bytes and how far they were read."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview, at: int = 0) -> None:
         self._data = data
-        self._at = 0
+        self.at = at
 
-    def take(self, count: int) -> bytes:
-        if count < 0 or self._at + count > len(self._data):
-            raise ValueError(f"{count} bytes at {self._at} of {len(self._data)}")
-        self._at += count
-        return self._data[self._at - count : self._at]
+    def take(self, count: int) -> bytes | memoryview:
+        if count < 0 or self.at + count > len(self._data):
+            raise ValueError(f"{count} bytes at {self.at} of {len(self._data)}")
+        self.at += count
+        return self._data[self.at - count : self.at]
 
     def number(self, form: str) -> int:
         return int(struct.unpack("<" + form, self.take(struct.calcsize(form)))[0])
@@ -103,11 +102,22 @@ class _Reader:
         """A container of that many numbers."""
         match form:
             case _Form.ARRAY:
-                return np.frombuffer(self.take(2 * size), dtype="<u2")
+                return _ascending(np.frombuffer(self.take(2 * size), dtype="<u2"))
             case _Form.BITS:
                 return np.frombuffer(self.take(BITS_BYTES), dtype=np.uint8)
             case _Form.RUNS:
-                return np.frombuffer(self.take(4 * self.number("H")), dtype="<u2").reshape(-1, 2)
+                return _ascending(np.frombuffer(self.take(4 * self.number("H")), dtype="<u2").reshape(-1, 2))
+
+
+def _ascending(body: Body) -> Body:
+    """The container.
+
+    Raises: ValueError if its numbers, or runs, are not ascending.
+    """
+    first, last = (body, body) if body.ndim == 1 else (body[:, 0], np.add(*body.T, dtype=np.uint32))
+    if not len(body) or last[-1] >= _FULL or (first[1:] <= last[:-1]).any():
+        raise ValueError("a container whose numbers are not ascending")
+    return body
 
 
 def bits_of(body: Body) -> npt.NDArray[np.uint8]:
@@ -197,12 +207,20 @@ def union_32(one: bytes, other: bytes) -> bytes:
     return _write_32({key: _without_runs(_optimised(merged[key])) for key in sorted(merged)})
 
 
-def containers_32(data: bytes) -> Iterator[tuple[int, Body]]:
-    """Key and body of each container of a serialised bitmap of 32-bit numbers.
+def last_of(body: Body) -> int:
+    """The largest number in a container, which has some."""
+    if body.dtype == np.uint8:
+        place = int(np.flatnonzero(body)[-1])
+        return 8 * place + int(body[place]).bit_length() - 1
+    return int(body[-1].astype(np.int64).sum())
+
+
+def containers_32(data: bytes | memoryview, begin: int = 0) -> tuple[dict[int, Body], int]:
+    """Containers of the serialised bitmap of 32-bit numbers that begins there, by ascending key, and where it ends.
 
     Raises: ValueError, struct.error if the bytes are no such bitmap.
     """
-    reader = _Reader(data)
+    reader = _Reader(data, begin)
     cookie = reader.number("I")
     has_runs = cookie & 0xFFFF == _COOKIE_WITH_RUNS
     if not has_runs and cookie != COOKIE:
@@ -212,15 +230,21 @@ def containers_32(data: bytes) -> Iterator[tuple[int, Body]]:
     heads = struct.unpack(f"<{2 * count}H", reader.take(4 * count))
     if not has_runs or count >= _PLACES_FROM:
         reader.take(4 * count)
+    found: dict[int, Body] = {}
+    before = -1
     for place, (key, last) in enumerate(zip(heads[::2], heads[1::2], strict=True)):
+        if key <= before:
+            raise ValueError(f"the container with key {key} follows that with key {before}")
         plain = _Form.ARRAY if last < ARRAY_SIZE_MAX else _Form.BITS
         form = _Form.RUNS if flags[place >> 3] >> (place & 7) & 1 else plain
-        yield key, reader.body(form, last + 1)
+        found[key] = reader.body(form, last + 1)
+        before = key
+    return found, reader.at
 
 
 def _read_32(data: bytes) -> dict[int, _Container]:
     try:
-        return {key: _container(body) for key, body in containers_32(data)}
+        return {key: _container(body) for key, body in containers_32(data)[0].items()}
     except (ValueError, struct.error) as error:
         raise InvalidArgumentError(f"the bytes {data[:16].hex()}… are no RoaringBitmap of 32 bits: {error}") from error
 
@@ -437,14 +461,14 @@ def _read_entry(reader: _Reader) -> _Container | None:
 
 def _read_node(reader: _Reader, leaves: dict[bytes, _Leaf], depth: int) -> _Node:
     kind, count = reader.number("B"), reader.number("H")
-    prefix = reader.take(reader.number("B"))
+    prefix = bytes(reader.take(reader.number("B")))
     if kind == _LEAF:
-        leaf = _Leaf(reader.take(_KEY_BYTES), reader.number("Q"), prefix)
+        leaf = _Leaf(bytes(reader.take(_KEY_BYTES)), reader.number("Q"), prefix)
         leaves[leaf.key] = leaf
         return leaf
     if kind > _LEAF or depth >= _KEY_BYTES:
         raise ValueError(f"a node of kind {kind} at depth {depth}")
-    body = bytearray(_words_swapped(reader.take(_BODY_BYTES[kind]), kind))
+    body = bytearray(_words_swapped(bytes(reader.take(_BODY_BYTES[kind])), kind))
     bytes_of = [
         lambda: list(body[:count]),
         lambda: list(body[:count]),
