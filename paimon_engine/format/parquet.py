@@ -18,6 +18,7 @@ import io
 import operator
 from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
+from itertools import accumulate
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -289,7 +290,7 @@ class ParquetWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._groups: list[bytes | None] = []
-        self._bounded = {field.name for field in self._meant if _is_text(field.type) or pa.types.is_integer(field.type)}
+        self._bounded = [field.name for field in self._meant if _is_text(field.type) or pa.types.is_integer(field.type)]
         self._bounds: dict[str, tuple[Any, Any]] = {}
 
     def __del__(self) -> None:
@@ -403,14 +404,17 @@ class ParquetWriter:
 
     def _take_bounds(self, footer: pq.FileMetaData) -> None:
         """Those that the footer has of each row group, which are exact."""
+        # By place: `a.b` may be a column, or a part of one.
+        widths = [sum(1 for _ in leaves_of(field.type)) for field in self._meant]
+        places = dict(zip(self._meant.names, accumulate(widths, initial=0), strict=False))
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
-            for place in range(group.num_columns):
-                chunk = group.column(place)
-                if chunk.path_in_schema in self._bounded and chunk.statistics.has_min_max:
-                    raw = chunk.statistics.min_raw, chunk.statistics.max_raw
+            for name in self._bounded:
+                found = group.column(places[name]).statistics
+                if found.has_min_max:
+                    raw = found.min_raw, found.max_raw
                     low, high = (bound.decode() if isinstance(bound, bytes) else bound for bound in raw)
-                    self._widen(chunk.path_in_schema, low, high)
+                    self._widen(name, low, high)
         known = self._bounds
         self._bounds = known | {name: known[one] for name, one in self._copies.sources.items() if one in known}
 

@@ -104,9 +104,19 @@ class _Reader:
             case _Form.ARRAY:
                 return _ascending(np.frombuffer(self.take(2 * size), dtype="<u2"))
             case _Form.BITS:
-                return np.frombuffer(self.take(BITS_BYTES), dtype=np.uint8)
+                return _with_some(np.frombuffer(self.take(BITS_BYTES), dtype=np.uint8))
             case _Form.RUNS:
                 return _ascending(np.frombuffer(self.take(4 * self.number("H")), dtype="<u2").reshape(-1, 2))
+
+
+def _with_some(bits: Body) -> Body:
+    """The container.
+
+    Raises: ValueError if it has no numbers.
+    """
+    if not bits.view(np.uint64).any():
+        raise ValueError("a container without numbers")
+    return bits
 
 
 def _ascending(body: Body) -> Body:

@@ -118,6 +118,17 @@ def test_few_numbers_tell_nothing():
     assert codecs_in(written({"number": pa.array(BITS[:500])})) == {"number": "ZSTD"}
 
 
+def test_bounds_of_columns_whose_names_look_alike():
+    rows = pa.record_batch(
+        {"r": pa.array([{"x": "b"}, {"x": "a"}]), "r.x": pa.array([7, 3]), "s": pa.array(["d", "c"])}
+    )
+    writer = ParquetWriter(io.BytesIO(), rows.schema, WriteOptions())
+    writer.write(rows)
+    writer.close()
+
+    assert writer.stored_bounds == {"r.x": (3, 7), "s": ("c", "d")}
+
+
 def test_pages_of_long_texts_are_small():
     data = written({"text": pa.array([f"{number:0100000d}" for number in range(400)]), "number": pa.array(range(400))})
     before = pa.total_allocated_bytes()
