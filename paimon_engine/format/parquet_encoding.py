@@ -34,8 +34,8 @@ _PAGE_PART_ROWS: Final = (1 << 10, 1 << 14)
 costly for dictionaries: as many as may be, of rows that are small."""
 _CODEC_SAMPLE_PARTS: Final = 8
 _CODEC_SAMPLE_PART_ROWS: Final = 2_048
-_CODEC_SAMPLE_BYTES_MIN: Final = 4_096
-"""Of fewer bytes no codec makes much, and they cost nothing."""
+_CODEC_SAMPLE_ROWS_MIN: Final = 1_024
+"""Of fewer numbers no codec makes much, and they cost nothing."""
 _DICTIONARY_BYTES_SHARE_MAX: Final = 0.02
 _NUMBER_BITS_MIN: Final = 32
 _STORED_SHARE_MIN: Final = 0.95
@@ -119,11 +119,13 @@ def codecs_of(
 def _sample(batches: Sequence[pa.RecordBatch], name: str, repeating: Collection[str]) -> npt.NDArray[Any]:
     """Some of a column's numbers from all over the batches, or of their places in the dictionary, as they are stored.
 
-    None of a column that has no numbers of 4 or 8 bytes, or whose dictionary is a good part of the column.
+    None of a column that has no numbers of 4 or 8 bytes, or few, or whose dictionary is a good part of the column.
     """
     kind = batches[0].column(name).type
     step = -(-len(batches) // _CODEC_SAMPLE_PARTS)
     parts = [batch.column(name).slice(0, _CODEC_SAMPLE_PART_ROWS).drop_null() for batch in batches[::step]]
+    if sum(map(len, parts)) < _CODEC_SAMPLE_ROWS_MIN:
+        return np.zeros(0)
     if name in repeating:
         return _packed_places(parts, sum(batch.num_rows for batch in batches))
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or kind.bit_width < _NUMBER_BITS_MIN:
@@ -143,7 +145,7 @@ def _packed_places(parts: Sequence[pa.Array], rows: int) -> npt.NDArray[np.uint8
 
 def _stays_large(stored: npt.NDArray[Any], codec: pa.Codec) -> bool:
     data = stored.tobytes()
-    return len(data) >= _CODEC_SAMPLE_BYTES_MIN and codec.compress(data).size >= _STORED_SHARE_MIN * len(data)
+    return len(data) > 0 and codec.compress(data).size >= _STORED_SHARE_MIN * len(data)
 
 
 def _leaf_paths(schema: pa.Schema) -> list[str]:

@@ -15,11 +15,11 @@ from tests.support.newest import NewestPaimon
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
 
-ROWS = 6_000
+ROWS = 24_000
 
 
 def compacted(folder: Path, codec: str) -> Table:
-    """Two commits of random numbers with keys, texts and nulls, compacted into one file."""
+    """Two commits of numbers, random and repeated, with keys, texts and nulls, compacted into one file."""
     random = np.random.default_rng(5)
     table = None
     for begin in (0, ROWS // 2):
@@ -30,6 +30,8 @@ def compacted(folder: Path, codec: str) -> Table:
                 "x": random.standard_normal(ROWS),
                 "i": random.integers(-(1 << 31), 1 << 31, ROWS).astype("i4"),
                 "s": [f"text {number % 700}" for number in range(ROWS)],
+                "c": pa.array(random.integers(0, 16, ROWS), mask=random.random(ROWS) < 0.1),
+                "t": [f"city {number}" for number in random.integers(0, 16, ROWS)],
             }
         )
         if table is None:
@@ -55,7 +57,8 @@ def test_other_engines_read_them(
     [file] = table.files()["file_path"].to_pylist()
     group = pq.read_metadata(file).row_group(0)
     used = {group.column(place).path_in_schema: group.column(place).compression for place in range(group.num_columns)}
-    assert [used[name] for name in ("n", "x", "i", "s")] == [*["UNCOMPRESSED"] * 3, codec.upper()]
+    assert [used[name] for name in ("n", "x", "i", "c", "t", "s")] == [*["UNCOMPRESSED"] * 5, codec.upper()]
+    assert all(group.column(table.schema.row_type.names.index(name) + 3).has_dictionary_page for name in "cts")
     assert len(expected) == ROWS + ROWS // 2
     assert_same_rows(oracle.read(table.path), expected)
     oracle.assert_sound(table.path)
