@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,29 +18,19 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.format.roaring import ARRAY_SIZE_MAX, BITS_BYTES, COOKIE, Body, bits_of, containers_32, last_of
+from paimon_engine.format.roaring import ARRAY_SIZE_MAX, BITS_BYTES, COOKIE, Body, bits_of, containers_32
 
 _CONTAINER_BITS: Final = 16
 _CONTAINER_ROWS: Final = 1 << _CONTAINER_BITS
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBitmap:
-    """A bitmap as it is stored: to filter rows, its containers are enough."""
-
-    data: bytes | memoryview
-    containers: Mapping[int, Body]
-
-    def __bool__(self) -> bool:
-        return bool(self.containers)
-
-
 class RowBitmap:
     """Rows of a file, counted from 0. It does not change."""
 
-    def __init__(self, parts: Mapping[int, BitMap | StoredBitmap]) -> None:
-        """`parts` have the lower 32 bits of the rows by the bits above."""
-        self._parts = {high: parts[high] for high in sorted(parts) if parts[high]}
+    def __init__(self, bitmaps: Mapping[int, BitMap], stored: Mapping[int, Mapping[int, Body]] | None = None) -> None:
+        """`bitmaps` has the lower 32 bits of the rows by the bits above, `stored` containers of those that were read."""
+        self.bitmaps = {high: bitmaps[high] for high in sorted(bitmaps) if bitmaps[high]}
+        self._stored = stored or {}
 
     @classmethod
     def of(cls, rows: npt.NDArray[np.int64]) -> RowBitmap:
@@ -69,19 +58,11 @@ class RowBitmap:
         highs = self.bitmaps.keys() | other.bitmaps.keys()
         return RowBitmap({high: self.bitmaps.get(high, BitMap()) | other.bitmaps.get(high, BitMap()) for high in highs})
 
-    @cached_property
-    def bitmaps(self) -> Mapping[int, BitMap]:
-        """The lower 32 bits of the rows by the bits above."""
-        return {
-            high: BitMap.deserialize(bytes(part.data)) if isinstance(part, StoredBitmap) else part
-            for high, part in self._parts.items()
-        }
-
-    @cached_property
+    @property
     def last(self) -> int:
         """The last row; −1 if there is none."""
-        high = max(self._parts, default=-1)
-        return -1 if high < 0 else (high << 32) + _last_in(self._parts[high])
+        high = max(self.bitmaps, default=-1)
+        return -1 if high < 0 else (high << 32) + self.bitmaps[high].max()
 
     def present(self, first_row: int, count: int) -> pa.BooleanArray:
         """Which of the rows `first_row` … `first_row + count - 1` are in it."""
@@ -108,20 +89,9 @@ class RowBitmap:
     def _containers(self) -> Mapping[int, Body]:
         return {
             high << _CONTAINER_BITS | key: body
-            for high, part in self._parts.items()
-            for key, body in _containers_of(part).items()
+            for high, bitmap in self.bitmaps.items()
+            for key, body in (self._stored.get(high) or containers_32(bytes(bitmap.serialize()))[0]).items()
         }
-
-
-def _containers_of(part: BitMap | StoredBitmap) -> Mapping[int, Body]:
-    return part.containers if isinstance(part, StoredBitmap) else containers_32(bytes(part.serialize()))[0]
-
-
-def _last_in(part: BitMap | StoredBitmap) -> int:
-    if isinstance(part, StoredBitmap):
-        key = max(part.containers)
-        return (key << _CONTAINER_BITS) + last_of(part.containers[key])
-    return int(part.max())
 
 
 def _flags(bits: npt.NDArray[np.uint8], first_row: int, count: int) -> pa.BooleanArray:

@@ -18,17 +18,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from isal.isal_zlib import crc32
 from pyroaring import BitMap
 
 from paimon_engine.errors import InvalidArgumentError, damaged
-from paimon_engine.format.bitmaps import RowBitmap, StoredBitmap, serialize
-from paimon_engine.format.roaring import containers_32
+from paimon_engine.format.bitmaps import RowBitmap, serialize
+from paimon_engine.format.roaring import Body, containers_32
 
 Ranges = Mapping[str, tuple[int, int]]
 """Offset and length of each data file's vector, as index manifests have them."""
+_Part = tuple[BitMap, Mapping[int, Body]]
+"""A bitmap and its containers."""
 
 VERSION: Final = 1
 FRAME_BYTES: Final = 8
@@ -68,23 +70,25 @@ def decode_vector(data: bytes | memoryview, path: str, offset: int, length: int)
     if length != expected:
         raise damaged(where, f"its length is {expected}, the index manifest says {length}")
     try:
-        return RowBitmap(_bitmap_32(bitmap) if magic == _MAGIC_32 else _bitmaps_64(bitmap))
+        parts = _bitmap_32(bitmap) if magic == _MAGIC_32 else _bitmaps_64(bitmap)
     except (ValueError, IndexError, struct.error) as error:
         raise damaged(where, str(error)) from error
+    bitmaps = {high: bitmap for high, (bitmap, _) in parts.items()}
+    return RowBitmap(bitmaps, {high: containers for high, (_, containers) in parts.items()})
 
 
-def _bitmap_32(data: memoryview) -> dict[int, StoredBitmap]:
+def _bitmap_32(data: memoryview) -> dict[int, _Part]:
     found, end = _bitmap(data, 0)
     if end != len(data):
         raise ValueError(f"{len(data) - end} bytes follow the bitmap")
     return {0: found}
 
 
-def _bitmaps_64(data: memoryview) -> dict[int, StoredBitmap]:
+def _bitmaps_64(data: memoryview) -> dict[int, _Part]:
     (count,) = struct.unpack_from("<q", data)
     if count < 0:
         raise ValueError(f"it says that it has {count} bitmaps")
-    found: dict[int, StoredBitmap] = {}
+    found: dict[int, _Part] = {}
     place, before = 8, -1
     for _ in range(count):
         (high,) = struct.unpack_from("<i", data, place)
@@ -97,13 +101,14 @@ def _bitmaps_64(data: memoryview) -> dict[int, StoredBitmap]:
     return found
 
 
-def _bitmap(data: memoryview, begin: int) -> tuple[StoredBitmap, int]:
+def _bitmap(data: memoryview, begin: int) -> tuple[_Part, int]:
     """The 32-bit bitmap that begins there, and where it ends.
 
     Raises: ValueError, struct.error.
     """
     containers, end = containers_32(data, begin)
-    return StoredBitmap(data[begin:end], containers), end
+    # The library looks into each container; what it makes of them takes long to be taken apart again.
+    return (BitMap.deserialize(cast("bytes", data[begin:end])), containers), end
 
 
 def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, RowBitmap]:

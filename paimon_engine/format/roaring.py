@@ -102,32 +102,11 @@ class _Reader:
         """A container of that many numbers."""
         match form:
             case _Form.ARRAY:
-                return _ascending(np.frombuffer(self.take(2 * size), dtype="<u2"))
+                return np.frombuffer(self.take(2 * size), dtype="<u2")
             case _Form.BITS:
-                return _with_some(np.frombuffer(self.take(BITS_BYTES), dtype=np.uint8))
+                return np.frombuffer(self.take(BITS_BYTES), dtype=np.uint8)
             case _Form.RUNS:
-                return _ascending(np.frombuffer(self.take(4 * self.number("H")), dtype="<u2").reshape(-1, 2))
-
-
-def _with_some(bits: Body) -> Body:
-    """The container.
-
-    Raises: ValueError if it has no numbers.
-    """
-    if not bits.view(np.uint64).any():
-        raise ValueError("a container without numbers")
-    return bits
-
-
-def _ascending(body: Body) -> Body:
-    """The container.
-
-    Raises: ValueError if its numbers, or runs, are not ascending.
-    """
-    first, last = (body, body) if body.ndim == 1 else (body[:, 0], np.add(*body.T, dtype=np.uint32))
-    if not len(body) or last[-1] >= _FULL or (first[1:] <= last[:-1]).any():
-        raise ValueError("a container whose numbers are not ascending")
-    return body
+                return np.frombuffer(self.take(4 * self.number("H")), dtype="<u2").reshape(-1, 2)
 
 
 def bits_of(body: Body) -> npt.NDArray[np.uint8]:
@@ -217,16 +196,8 @@ def union_32(one: bytes, other: bytes) -> bytes:
     return _write_32({key: _without_runs(_optimised(merged[key])) for key in sorted(merged)})
 
 
-def last_of(body: Body) -> int:
-    """The largest number in a container, which has some."""
-    if body.dtype == np.uint8:
-        place = int(np.flatnonzero(body)[-1])
-        return 8 * place + int(body[place]).bit_length() - 1
-    return int(body[-1].astype(np.int64).sum())
-
-
 def containers_32(data: bytes | memoryview, begin: int = 0) -> tuple[dict[int, Body], int]:
-    """Containers of the serialised bitmap of 32-bit numbers that begins there, by ascending key, and where it ends.
+    """Containers of the serialised bitmap of 32-bit numbers that begins there, by key, and where it ends.
 
     Raises: ValueError, struct.error if the bytes are no such bitmap.
     """
@@ -240,15 +211,11 @@ def containers_32(data: bytes | memoryview, begin: int = 0) -> tuple[dict[int, B
     heads = struct.unpack(f"<{2 * count}H", reader.take(4 * count))
     if not has_runs or count >= _PLACES_FROM:
         reader.take(4 * count)
-    found: dict[int, Body] = {}
-    before = -1
+    found = {}
     for place, (key, last) in enumerate(zip(heads[::2], heads[1::2], strict=True)):
-        if key <= before:
-            raise ValueError(f"the container with key {key} follows that with key {before}")
         plain = _Form.ARRAY if last < ARRAY_SIZE_MAX else _Form.BITS
         form = _Form.RUNS if flags[place >> 3] >> (place & 7) & 1 else plain
         found[key] = reader.body(form, last + 1)
-        before = key
     return found, reader.at
 
 
