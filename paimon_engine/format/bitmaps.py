@@ -28,7 +28,7 @@ class RowBitmap:
     """Rows of a file, counted from 0. It does not change."""
 
     def __init__(self, bitmaps: Mapping[int, BitMap], stored: Mapping[int, Mapping[int, Body]] | None = None) -> None:
-        """`bitmaps` has the lower 32 bits of the rows by the bits above, `stored` containers of those that were read."""
+        """`bitmaps` has the lower 32 bits of the rows by the bits above, `stored` containers of some of them."""
         self.bitmaps = {high: bitmaps[high] for high in sorted(bitmaps) if bitmaps[high]}
         self._stored = stored or {}
 
@@ -76,8 +76,8 @@ class RowBitmap:
     def _bits(self, first_row: int, count: int) -> npt.NDArray[np.uint8]:
         """A bit for each row of the containers into which these rows fall."""
         begin, end = first_row >> _CONTAINER_BITS, -(-(first_row + count) >> _CONTAINER_BITS)
-        if end - begin == 1 and begin in self._containers:
-            return bits_of(self._containers[begin])
+        if end - begin == 1 and (body := self._containers.get(begin)) is not None:
+            return bits_of(body)
         bits = np.zeros((end - begin, BITS_BYTES), np.uint8)
         for place in range(end - begin):
             container = self._containers.get(begin + place)

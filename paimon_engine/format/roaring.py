@@ -211,8 +211,13 @@ def containers_32(data: bytes | memoryview, begin: int = 0) -> tuple[dict[int, B
     heads = struct.unpack(f"<{2 * count}H", reader.take(4 * count))
     if not has_runs or count >= _PLACES_FROM:
         reader.take(4 * count)
+    keys, lasts = heads[::2], heads[1::2]
+    if not has_runs and min(lasts, default=0) >= ARRAY_SIZE_MAX:
+        # As vectors of many rows are.
+        bodies = np.frombuffer(reader.take(count * BITS_BYTES), np.uint8).reshape(count, -1)
+        return dict(zip(keys, bodies, strict=True)), reader.at
     found = {}
-    for place, (key, last) in enumerate(zip(heads[::2], heads[1::2], strict=True)):
+    for place, (key, last) in enumerate(zip(keys, lasts, strict=True)):
         plain = _Form.ARRAY if last < ARRAY_SIZE_MAX else _Form.BITS
         form = _Form.RUNS if flags[place >> 3] >> (place & 7) & 1 else plain
         found[key] = reader.body(form, last + 1)
