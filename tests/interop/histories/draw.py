@@ -96,8 +96,9 @@ class _Steps:
         once = self.draw.removes_on_delete or self.draw.adds_first
         options = self.draw.options
         # After an overwrite keys may get other buckets than in Java 0.9. These tell where it counts whether a compaction
-        # reads a row that is alone: groups may take its values, and its time may be over.
+        # reads a row that is alone: groups may take its values, its time may be over, or a changelog begins with it.
         tells = any(key.endswith(".sequence-group") for key in options) or "record-level.time-field" in options
+        tells |= options.get("changelog-producer") == "full-compaction"
         return not crosses_partitions(self.draw) and not once and not (tells and options["bucket"] == "-1")
 
     def _row(self) -> list[Any]:
