@@ -47,10 +47,12 @@ def last_non_null_value(versions: Versions, column: str) -> Positions:
 
 
 def first_value(versions: Versions, column: str) -> Positions:
-    """The oldest value, null too."""
+    """The oldest value, null too; if the first one comes from below, it only makes sure of the null that is there."""
     del column
-    below = versions.last(versions.steps == Step.ADD_BELOW)
-    return versions.at(np.where(below >= 0, below, versions.first(versions.steps == Step.ADD)))
+    is_added, is_below = versions.steps == Step.ADD, versions.steps == Step.ADD_BELOW
+    first, below = versions.first(is_added | is_below), versions.last(is_below)
+    found = np.where(below >= 0, below, first)
+    return versions.at(np.where((below >= 0) & (below == first), -1, found))
 
 
 def first_non_null_value(versions: Versions, column: str) -> Positions:

@@ -209,6 +209,26 @@ def test_first_non_null_values_from_below_are_found_as_in_java(texts: list[tuple
     assert merged.row["fn"] == expected
 
 
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([("-D", 9, "x"), ("+I", 9, "a"), ("+I", 3, "b")], "b"),
+        ([("-D", 9, "x"), ("+I", 3, "a")], None),
+        ([("-D", 9, "x"), ("+I", 3, "a"), ("+I", 9, "b")], None),
+        ([("-D", 9, "x"), ("+I", 3, "a"), ("+I", 9, "b"), ("+I", 3, "c")], "c"),
+    ],
+)
+def test_first_values_below_a_retract_are_found_as_in_java(texts: list[tuple[str, int, str]], expected: Any) -> None:
+    """The first value that comes from below nothing but a retract only makes sure of the null."""
+    own = {"fields.v.aggregate-function": "first_value", "fields.v.ignore-retract": "true"}
+    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "v", **own}
+    engine = Engine({"g": pa.int32(), "v": pa.string()}, options)
+
+    (merged,) = records_of(engine.flush([Record(kind, {"k": 0, "g": g, "v": text}) for kind, g, text in texts]))
+
+    assert merged.row["v"] == expected
+
+
 @pytest.mark.parametrize(("ignores", "expected"), [("false", ["a", "b", "c"]), ("true", ["c", "a", "b"])])
 def test_elements_from_below_are_collected_as_in_java(ignores: str, expected: list[str]) -> None:
     """Behind the others, but where the column ignores retracts."""
