@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -26,9 +27,11 @@ PAGE_ROWS: Final = 32_000
 _DICTIONARY_SHARE_MAX: Final = 0.5
 SAMPLE_ROWS: Final = 16_384
 """First rows of a file by which the columns with a dictionary are chosen."""
-_GLANCED_ROWS: Final = np.random.default_rng(0).choice(SAMPLE_ROWS, SAMPLE_ROWS // 8, replace=False)
+_GLANCED_ROWS: Final = SAMPLE_ROWS // 8
 _GLANCED_SHARE_MAX: Final = 0.95
-"""Where some of these rows show so many values, no more than half of all are repeated, and these need no look."""
+"""Where so few of these rows, from anywhere, have so many values, more than half of all do, and these need no look."""
+_DICTIONARY_BYTES_SHARE_MAX: Final = 0.02
+"""Of the places, in a column that is stored as it is: its dictionary is not compressed either."""
 _PAGE_PART_ROWS: Final = (1 << 10, 1 << 14)
 """Arrow looks after each part of so many rows whether the page is full, and gathers the bounds of each part, which is
 costly for dictionaries: as many as may be, of rows that are small."""
@@ -36,7 +39,6 @@ _CODEC_SAMPLE_PARTS: Final = 8
 _CODEC_SAMPLE_PART_ROWS: Final = 2_048
 _CODEC_SAMPLE_ROWS_MIN: Final = 1_024
 """Of fewer numbers no codec makes much, and they cost nothing."""
-_DICTIONARY_BYTES_SHARE_MAX: Final = 0.02
 _NUMBER_BITS_MIN: Final = 32
 _STORED_SHARE_MIN: Final = 0.95
 """What a codec must leave of a column for it to be stored as it is."""
@@ -60,7 +62,8 @@ def rows_per_part(batches: Sequence[pa.RecordBatch]) -> int:
 def repeating_columns(batch: pa.RecordBatch) -> list[str]:
     """Top-level columns whose values repeat among the first rows of the batch, so that a dictionary pays."""
     batch = batch.slice(0, SAMPLE_ROWS)
-    glanced = pa.array(_GLANCED_ROWS[batch.num_rows > _GLANCED_ROWS])
+    glanced = _glanced_places()
+    glanced = pa.array(glanced[batch.num_rows > glanced])
     names = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
@@ -71,6 +74,12 @@ def repeating_columns(batch: pa.RecordBatch) -> list[str]:
         ):
             names.append(name)
     return names
+
+
+@cache
+def _glanced_places() -> npt.NDArray[np.int64]:
+    """Some of the first rows in no order, so that neither runs nor periods hide that values repeat."""
+    return np.random.default_rng(0).choice(SAMPLE_ROWS, _GLANCED_ROWS, replace=False)
 
 
 def _distinct_share(column: pa.Array) -> float:
@@ -122,14 +131,15 @@ def _sample(batches: Sequence[pa.RecordBatch], name: str, repeating: Collection[
     None of a column that has no numbers of 4 or 8 bytes, or few, or whose dictionary is a good part of the column.
     """
     kind = batches[0].column(name).type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if name not in repeating and not (is_number and kind.bit_width >= _NUMBER_BITS_MIN):
+        return np.zeros(0)
     step = -(-len(batches) // _CODEC_SAMPLE_PARTS)
     parts = [batch.column(name).slice(0, _CODEC_SAMPLE_PART_ROWS).drop_null() for batch in batches[::step]]
     if sum(map(len, parts)) < _CODEC_SAMPLE_ROWS_MIN:
         return np.zeros(0)
     if name in repeating:
         return _packed_places(parts, sum(batch.num_rows for batch in batches))
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or kind.bit_width < _NUMBER_BITS_MIN:
-        return np.zeros(0)
     return np.concatenate([part.to_numpy() for part in parts])
 
 

@@ -40,6 +40,7 @@ class _Run:
     def fill(self) -> bool:
         """Has rows after this call; False when the run is over."""
         while self.rows is None or self._position >= self.rows.num_rows:
+            # The old batch, of which the keys may be a view, need not be there while the next one is read.
             self.rows, self.keys = None, np.zeros(0, dtype=np.int64)
             self.rows = next(self._batches, None)
             self._position = 0
