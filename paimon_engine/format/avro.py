@@ -18,17 +18,11 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import InvalidArgumentError, damaged
+from paimon_engine.errors import damaged
 from paimon_engine.format.avro_blocks import unpacked
+from paimon_engine.format.codecs import manifest_codec
 
-_CODECS = {
-    "zstd": "zstandard",
-    "zstandard": "zstandard",
-    "snappy": "snappy",
-    "deflate": "deflate",
-    "none": "null",
-    "null": "null",
-}
+_AVRO_MAGIC = b"Obj\x01"
 
 
 def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
@@ -37,7 +31,7 @@ def read_records(data: bytes, path: str) -> list[dict[str, Any]]:
     Raises: CorruptTableError if the bytes are no such file.
     """
     try:
-        if data.startswith(b"Obj\x01"):
+        if data.startswith(_AVRO_MAGIC):
             return _avro_records(data)
         if data.startswith(b"ORC"):
             return list(po.ORCFile(pa.BufferReader(data)).read().to_pylist())
@@ -69,7 +63,7 @@ def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
     Raises: CorruptTableError if the bytes are no such file.
     """
     try:
-        if data.startswith(b"Obj\x01"):
+        if data.startswith(_AVRO_MAGIC):
             schema = json.loads(fastavro.reader(io.BytesIO(data)).metadata["avro.schema"])
             return list(_record_schema(schema)["fields"])
         if data.startswith(b"ORC"):
@@ -99,14 +93,31 @@ def _untyped(fields: Iterable[pa.Field]) -> list[dict[str, Any]]:
     ]
 
 
-def write_records(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], compression: str = "zstd") -> bytes:
-    """Bytes of an Avro object container file.
+def write_records(
+    schema: Mapping[str, Any],
+    records: Sequence[Mapping[str, Any]],
+    compression: str = "zstd",
+    *,
+    notes: Mapping[str, str] | None = None,
+) -> bytes:
+    """Bytes of an Avro object container file; `notes` go into its header, where readers pass over what they ignore.
 
     Raises: InvalidArgumentError for a codec that manifests cannot use.
     """
     buffer = io.BytesIO()
-    fastavro.writer(buffer, dict(schema), records, codec=_codec(compression))
+    fastavro.writer(buffer, dict(schema), records, codec=manifest_codec(compression), metadata=dict(notes or {}))
     return buffer.getvalue()
+
+
+def read_notes(data: bytes) -> dict[str, str]:
+    """What the header of a metadata file says beside its schema and codec; nothing where it is no Avro file."""
+    if not data.startswith(_AVRO_MAGIC):
+        return {}
+    try:
+        found = fastavro.reader(io.BytesIO(data)).metadata
+    except Exception:  # noqa: BLE001 - whatever a decoder raises for a file that is not whole
+        return {}
+    return {key: text for key, text in found.items() if isinstance(text, str) and not key.startswith("avro.")}
 
 
 def write_record_files(
@@ -122,7 +133,7 @@ def write_record_files(
     After each `step` records a file that has reached `target_bytes` ends.
     Raises: InvalidArgumentError for a codec that manifests cannot use.
     """
-    parsed, codec = fastavro.parse_schema(dict(schema)), _codec(compression)
+    parsed, codec = fastavro.parse_schema(dict(schema)), manifest_codec(compression)
     left = iter(records)
     while first := list(islice(left, step)):
         buffer, count = io.BytesIO(), 0
@@ -135,12 +146,3 @@ def write_record_files(
             chunk = list(islice(left, step)) if buffer.tell() < target_bytes else []
         writer.flush()
         yield buffer.getvalue(), count
-
-
-def _codec(compression: str) -> str:
-    codec = _CODECS.get(compression.lower())
-    if codec is None:
-        raise InvalidArgumentError(
-            f"'manifest.compression' = {compression!r}; choose one of {', '.join(sorted(_CODECS))}"
-        )
-    return codec

@@ -7,8 +7,10 @@ work depends on, so that such files must be refused at small cost.
 
 from __future__ import annotations
 
+import bz2
 import io
 import json
+import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +27,9 @@ BLOCK_BYTES_MAX: Final = 64 << 20
 """Of a block unpacked. Writers begin a new one after some 64 KiB, and one record hardly has a megabyte."""
 FILE_BYTES_MAX: Final = 1 << 30
 """Of a metadata file unpacked; manifests have some 8 MiB unless a table asks for more."""
+
+_XZ_MEMORY_MAX: Final = 128 << 20
+"""For a window that a block asks for; the largest of the usual ones takes 65 MiB to read."""
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -211,9 +216,20 @@ def _plain(packed: bytes) -> bytes:
     return packed
 
 
+def _from_stream(unpacker: bz2.BZ2Decompressor | lzma.LZMADecompressor, packed: bytes) -> bytes:
+    data = unpacker.decompress(packed, BLOCK_BYTES_MAX + 1)
+    if len(data) > BLOCK_BYTES_MAX:
+        raise _too_large(packed)
+    if not unpacker.eof:
+        raise ValueError("a block ends too early")
+    return data
+
+
 _UNPACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "null": _plain,
     "zstandard": _from_zstd,
     "deflate": _from_deflate,
     "snappy": _from_snappy,
+    "bzip2": lambda packed: _from_stream(bz2.BZ2Decompressor(), packed),
+    "xz": lambda packed: _from_stream(lzma.LZMADecompressor(memlimit=_XZ_MEMORY_MAX), packed),
 }

@@ -20,9 +20,10 @@ import fastavro
 import pyarrow as pa
 from fastavro.write import Writer
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format.avro import check_block
 from paimon_engine.format.avro_blocks import check_schema
+from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions, cast, replace_leaves
 
 Convert = Callable[[Any], Any]
@@ -31,17 +32,6 @@ _RECORD: Final = "org.apache.paimon.avro.generated.record"
 _WRITE_ROWS: Final = 4_096
 """Rows that are Python values at a time while writing."""
 
-_CODECS: Final = {
-    "zstd": "zstandard",
-    "snappy": "snappy",
-    "deflate": "deflate",
-    "gzip": "deflate",
-    "none": "null",
-    "null": "null",
-    "uncompressed": "null",
-    # Names of other formats, which tables have whose levels differ in format; Java takes snappy for all of them.
-    **dict.fromkeys(("lz4", "lz4_raw", "zlib", "lzo", "brotli"), "snappy"),
-}
 _DIGITS: Final = decimal.Context(prec=76)
 
 
@@ -189,11 +179,7 @@ class AvroWriter:
         Raises: InvalidArgumentError for a codec that Avro does not have; UnsupportedError for timestamps of more than
         6 digits.
         """
-        codec = _CODECS.get(options.compression)
-        if codec is None:
-            raise InvalidArgumentError(
-                f"'file.compression' = {options.compression!r}; Avro takes one of {', '.join(sorted(_CODECS))}"
-            )
+        codec = codec_of("avro", options.compression)
         fields = [
             {"name": field.name, **_default(field), "type": _avro_type(field, f"{_RECORD}_{field.name}")}
             for field in schema

@@ -25,6 +25,7 @@ import pyarrow.orc as po
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
 from paimon_engine.format import orc_timestamps
+from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import (
     BATCH_LIMIT,
     BatchLimit,
@@ -62,16 +63,6 @@ _FAR: Final = "out of range for nanosecond"
 _WAITING_BYTES: Final = 32 << 20
 """How much of a file waits in memory, before the rest goes to disk."""
 _COPY_BYTES: Final = 1 << 20
-
-_CODECS: Final = {
-    "zstd": "ZSTD",
-    "snappy": "SNAPPY",
-    "lz4": "LZ4",
-    "zlib": "ZLIB",
-    "gzip": "ZLIB",
-    "none": "UNCOMPRESSED",
-    "uncompressed": "UNCOMPRESSED",
-}
 
 
 def read_batches(
@@ -254,11 +245,7 @@ class OrcWriter:
 
         Raises: InvalidArgumentError for a codec that ORC does not have.
         """
-        codec = _CODECS.get(options.compression)
-        if codec is None:
-            raise InvalidArgumentError(
-                f"'file.compression' = {options.compression!r}; ORC takes one of {', '.join(sorted(_CODECS))}"
-            )
+        codec = codec_of("orc", options.compression)
         # ORC says of no part that it must not be null.
         types = [replace_leaves(field.type, _stored, nullable=True) for field in schema]
         self._schema = pa.schema([pa.field(name, kind) for name, kind in zip(schema.names, types, strict=True)])

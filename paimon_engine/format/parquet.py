@@ -8,7 +8,7 @@ so that only indices are copied in between.
 Types are laid out as the Java library's `ParquetSchemaConverter` does: decimals as INT32, INT64 or fixed bytes,
 times as milliseconds adjusted to UTC, timestamps as INT64 in milliseconds or microseconds, or as INT96 if they have
 more than 6 digits. Arrow reads INT96 as nanoseconds and gives wrong values outside 1677 to 2262 without a word, so
-such columns are read in microseconds too, and checked.
+`parquet_int96` looks at such columns.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
+from paimon_engine.errors import InvalidArgumentError, damaged
+from paimon_engine.format.codecs import codec_of
 from paimon_engine.format.layout import (
     BATCH_LIMIT,
     BatchLimit,
     WriteOptions,
     cast,
     dictionary_decoded,
-    leaf_arrays,
     leaf_paths,
     leaves_of,
     replace_leaves,
@@ -53,6 +53,8 @@ from paimon_engine.format.parquet_encoding import (
     with_dictionaries,
 )
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
+from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
+from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, with_row_groups
 from paimon_engine.format.parquet_widths import row_bytes
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
@@ -61,13 +63,11 @@ READ_BUFFER_BYTES = 65_536
 WRITE_BUFFER_BYTES = 1 << 20
 ROW_GROUP_ROWS_MAX = 1 << 20
 
-_NANOS_MICROS_MAX = (1 << 63) // 1_000
 _DICTIONARY_VALUES_MAX = 1 << 10
 """Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
 _DICTIONARY_INDEX_BYTES_MAX = 2
 _BOUND_BYTES_MAX = 4_096
 """Arrow leaves longer ones out of the footer (`parquet::WriterProperties::max_statistics_size`)."""
-_CODECS = {"zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "none", "uncompressed"}
 
 
 def read_batches(
@@ -107,14 +107,14 @@ def _decoded(
     """Batches of those row groups, or all, with a look at timestamps that nanoseconds cannot hold."""
     chosen = {} if row_groups is None else {"row_groups": row_groups}
     leaves = leaf_paths(schema, file.schema_arrow)
+    check_page_sizes(source, file.metadata, path, columns=leaves, row_groups=row_groups)
     batch_rows = limit.rows_of(row_bytes(file, leaves, row_groups))
     batches = file.iter_batches(batch_rows, columns=leaves, use_threads=False, **chosen)
-    int96 = _int96_columns(file.schema, leaves)
+    int96 = int96_columns(file.schema, leaves)
     if int96:
-        coarse = _open(source, path, int96_unit="us").iter_batches(
-            batch_rows, columns=int96, use_threads=False, **chosen
-        )
-        batches = _checked(batches, coarse, path)
+        with_bytes = _open(source, path, metadata=bytes_metadata(source))
+        stored = with_bytes.iter_batches(batch_rows, columns=int96, use_threads=False, **chosen)
+        batches = checked_nanos(batches, stored, path)
     yield from batches
 
 
@@ -145,34 +145,6 @@ def _without_large_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
         if pa.types.is_dictionary(field.type) and len(rows[field.name].dictionary) > _DICTIONARY_VALUES_MAX
     ]
     return dictionary_decoded(rows, large)
-
-
-def _int96_columns(schema: pq.ParquetSchema, wanted: list[str]) -> list[str]:
-    """Those of the columns that are stored as INT96, or have a part that is."""
-    leaves = (schema.column(place) for place in range(len(schema.names)))
-    paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
-    return [name for name in wanted if any(path == name or path.startswith(f"{name}.") for path in paths)]
-
-
-def _checked(
-    batches: Iterator[pa.RecordBatch], coarse: Iterator[pa.RecordBatch], path: str
-) -> Iterator[pa.RecordBatch]:
-    """The batches, whose INT96 timestamps in microseconds are in `coarse`."""
-    for batch, micros in zip(batches, coarse, strict=True):
-        for name, column in zip(micros.schema.names, micros.columns, strict=True):
-            for leaf in leaf_arrays(column):
-                if pa.types.is_timestamp(leaf.type) and leaf.type.unit == "us" and _exceeds_nanos(leaf):
-                    raise UnsupportedError(
-                        f"{path}: column {name!r} has timestamps outside 1677 to 2262, which have no Arrow form in "
-                        "nanoseconds"
-                    )
-        yield batch
-
-
-def _exceeds_nanos(micros: pa.Array) -> bool:
-    bounds = pc.min_max(micros.cast(pa.int64()))
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    return low is not None and not -_NANOS_MICROS_MAX - 1 <= low <= high <= _NANOS_MICROS_MAX
 
 
 def read_matching(
@@ -233,7 +205,6 @@ def _open(
     path: str,
     *,
     metadata: pq.FileMetaData | None = None,
-    int96_unit: str | None = None,
     read_dictionary: list[str] | None = None,
 ) -> pq.ParquetFile:
     try:
@@ -242,7 +213,6 @@ def _open(
             metadata=metadata,
             pre_buffer=False,
             buffer_size=READ_BUFFER_BYTES,
-            coerce_int96_timestamp_unit=int96_unit,
             read_dictionary=read_dictionary,
             page_checksum_verification=True,
         )
@@ -255,12 +225,8 @@ def _codec(options: WriteOptions) -> tuple[str, int | None]:
 
     Raises: InvalidArgumentError.
     """
-    name = options.compression
-    if name not in _CODECS:
-        raise InvalidArgumentError(f"'file.compression' = {name!r}; Parquet takes one of {', '.join(sorted(_CODECS))}")
-    if name in ("none", "uncompressed"):
-        return "none", None
-    return name.removesuffix("_raw"), options.zstd_level if name == "zstd" else None
+    codec = codec_of("parquet", options.compression)
+    return codec, options.zstd_level if codec == "zstd" else None
 
 
 class ParquetWriter:

@@ -12,6 +12,8 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
+from paimon_engine.format.layout import BATCH_BYTES
+
 _SAMPLE_ROWS: Final = 64
 _SHORT_BYTES: Final = 256
 """Values up to that long need no closer look."""
@@ -38,21 +40,33 @@ def _of_group(file: pq.ParquetFile, number: int, leaves: Sequence[tuple[int, str
     group = file.metadata.row_group(number)
     if not group.num_rows:
         return 1
-    size_bytes, long = 0, []
+    size_bytes, largest, long = 0, 1, list[str]()
     for place, path in leaves:
         chunk = group.column(place)
         if chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page:
             longest = _longest_bound(chunk)
             if longest is None or longest > _SHORT_BYTES:
                 long.append(path)
+                largest += chunk.total_uncompressed_size
             size_bytes += max(chunk.total_uncompressed_size, chunk.num_values * (longest or 0))
         else:
             size_bytes += max(chunk.total_uncompressed_size, chunk.num_values * _FIXED_BYTES)
     width: int = size_bytes // group.num_rows
     if long:
-        sample = next(file.iter_batches(_SAMPLE_ROWS, row_groups=[number], columns=long, use_threads=False))
-        width = max(width, sample.nbytes // max(1, sample.num_rows))
+        width = max(width, _sampled(file, number, long, largest))
     return max(1, width)
+
+
+def _sampled(file: pq.ParquetFile, number: int, columns: Sequence[str], largest: int) -> int:
+    """Bytes of a row in the first rows of a row group, of which none takes more than `largest`."""
+    step = max(1, min(_SAMPLE_ROWS, BATCH_BYTES // largest))
+    size_bytes = rows = 0
+    for batch in file.iter_batches(step, row_groups=[number], columns=columns, use_threads=False):
+        size_bytes += batch.nbytes
+        rows += batch.num_rows
+        if rows >= _SAMPLE_ROWS or size_bytes >= BATCH_BYTES:
+            break
+    return size_bytes // max(1, rows)
 
 
 def _longest_bound(chunk: pq.ColumnChunkMetaData) -> int | None:

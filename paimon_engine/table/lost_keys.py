@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from paimon_engine.errors import damaged
 from paimon_engine.meta.schema import KEY_PREFIX
 from paimon_engine.types import DataField, to_arrow
 
@@ -21,22 +22,30 @@ class LostKeys:
 
     def __init__(
         self,
+        path: str,
         keys: Sequence[DataField],
         opened: Callable[[], AbstractContextManager[BinaryIO]],
         read: Callable[[BinaryIO, pa.Schema], Sequence[pa.RecordBatch]],
     ) -> None:
-        """`opened` opens the file anew, `read` reads columns of it."""
+        """`opened` opens the file at `path` anew, `read` reads columns of it."""
+        self._path = path
         self._keys = keys
         self._opened = opened
         self._read = read
         self._stored: pa.Table | None = None
 
     def put_back(self, first_row: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows, which begin at that row of the file, with their keys."""
+        """The rows, which begin at that row of the file, with their keys.
+
+        Raises: CorruptTableError if a key is missing there too.
+        """
         for field in self._keys:
             place = rows.schema.get_field_index(field.name)
             if place >= 0 and rows.column(place).null_count:
-                stored = self._columns()[KEY_PREFIX + field.name].slice(first_row, rows.num_rows).combine_chunks()
+                name = KEY_PREFIX + field.name
+                if name not in self._columns().column_names:
+                    raise damaged(self._path, f"column {field.name!r} has nulls, but is a part of the key")
+                stored = self._columns()[name].slice(first_row, rows.num_rows).combine_chunks()
                 rows = rows.set_column(place, rows.schema.field(place), stored.cast(rows.schema.field(place).type))
         return rows
 

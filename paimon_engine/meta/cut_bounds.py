@@ -1,0 +1,71 @@
+"""Upper bounds of TIMESTAMP(7) to TIMESTAMP(9) that may be cut to microseconds.
+
+pypaimon knows no nanoseconds: keys and statistics that it notes in manifests are cut to microseconds, while its data
+files have the whole values. A lower bound that is cut is one still. An upper bound is not, so that a whole number of
+microseconds is taken to mean all nanoseconds of that microsecond. Nothing tells who wrote a file, and where the bound
+is exact, a little more is read than needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from paimon_engine.format.binary_row import decode_row, encode_row
+from paimon_engine.meta.stats import ColumnStats, SimpleStats, from_simple_stats
+from paimon_engine.types import TIMESTAMP_ROOTS, AtomicType, DataType
+
+_NANOS_PER_MICRO: Final = 1_000
+_PRECISION_KEPT: Final = 6
+
+
+def may_be_cut(data_type: DataType) -> bool:
+    """Whether values of that type have nanoseconds."""
+    return (
+        isinstance(data_type, AtomicType)
+        and data_type.root in TIMESTAMP_ROOTS
+        and data_type.precision > _PRECISION_KEPT
+    )
+
+
+def upper(data_type: DataType, value: Any) -> Any:
+    """The largest value that a stored upper bound may stand for; None stays. Doing it again changes nothing."""
+    is_whole = value is not None and may_be_cut(data_type) and value % _NANOS_PER_MICRO == 0
+    return value + _NANOS_PER_MICRO - 1 if is_whole else value
+
+
+def upper_key(types: Sequence[DataType], key: bytes) -> bytes:
+    """The largest key that the stored largest key of a file may stand for."""
+    if not any(map(may_be_cut, types)):
+        return key
+    values = decode_row(types, key)
+    found = [upper(kind, value) for kind, value in zip(types, values, strict=True)]
+    return key if found == list(values) else encode_row(types, found, reserve_null=True)
+
+
+def cut_key(types: Sequence[DataType], key: bytes) -> bytes:
+    """What was noted of a largest key, if it was cut, given the key as noted or as `upper_key` has it."""
+    if not any(map(may_be_cut, types)):
+        return key
+    values = decode_row(types, key)
+    found = [_cut(kind, value) for kind, value in zip(types, values, strict=True)]
+    return encode_row(types, found, reserve_null=True)
+
+
+def _cut(data_type: DataType, value: Any) -> Any:
+    if value is None or not may_be_cut(data_type):
+        return value
+    whole = value - value % _NANOS_PER_MICRO
+    return whole if value in (whole, upper(data_type, whole)) else value
+
+
+def safe_ranges(types: Sequence[DataType], stats: SimpleStats) -> list[ColumnStats]:
+    """Statistics of columns, whose bounds hold for every value even where upper ones were cut.
+
+    Raises: CorruptTableError if the record has another number of columns than `types`.
+    """
+    return [
+        replace(known, max=upper(kind, known.max)) if may_be_cut(kind) else known
+        for kind, known in zip(types, from_simple_stats(types, stats), strict=True)
+    ]

@@ -1,0 +1,156 @@
+"""Small Parquet files that unpack to gigabytes, made by hand, and a reader of limited memory.
+
+    python -m tests.hostile.parquet_bombs < file
+
+reads a file and writes the number of its rows, or the error.
+"""
+
+from __future__ import annotations
+
+import io
+import resource
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+from backports import zstd
+
+from paimon_engine.errors import CorruptTableError
+from paimon_engine.format.parquet import read_batches
+from paimon_engine.format.thrift_compact import BINARY, I32, I64, LIST, STRUCT, integer, listed, structure, text, varint
+
+MEMORY_BYTES = 3 << 30
+"""Address space; Python and Arrow reserve more than a gigabyte of it."""
+PAGE_BYTES = 512 << 20
+INT64, BYTE_ARRAY = 2, 6
+"""Numbers of physical types."""
+_PLAIN, _RLE, _BY_DICTIONARY = 0, 3, 8
+_ZSTD = 6
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as it is stored, without its header, and the size that it says it unpacks to."""
+
+    values: int
+    packed: bytes
+    unpacked_bytes: int
+    encoding: int = _PLAIN
+
+    def stored(self, *, is_dictionary: bool = False) -> bytes:
+        encodings = (self.encoding,) if is_dictionary else (self.encoding, _RLE, _RLE)
+        more = [(number, I32, integer(value)) for number, value in enumerate((self.values, *encodings), 1)]
+        kind, place = (2, 7) if is_dictionary else (0, 5)
+        sizes = [(2, I32, integer(self.unpacked_bytes)), (3, I32, integer(len(self.packed)))]
+        return structure([(1, I32, integer(kind)), *sizes, (place, STRUCT, structure(more))]) + self.packed
+
+
+def file_of(
+    pages: list[Page],
+    dictionary: Page | None = None,
+    *,
+    physical: int = INT64,
+    rows: int | None = None,
+    said_bytes: int | None = None,
+    is_list: bool = False,
+) -> bytes:
+    """A file of one column `v`; `said_bytes` is what its footer says of its unpacked size, if not the truth."""
+    head = b"" if dictionary is None else dictionary.stored(is_dictionary=True)
+    body = head + b"".join(page.stored() for page in pages)
+    values = sum(page.values for page in pages)
+    rows = values if rows is None else rows
+    unpacked = sum(page.unpacked_bytes for page in [*pages, *([dictionary] if dictionary else [])]) + len(body)
+    unpacked = unpacked if said_bytes is None else said_bytes
+    chunk = [
+        (1, I32, integer(physical)),
+        (2, LIST, listed(I32, [integer(_PLAIN), integer(_BY_DICTIONARY)])),
+        (3, LIST, listed(BINARY, [text("v")])),
+        (4, I32, integer(_ZSTD)),
+        *((number, I64, integer(value)) for number, value in ((5, values), (6, unpacked), (7, len(body)))),
+        (9, I64, integer(4 + len(head))),
+        *([(11, I64, integer(4))] if head else []),
+    ]
+    stored_chunk = structure([(2, I64, integer(0)), (3, STRUCT, structure(chunk))])
+    chunks = (1, LIST, listed(STRUCT, [stored_chunk]))
+    group = structure([chunks, (2, I64, integer(unpacked)), (3, I64, integer(rows))])
+    column = [(1, I32, integer(physical)), (3, I32, integer(2 if is_list else 0)), (4, BINARY, text("v"))]
+    column += [(6, I32, integer(0))] if physical == BYTE_ARRAY else []
+    schema = [structure([(4, BINARY, text("schema")), (5, I32, integer(1))]), structure(column)]
+    head = structure(
+        [
+            (1, I32, integer(1)),
+            (2, LIST, listed(STRUCT, schema)),
+            (3, I64, integer(rows)),
+            (4, LIST, listed(STRUCT, [group])),
+        ]
+    )
+    return b"PAR1" + body + head + len(head).to_bytes(4, "little") + b"PAR1"
+
+
+def zeros(size: int = PAGE_BYTES) -> Page:
+    """Numbers 0, that really unpack to so many bytes."""
+    packer = zstd.ZstdCompressor()
+    part = bytes(1 << 20)
+    packed = [packer.compress(part) for _ in range(size >> 20)]
+    return Page(size // 8, b"".join([*packed, packer.flush()]), size)
+
+
+def repeated(count: int, *, levels: bytes = b"") -> Page:
+    """The first value of the dictionary so many times."""
+    data = levels + b"\1" + varint(count << 1) + b"\0"
+    return Page(count, zstd.compress(data), len(data), _BY_DICTIONARY)
+
+
+def one_value(value: bytes) -> Page:
+    """A dictionary."""
+    return Page(1, zstd.compress(value), len(value))
+
+
+def _list_of(count: int) -> Page:
+    runs = [varint(1 << 1) + b"\0" + varint((count - 1) << 1) + b"\1", varint(count << 1) + b"\1"]
+    return repeated(count, levels=b"".join(len(run).to_bytes(4, "little") + run for run in runs))
+
+
+BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "data pages of zeros": (lambda: file_of([zeros()] * 12), "row group 0 has a page of .* bytes that unpacks to"),
+    "a dictionary of zeros": (lambda: file_of([repeated(1_000)], zeros()), "row group 0 has a page of .* unpacks to"),
+    "a page that only claims to be large": (
+        lambda: file_of([Page(1 << 27, zstd.compress(b"x"), 1 << 30)]),
+        "row group 0 has a page of .* bytes that unpacks to 1073741824; at most 268435456 are allowed",
+    ),
+    "a row with a list of one number": (
+        lambda: file_of([_list_of(800_000_000)], one_value(bytes(8)), rows=1, is_list=True),
+        "800000000 values in 1 rows",
+    ),
+}
+LYING = file_of([Page(1 << 27, zstd.compress(b"x"), 1 << 30)], said_bytes=100)
+"""A footer that knows nothing of what its pages claim."""
+WIDE_ROWS = 20
+SOUND: dict[str, tuple[Callable[[], bytes], int]] = {
+    "a number repeated": (lambda: file_of([repeated(50_000_000)], one_value(bytes(8))), 50_000_000),
+    "a long text repeated": (
+        lambda: file_of(
+            [repeated(WIDE_ROWS)],
+            one_value((100 << 20).to_bytes(4, "little") + bytes(100 << 20)),
+            physical=BYTE_ARRAY,
+        ),
+        WIDE_ROWS,
+    ),
+    "many pages of zeros": (lambda: file_of([zeros(16 << 20)] * 20), 40 << 20),
+}
+
+
+def main() -> None:
+    """Reads the file of standard input."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    source = io.BytesIO(sys.stdin.buffer.read())
+    try:
+        schema = pq.read_schema(source)
+        sys.stdout.write(str(sum(rows.num_rows for rows in read_batches(source, schema, path="data-1.parquet"))))
+    except CorruptTableError as error:
+        sys.stdout.write(f"refused: {error}")
+
+
+if __name__ == "__main__":
+    main()
