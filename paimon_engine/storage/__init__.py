@@ -12,6 +12,7 @@ from paimon_engine.storage.memory import MemoryStorage
 __all__ = [
     "EXTERNAL_ALLOWED",
     "EXTERNAL_DELETABLE",
+    "REPORTS_ALLOWED",
     "FileInfo",
     "LocalStorage",
     "MemoryStorage",
@@ -21,6 +22,7 @@ __all__ = [
 
 EXTERNAL_ALLOWED: Final = "external-paths.allowed"
 EXTERNAL_DELETABLE: Final = "external-paths.deletable"
+REPORTS_ALLOWED: Final = "report-urls.allowed"
 """Storage options that are for the engine, not for the file system: what may be touched outside of tables."""
 
 
@@ -37,5 +39,5 @@ def storage_for(address: str, options: Mapping[str, str]) -> Storage:
     # Local tables must not pay for importing fsspec and a cloud client.
     from paimon_engine.storage.fsspec_storage import FsspecStorage
 
-    own = (EXTERNAL_ALLOWED, EXTERNAL_DELETABLE)
+    own = (EXTERNAL_ALLOWED, EXTERNAL_DELETABLE, REPORTS_ALLOWED)
     return FsspecStorage.for_scheme(scheme, {key: text for key, text in options.items() if key not in own})

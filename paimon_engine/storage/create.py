@@ -41,8 +41,9 @@ What each store promises, and by what; "refused" means UnsupportedError from `cr
 | without that option | others | refused; reading works | | the same |
 
 Of requests at the same time the store lets one win and answers the others that the name is taken, so commits need no
-lock. Stores that only speak S3's language must honour that header too; one that ignores it lets two commits overwrite
-each other: use a JDBC catalog with the lock there as well.
+lock. Stores that only speak S3's language must honour that header too; one that ignores it would let two commits
+overwrite each other, so the first `create` in a bucket finds out (`storage.absence`): use a JDBC catalog with the lock
+there.
 
 fsspec's fallback for all other schemes looks first and writes then, which decides no race. That goes for HDFS as well,
 whose rename could decide one but is not asked to by its fsspec client.

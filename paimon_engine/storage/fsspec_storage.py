@@ -26,7 +26,9 @@ from paimon_engine.errors import (
     PaimonError,
     StorageError,
     UnsupportedError,
+    shown_cause,
 )
+from paimon_engine.storage.absence import AbsenceProbe
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.create import CONDITIONAL_PUT
 
@@ -50,18 +52,26 @@ _PAIMON_S3_OPTIONS = {
 class FsspecStorage:
     """`Storage` over an fsspec file system of one scheme, with all its caches off."""
 
-    def __init__(self, file_system: Any, scheme: str, *, is_locked: bool = False) -> None:
-        """`is_locked` promises that callers hold a lock while they create, see `LockedStorage`."""
+    def __init__(self, file_system: Any, scheme: str, *, is_locked: bool = False, decides_races: bool = True) -> None:
+        """`is_locked` promises that callers hold a lock while they create, see `LockedStorage`.
+
+        Without `decides_races` somebody else does, and the store is not asked whether it could.
+        """
         self._fs = file_system
         self._scheme = scheme
         self._is_object_store = scheme in CONDITIONAL_PUT
         # Else s3fs asks for the size first, to fetch large files in parts at once; whole files are small here.
         self._whole = {"max_concurrency": 1} if scheme in ("s3", "s3a") else {}
         self._is_locked = is_locked
+        self._absence = AbsenceProbe(self._try_create, self.read) if decides_races and not is_locked else None
 
     def under_lock(self) -> FsspecStorage:
         """The same store for callers that hold a lock while they create, so that it need not decide races itself."""
         return FsspecStorage(self._fs, self._scheme, is_locked=True)
+
+    def beside_server(self) -> FsspecStorage:
+        """The same store for tables of a server that makes what decides a race."""
+        return FsspecStorage(self._fs, self._scheme, is_locked=self._is_locked, decides_races=False)
 
     @classmethod
     def for_scheme(cls, scheme: str, options: Mapping[str, str]) -> FsspecStorage:
@@ -73,7 +83,7 @@ class FsspecStorage:
             # Listings change behind our back: other writers are the normal case.
             file_system = fsspec.filesystem(scheme, **_arguments(options), use_listings_cache=False)
         except (ImportError, ValueError) as error:
-            raise UnsupportedError(f"No file system for {scheme}:// is installed here: {error}") from error
+            raise UnsupportedError(f"No file system for {scheme}:// is installed here: {error}") from shown_cause(error)
         return cls(file_system, scheme)
 
     def read(self, path: str) -> bytes:
@@ -99,19 +109,25 @@ class FsspecStorage:
         self._check_writable(path)
         if not self._is_object_store:
             return self._create_under_lock(path, data)
+        if self._absence is not None:
+            self._absence.check(path, self._delete_if_possible)
+        # The client repeats a request whose answer was lost and then meets its own file.
+        return self._try_create(path, data) or self.read(path) == data
+
+    def _try_create(self, path: str, data: bytes) -> bool:
+        """Whether the store took the object; False if the name was taken."""
         for attempt in range(_CREATE_TRIES):
             time.sleep(0.05 * attempt)
             try:
                 self._fs.pipe_file(self._native(path), data, mode="create")
             except FileExistsError:
-                # The client repeats a request whose answer was lost and then meets its own file.
-                return self.read(path) == data
+                return False
             except _NOT_DONE as error:
-                raise StorageError(f"{path}: {error}") from error
-            except Exception as error:
+                raise StorageError(f"{path}: {error}") from shown_cause(error)
+            except Exception as error:  # noqa: BLE001 - clients raise many kinds that are no OSError
                 if _is_race(error):
                     continue
-                raise OutcomeUnknownError(f"{path}: may or may not have been created: {error}") from error
+                raise OutcomeUnknownError(f"{path}: may or may not have been created: {error}") from shown_cause(error)
             return True
         raise StorageError(f"{path}: others keep creating it at the same time")
 
@@ -123,7 +139,7 @@ class FsspecStorage:
         except StorageError as error:
             if isinstance(error.__cause__, _NOT_DONE):
                 raise
-            raise OutcomeUnknownError(f"{path}: may or may not have been created: {error}") from error
+            raise OutcomeUnknownError(f"{path}: may or may not have been created: {error}") from shown_cause(error)
         return True
 
     def overwrite(self, path: str, data: bytes) -> None:
@@ -219,6 +235,10 @@ class FsspecStorage:
             upload.discard()
         # Else the file system completes the upload when the object is collected.
         upload.closed = True
+
+    def _delete_if_possible(self, path: str) -> None:
+        with contextlib.suppress(StorageError):
+            self._delete(path)
 
     def _delete(self, path: str) -> None:
         with _mapped(path), contextlib.suppress(FileNotFoundError):
@@ -345,6 +365,6 @@ def _mapped(path: str) -> Iterator[None]:
     except PaimonError:
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFoundError(f"No such file: {path}") from error
-    except Exception as error:
-        raise StorageError(f"{path}: {type(error).__name__}: {error}") from error
+        raise NotFoundError(f"No such file: {path}") from shown_cause(error)
+    except Exception as error:  # noqa: BLE001 - see above
+        raise StorageError(f"{path}: {type(error).__name__}: {error}") from shown_cause(error)

@@ -62,6 +62,9 @@ def google() -> Iterator[tuple[str, dict[str, str]]]:
     server = servers.FakeGCSServer()
     server.start()
     process = server._process
+    # The server writes a line for each request, and waits for ever once nobody has read 64 KiB of them.
+    assert process.stderr is not None
+    threading.Thread(target=process.stderr.read, daemon=True).start()
     try:
         options = {"endpoint_url": server.url, "token": "anon"}
         storage_for("gs://lake", options)._fs.mkdir("lake")

@@ -45,21 +45,21 @@ RACE = OSError("An error occurred (ConditionalRequestConflict) when calling the 
 
 
 def test_a_repeated_request_that_meets_its_own_file_has_created_it():
-    storage = FsspecStorage(Scripted("lost and repeated"), "s3")
+    storage = FsspecStorage(Scripted("lost and repeated"), "s3", decides_races=False)
 
     assert storage.create("/lake/snapshot-1", b"ours") is True
     assert storage.create("/lake/snapshot-1", b"theirs") is False
 
 
 def test_a_lost_answer_is_an_unknown_outcome():
-    storage = FsspecStorage(Scripted("lost"), "s3")
+    storage = FsspecStorage(Scripted("lost"), "s3", decides_races=False)
 
     with pytest.raises(OutcomeUnknownError, match="snapshot-1"):
         storage.create("/lake/snapshot-1", b"ours")
 
 
 def test_a_refused_request_is_a_plain_failure():
-    storage = FsspecStorage(Scripted(PermissionError("denied")), "s3")
+    storage = FsspecStorage(Scripted(PermissionError("denied")), "s3", decides_races=False)
 
     with pytest.raises(StorageError, match="denied") as caught:
         storage.create("/lake/snapshot-1", b"ours")
@@ -67,10 +67,22 @@ def test_a_refused_request_is_a_plain_failure():
 
 
 def test_a_race_that_the_store_did_not_decide_is_tried_again():
-    assert FsspecStorage(Scripted(RACE, RACE), "s3").create("/lake/a", b"1") is True
+    assert FsspecStorage(Scripted(RACE, RACE), "s3", decides_races=False).create("/lake/a", b"1") is True
 
     with pytest.raises(StorageError, match="others keep creating"):
-        FsspecStorage(Scripted(*[RACE] * 10), "s3").create("/lake/a", b"1")
+        FsspecStorage(Scripted(*[RACE] * 10), "s3", decides_races=False).create("/lake/a", b"1")
+
+
+def test_an_answer_that_is_lost_while_the_store_is_asked_says_nothing_of_the_file():
+    storage = FsspecStorage(Scripted("lost", "lost"), "s3")
+    assert storage.create("/lake/snapshot-1", b"ours") is True
+
+    silent = FsspecStorage(Scripted(*["lost"] * 3), "s3")
+    with pytest.raises(StorageError, match="did not answer") as caught:
+        silent.create("/lake/snapshot-1", b"ours")
+    assert not isinstance(caught.value, OutcomeUnknownError)
+    assert not silent.exists("/lake/snapshot-1")
+    assert silent.create("/lake/snapshot-1", b"ours") is True
 
 
 def test_a_store_without_conditional_requests_is_read_only():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,14 +22,36 @@ import sys
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 application = DomainDispatcherApplication(create_backend_app)
-make_server("127.0.0.1", int(sys.argv[1]), application, threaded=False).serve_forever()
+log = open(sys.argv[2], "a", buffering=1) if len(sys.argv) > 2 else None
+def noted(environ, start):
+    verb = "LIST" if "list-type" in environ["QUERY_STRING"] else environ["REQUEST_METHOD"]
+    print(verb, environ["PATH_INFO"], file=log)
+    return application(environ, start)
+make_server("127.0.0.1", int(sys.argv[1]), noted if log else application, threaded=False).serve_forever()
 """
 
 
-def start_s3(*, one_at_a_time: bool = False) -> Iterator[dict[str, str]]:
+class RequestLog:
+    """What a server was asked for, in order: pairs of verb and path; listings are the verb LIST."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = 0
+
+    def take(self) -> list[tuple[str, str]]:
+        """The requests since the last time."""
+        with self.path.open() as file:
+            file.seek(self._read)
+            lines = file.readlines()
+            self._read = file.tell()
+        return [(verb, path) for verb, _, path in (line.rstrip("\n").partition(" ") for line in lines)]
+
+
+def start_s3(*, one_at_a_time: bool = False, log: RequestLog | None = None) -> Iterator[dict[str, str]]:
     """Options that lead to a server with one bucket; skips where moto or s3fs is not installed.
 
     With `one_at_a_time` it decides races as S3 does: moto looks and writes in two steps, so with threads it would not.
+    Such a server can keep a `log` of what it is asked for.
     """
     pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
     pytest.importorskip("moto.server", reason='the S3 test server is not installed: pip install "moto[server]"')
@@ -38,6 +61,9 @@ def start_s3(*, one_at_a_time: bool = False) -> Iterator[dict[str, str]]:
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     if one_at_a_time:
         command = [sys.executable, "-W", "ignore", "-c", _ONE_AT_A_TIME, str(port)]
+        if log is not None:
+            log.path.touch()
+            command.append(str(log.path))
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(port, server)

@@ -1,0 +1,119 @@
+"""Is everything here that the engine needs: programs, the store, and what the store must promise?
+
+Each look makes and removes small objects under names that nobody else uses. Nothing of a table is touched.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from paimon_engine.env import Env
+from paimon_engine.errors import PaimonError, StorageError
+
+_JAVA_TIMEOUT_S: Final = 30
+_JAVA_MIN: Final = 17
+_SKEW_MAX_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: what was `found`, whether that `is_ok`, and if not the `way_out`."""
+
+    what: str
+    is_ok: bool
+    found: str
+    way_out: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def examine_programs() -> list[Finding]:
+    """Versions of Python, PySpark and Java."""
+    found = [Finding("python", is_ok=True, found=platform.python_version())]
+    try:
+        found.append(Finding("pyspark", is_ok=True, found=version("pyspark")))
+    except PackageNotFoundError:
+        found.append(Finding("pyspark", is_ok=False, found="not installed", way_out="pip install pyspark"))
+    return [*found, _java()]
+
+
+def _java() -> Finding:
+    way_out = f"install a Java runtime of version {_JAVA_MIN} or newer; only work on Spark needs it"
+    program = shutil.which("java")
+    if program is None:
+        return Finding("java", is_ok=False, found="not found", way_out=way_out)
+    try:
+        done = subprocess.run(  # noqa: S603 - the program that the path names
+            [program, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("java", is_ok=False, found=str(error), way_out=way_out)
+    known = re.search(r'version "(\d+)[^"]*"', done.stderr + done.stdout)
+    if known is None:
+        return Finding("java", is_ok=False, found="does not tell its version", way_out=way_out)
+    good = int(known[1]) >= _JAVA_MIN
+    return Finding("java", is_ok=good, found=known[0], way_out=None if good else way_out)
+
+
+def examine_store(
+    warehouse: str, env: Env, list_databases: Callable[[], list[str]], *, decided_by: str | None = None
+) -> list[Finding]:
+    """Whether the catalog answers, the store takes and decides what a commit asks of it, and its clock is ours.
+
+    `decided_by` says who decides races in place of the store, if somebody does.
+    """
+    try:
+        names = list_databases()
+    except (PaimonError, OSError) as error:
+        way_out = "check the address, the options and the rights of the connection"
+        return [Finding("store", is_ok=False, found=str(error), way_out=way_out)]
+    reached = Finding("store", is_ok=True, found=f"{warehouse}: {len(names)} databases")
+    if decided_by is not None:
+        return [reached, Finding("create-if-absent", is_ok=True, found=f"not needed: {decided_by} decides")]
+    # Called as files are that are not whole yet, so that nobody takes it for a database.
+    path = f"{warehouse.rstrip('/')}/.doctor.{uuid.uuid4()}.tmp"
+    try:
+        return [reached, *_decides(env, path)]
+    except PaimonError as error:
+        way_out = "where only tables may be read that is no problem; else see what the message says"
+        return [reached, Finding("create-if-absent", is_ok=False, found=str(error), way_out=way_out)]
+    finally:
+        with suppress(StorageError):
+            env.storage.delete([path])
+
+
+def _decides(env: Env, path: str) -> list[Finding]:
+    made = env.storage.create(path, b"first")
+    written_ms = env.clock()
+    is_refused = not env.storage.create(path, b"second") and env.storage.read(path) == b"first"
+    decides = Finding(
+        "create-if-absent",
+        is_ok=made and is_refused,
+        found="honoured" if made and is_refused else "ignored",
+        way_out=None
+        if made and is_refused
+        else "use a JDBC catalog with 'lock.enabled' = 'true', a REST catalog, or a store that honours If-None-Match",
+    )
+    modified_ms = env.storage.stat(path).modified_ms
+    if modified_ms <= 0:
+        return [decides, Finding("clock", is_ok=True, found="the store does not tell when files were made")]
+    skew_ms = modified_ms - written_ms
+    good = abs(skew_ms) <= _SKEW_MAX_MS
+    clock = Finding(
+        "clock",
+        is_ok=good,
+        found=f"the store's clock is {abs(skew_ms) / 1000:.1f} s {'ahead' if skew_ms > 0 else 'behind'}",
+        way_out=None if good else "set both clocks by a time server: clean-ups and expiry go by age",
+    )
+    return [decides, clock]
