@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -25,6 +26,9 @@ from paimon_engine.types import (
 _NESTED: Final = re.compile(
     r"\s*(?P<head>ARRAY|MULTISET|MAP|ROW)\s*<(?P<inside>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*", re.IGNORECASE | re.DOTALL
 )
+_DEPTH_MAX: Final = 64
+"""Types in types; nobody reads deeper ones, and each takes a call in every function that goes through types."""
+_SHOWN_CHARS: Final = 60
 _FIELD: Final = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s`<>,():]+))\s*(?::|\s)\s*(?P<type>.+)", re.DOTALL)
 
 TypeLike: TypeAlias = str | Mapping[str, Any] | pa.DataType
@@ -51,6 +55,8 @@ def parse_type_text(text: str) -> DataType:
 
     Raises: InvalidArgumentError, UnsupportedError.
     """
+    if text.count("<") > _DEPTH_MAX and max(accumulate((char == "<") - (char == ">") for char in text)) > _DEPTH_MAX:
+        raise InvalidArgumentError(f"{text[:_SHOWN_CHARS]!r} … holds types in more than {_DEPTH_MAX} others")
     match = _NESTED.fullmatch(text)
     if match is None:
         return parse_atomic(text)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from paimon_engine.options.texts import OptionTexts
+from paimon_engine.units import DAY_MS
+
+_COMMIT_RECORD_RETAINED_MS: Final = 30 * DAY_MS
 
 
 @dataclass(frozen=True)
@@ -12,24 +16,29 @@ class LifeCycleOptions(OptionTexts):
     """What a table asks for as to its commits and the life of its snapshots."""
 
     @property
-    def commit_max_retries(self) -> int:
-        """Lost races that a commit endures."""
-        return self._int("commit.max-retries", 10)
+    def commit_max_retries(self) -> int | None:
+        """Lost races that a commit endures; None: `table.patience` says."""
+        return self._int("commit.max-retries", 10) if "commit.max-retries" in self.raw else None
 
     @property
     def commit_timeout_ms(self) -> int | None:
-        """Total time for the retries of a commit; None is unbounded."""
+        """Total time for the retries of a commit; None: `table.patience` says."""
         return self._duration("commit.timeout", 0) if "commit.timeout" in self.raw else None
 
     @property
-    def commit_min_retry_wait_ms(self) -> int:
-        """Wait before the first retry of a commit."""
-        return self._duration("commit.min-retry-wait", 10)
+    def commit_min_retry_wait_ms(self) -> int | None:
+        """Wait before the first retry of a commit; None: `table.patience` says."""
+        return self._duration("commit.min-retry-wait", 10) if "commit.min-retry-wait" in self.raw else None
 
     @property
-    def commit_max_retry_wait_ms(self) -> int:
-        """Upper bound of the wait between retries of a commit."""
-        return self._duration("commit.max-retry-wait", 10_000)
+    def commit_max_retry_wait_ms(self) -> int | None:
+        """Upper bound of the wait between retries of a commit; None: `table.patience` says."""
+        return self._duration("commit.max-retry-wait", 10_000) if "commit.max-retry-wait" in self.raw else None
+
+    @property
+    def commit_record_retained_ms(self) -> int:
+        """Time for which a named commit is known to be done after its snapshot has expired; our own option."""
+        return self._duration("commit-record.time-retained", _COMMIT_RECORD_RETAINED_MS)
 
     @property
     def dynamic_partition_overwrite(self) -> bool:
@@ -53,9 +62,9 @@ class LifeCycleOptions(OptionTexts):
         return self._duration("snapshot.time-retained", 3_600_000)
 
     @property
-    def snapshot_expire_limit(self) -> int:
-        """Snapshots that one expiry removes at most."""
-        return self._int("snapshot.expire.limit", 50)
+    def snapshot_expire_limit(self) -> int | None:
+        """Snapshots that one expiry removes at most; None where the table does not say so."""
+        return self._int("snapshot.expire.limit", 0) if "snapshot.expire.limit" in self.raw else None
 
     @property
     def changelog_num_retained_min(self) -> int:

@@ -120,6 +120,24 @@ class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
         return self.raw.get(_CODEC_OPTIONS.get(file_format, ""), compression).lower()
 
     @property
+    def formats_and_codecs(self) -> frozenset[tuple[str, str]]:
+        """Format and codec of new data files of every level, and of changelog files."""
+        levels = {None, *self._per_level("file.format.per.level"), *self._per_level("file.compression.per.level")}
+        pairs = {
+            (self.file_format, self.file_compression)
+            if level is None
+            else (self.file_format_of(level), self.file_compression_of(level))
+            for level in levels
+        }
+        own = tuple(self.raw.get(f"changelog-file.{part}", "").lower() for part in ("format", "compression"))
+        return frozenset(pairs | {(own[0] or file_format, own[1] or codec) for file_format, codec in pairs})
+
+    @property
+    def manifest_compression(self) -> str:
+        """Codec of new manifests."""
+        return self.raw.get("manifest.compression", "zstd")
+
+    @property
     def thin_files(self) -> bool:
         """Whether data files leave out the key columns that come again among the values."""
         return self._bool("data-file.thin-mode", default=False)

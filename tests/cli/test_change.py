@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from paimon_engine import Catalog, Table
 from tests.support.command_line import SCHEMA, Run
@@ -129,3 +131,18 @@ def test_columns_are_analyzed(paimon: Run, table: Table):
     assert ended.lines[1].split()[:5] == ["k", "3", "0", "1", "3"]
     assert ended.lines[-1].startswith("committed snapshot 4: 3 rows, ")
     assert set(json.loads(paimon("analyze", table.path, "--json").out)["columns"]) >= {"k", "name"}
+
+
+def test_a_table_is_created_from_a_statement(paimon: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    statement = "CREATE TABLE db.made (id INT, v VARCHAR(3), PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2')"
+
+    made = paimon("create", statement, "-w", tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(statement.replace("made", "other")))
+    other = paimon("create", "-", "-w", tmp_path, "--json")
+    again = paimon("create", statement, "-w", tmp_path)
+    wrong = paimon("create", "CREATE TABLE db.x (id INTT)", "-w", tmp_path)
+
+    assert (made.code, made.out) == (0, f"{tmp_path}/db.db/made: id, v\n")
+    assert json.loads(other.out)["columns"] == ["id", "v"]
+    assert (again.code, wrong.code) == (1, 2)
+    assert "column 'id': 'INTT' is no Paimon type" in wrong.err

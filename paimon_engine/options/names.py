@@ -1,0 +1,206 @@
+"""Option names that are nearly those of Paimon: told, or refused where the environment asks for it.
+
+Options of other names are kept, as Java keeps them: people note things of their own there. But a name that is nearly
+one of an option is a mistake that nobody else would tell of.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+from paimon_engine.errors import InvalidArgumentError, PaimonWarning
+from paimon_engine.options.known import KNOWN_OPTIONS, OWN_OPTIONS
+
+STRICT_VARIABLE: Final = "PAIMON_ENGINE_STRICT_OPTIONS"
+"""Environment variable that, with the value `true` or `1`, has every unknown name refused."""
+
+_LIKENESS_MIN: Final = 0.8
+"""Of names, as difflib measures it: `buckt` is 0.91 like `bucket`, `bukcet` 0.83."""
+_FIELDS: Final = "fields."
+_FAMILIES: Final = (
+    "file-index.",
+    "orc.",
+    "parquet.",
+    "avro.",
+    "log.",
+    "metadata.iceberg.",
+    "hadoop.",
+    "fs.",
+    "s3.",
+    "tag.callback.",
+    "commit.callback.",
+)
+"""Beginnings of names that others define."""
+_OF_COLUMNS: Final = (
+    "aggregate-function",
+    "count-limit",
+    "default-value",
+    "distinct",
+    "ignore-retract",
+    "list-agg-delimiter",
+    "map.shared-shredding.column-placement-policy",
+    "map.shared-shredding.max-columns",
+    "map.storage-layout",
+    "nested-key",
+    "nested-key-null-strategy",
+    "nested-sequence-field",
+    "sequence-group",
+    "stats-mode",
+    "ts-field",
+)
+"""What may follow the names of columns in `fields.<columns>.`."""
+_OF_OTHERS: Final = frozenset(
+    [
+        "blob.stored-descriptor-fields",
+        "changelog-producer.compaction-interval",
+        "changelog-producer.lookup-wait",
+        "changelog.precommit-compact",
+        "changelog.precommit-compact.buffer-size",
+        "changelog.precommit-compact.thread-num",
+        "codec",
+        "comment",
+        "commit.custom-listeners",
+        "compaction.bucket-distribution-strategy",
+        "compaction.early-max.file-num",
+        "connector",
+        "deduplicate.ignore-delete",
+        "end-input.watermark",
+        "external",
+        "filesystem.job-level-settings.enabled",
+        "first-row.ignore-delete",
+        "format-table.repair.collect-statistics",
+        "format-table.statistics.parallelism",
+        "is_managed_location",
+        "legacy-timestamp-mapping.enabled",
+        "location",
+        "lookup.async",
+        "lookup.async-thread-number",
+        "lookup.bootstrap-parallelism",
+        "lookup.cache",
+        "lookup.dynamic-partition",
+        "lookup.dynamic-partition.refresh-interval",
+        "lookup.dynamic-partition.refresh.async",
+        "lookup.refresh.async",
+        "lookup.refresh.async.pending-snapshot-count",
+        "lookup.refresh.full-load-threshold",
+        "lookup.refresh.time-periods-blacklist",
+        "object-location",
+        "owner",
+        "partial-update.ignore-delete",
+        "partition.idle-time-to-done",
+        "partition.mark-done-action.mode",
+        "partition.mark-done.recover-from-state",
+        "partition.time-interval",
+        "precommit-compact",
+        "provider",
+        "read.allow.fullScan",
+        "read.changelog",
+        "read.shuffle-bucket-with-partition",
+        "read.stream.maxBytesPerTrigger",
+        "read.stream.maxFilesPerTrigger",
+        "read.stream.maxRowsPerTrigger",
+        "read.stream.maxTriggerDelayMs",
+        "read.stream.minRowsPerTrigger",
+        "requiredSparkConfsCheck.enabled",
+        "row-name-mapping",
+        "scan.bounded",
+        "scan.dedicated-split-generation",
+        "scan.infer-parallelism",
+        "scan.infer-parallelism.max",
+        "scan.max-snapshot.count",
+        "scan.parallelism",
+        "scan.partitions",
+        "scan.push-down",
+        "scan.remove-normalize",
+        "scan.split-enumerator.batch-size",
+        "scan.split-enumerator.mode",
+        "scan.watermark.alignment.group",
+        "scan.watermark.alignment.max-drift",
+        "scan.watermark.alignment.update-interval",
+        "scan.watermark.emit.strategy",
+        "scan.watermark.idle-timeout",
+        "sink.clustering.by-columns",
+        "sink.clustering.sample-factor",
+        "sink.clustering.sort-in-cluster",
+        "sink.clustering.strategy",
+        "sink.committer-cpu",
+        "sink.committer-memory",
+        "sink.committer-operator-chaining",
+        "sink.coordinator-commit.enabled",
+        "sink.cross-partition.managed-memory",
+        "sink.key-only-deletes.enabled",
+        "sink.managed.writer-buffer-memory",
+        "sink.operator-uid.suffix",
+        "sink.parallelism",
+        "sink.savepoint.auto-tag",
+        "sink.use-managed-memory-allocator",
+        "sink.writer-coordinator.cache-expire-after-access",
+        "sink.writer-coordinator.cache-memory",
+        "sink.writer-coordinator.cache-soft-values",
+        "sink.writer-coordinator.enabled",
+        "sink.writer-coordinator.page-size",
+        "sink.writer-coordinator.prefetch-manifests",
+        "sink.writer-cpu",
+        "sink.writer-memory",
+        "sink.writer-refresh-detectors",
+        "snapshot.expire.clean-empty-directories",
+        "source.checkpoint-align.enabled",
+        "source.checkpoint-align.timeout",
+        "source.operator-uid.suffix",
+        "source.split.target-size-with-column-pruning",
+        "streaming-read.shuffle-bucket-with-partition",
+        "transient_lastDdlTime",
+        "unaware-bucket.compaction.parallelism",
+        "unaware-bucket.no-shuffle",
+        "vector-search.lateral-join.parallelism",
+        "write.compaction-skip",
+        "write.data-evolution.update-conflict-retry.max-attempts",
+        "write.data-evolution.update-conflict-retry.wait-ms",
+        "write.hive-style-dynamic-partition.enabled",
+        "write.merge-schema",
+        "write.merge-schema.explicit-cast",
+        "write.merge-schema.type-widening",
+        "write.use-v2-write",
+    ]
+)
+"""Options of the connectors of Flink and Spark, older names of options, and what catalogs note in tables."""
+
+_KNOWN: Final = KNOWN_OPTIONS | OWN_OPTIONS | _OF_OTHERS
+
+
+def is_known(name: str) -> bool:
+    """Whether some release knows an option of that name, or it belongs to a family that others define."""
+    if name in _KNOWN or name.startswith(_FAMILIES):
+        return True
+    return name.startswith(_FIELDS) and name.endswith(tuple(f".{one}" for one in _OF_COLUMNS))
+
+
+def nearest(name: str) -> str | None:
+    """The known name that is most like it; None if none comes near."""
+    if name.startswith(_FIELDS):
+        column, _, last = name.rpartition(".")
+        near = get_close_matches(last, _OF_COLUMNS, 1, _LIKENESS_MIN)
+        return f"{column}.{near[0]}" if near else None
+    found = get_close_matches(name.lower().replace("_", "-"), sorted(_KNOWN), 1, _LIKENESS_MIN)
+    return found[0] if found else None
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Warns of names that are nearly those of options.
+
+    Raises: InvalidArgumentError for any unknown name, where the environment asks for it.
+    """
+    strict = os.environ.get(STRICT_VARIABLE, "").lower() in ("true", "1")
+    for name in names:
+        if is_known(name):
+            continue
+        near = nearest(name)
+        hint = "" if near is None else f"; did you mean '{near}'?"
+        if strict:
+            raise InvalidArgumentError(f"no option '{name}' is known{hint} ({STRICT_VARIABLE} is on)")
+        if near is not None:
+            warnings.warn(f"no option '{name}' is known, so it has no effect{hint}", PaimonWarning, stacklevel=2)

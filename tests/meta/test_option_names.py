@@ -1,0 +1,97 @@
+"""Names of options that are nearly those of Paimon's: told at creation, when altered and when opened, refused if asked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_engine import Catalog, InvalidArgumentError, SetOption, Table, open_table
+from paimon_engine.actions.verify import Verify
+from paimon_engine.errors import PaimonWarning
+from paimon_engine.jobs import Job, TableRef, run
+from paimon_engine.options.names import STRICT_VARIABLE, check_names, is_known, nearest
+from tests.meta.test_known_options import KNOWN, named
+
+SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.string())])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("buckt", "bucket"),
+        ("bukcet", "bucket"),
+        ("Bucket", "bucket"),
+        ("merge_engine", "merge-engine"),
+        ("snapshot.num-retained-max", "snapshot.num-retained.max"),
+        ("fields.v.agregate-function", "fields.v.aggregate-function"),
+        ("fields.a,b.sequence-groups", "fields.a,b.sequence-group"),
+        ("scan.paralelism", "scan.parallelism"),
+        ("our-own-note", None),
+        ("team", None),
+    ],
+)
+def test_the_nearest_name_is_found(name: str, near: str | None) -> None:
+    assert not is_known(name)
+    assert nearest(name) == near
+
+
+def test_every_option_of_java_and_its_families_is_known() -> None:
+    groups = [KNOWN["implemented"], *KNOWN["harmless"].values(), *KNOWN["refused"].values(), KNOWN["refused elsewhere"]]
+    names = [named(name) for group in groups for name in group]
+
+    assert [name for name in names if not is_known(name)] == []
+    for name in ("fields.a.b.aggregate-function", "fields.default-aggregate-function", "tag.callback.x.Y.param",
+                 "file-index.bloom-filter.v.items", "orc.bloom.filter.columns", "metadata.iceberg.uri", "connector",
+                 "sink.parallelism", "primary-key", "partition"):  # fmt: skip
+        assert is_known(name), name
+
+
+FACES: dict[str, Callable[[Table], object]] = {
+    "created": lambda item: Catalog(str(Path(item.path).parents[1])).create_table(
+        "db.u", schema=SCHEMA, options={"buckt": "2"}
+    ),
+    "created by a statement": lambda item: Catalog(str(Path(item.path).parents[1])).create_table(
+        sql="CREATE TABLE db.u (k INT) WITH ('buckt' = '2')"
+    ),
+    "altered": lambda item: item.alter([SetOption("buckt", "2")]),
+    "opened": lambda item: open_table(item.path, options={"buckt": "2"}),
+    "opened in a catalog": lambda item: Catalog(str(Path(item.path).parents[1])).table("db.t", {"buckt": "2"}),
+    "a job": lambda item: run(Job(TableRef(path=item.path), Verify(), "user", table_options={"buckt": "2"})),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_misspelt_option_is_told_and_refused_where_asked_for(
+    table: Table, monkeypatch: pytest.MonkeyPatch, face: str
+) -> None:
+    with pytest.warns(PaimonWarning, match=r"no option 'buckt' is known, .*; did you mean 'bucket'\?"):
+        FACES[face](table)
+    if face == "altered":
+        # What is there already is nobody's mistake of today.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            table.alter([SetOption("owner", "me")])
+        return
+
+    monkeypatch.setenv(STRICT_VARIABLE, "true")
+    with pytest.raises(InvalidArgumentError, match="did you mean 'bucket'"):
+        FACES[face](table)
+
+
+def test_names_of_somebodys_own_are_refused_only_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_names(["our-own-note", "bucket"])
+    monkeypatch.setenv(STRICT_VARIABLE, "1")
+
+    with pytest.raises(InvalidArgumentError, match=f"no option 'our-own-note' is known \\({STRICT_VARIABLE} is on"):
+        check_names(["our-own-note"])
