@@ -112,6 +112,7 @@ class Context:
     executor: Executor
     commit_user: str
     on_progress: OnProgress | None
+    earlier_user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ class ActionInfo:
 
 
 def _write(context: Context, spec: Write) -> Any:
-    name = CommitName(context.commit_user, watermark=spec.watermark, properties=spec.properties)
+    name = CommitName(
+        context.commit_user, watermark=spec.watermark, properties=spec.properties, earlier_user=context.earlier_user
+    )
     return write(context.table, spec, context.executor, name=name, on_progress=context.on_progress)
 
 
@@ -166,7 +169,9 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "create_tag": ActionInfo(CreateTag, lambda c, s: create_tag(c.table, s, c.executor), "name a snapshot and keep it"),
     "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
     "expire_snapshots": ActionInfo(
-        ExpireSnapshots, lambda c, s: expire_snapshots(c.table, s, c.executor), "delete old snapshots and their files"
+        ExpireSnapshots,
+        lambda c, s: expire_snapshots(c.table, s, c.executor, on_progress=c.on_progress),
+        "delete old snapshots and their files",
     ),
     "expire_changelogs": ActionInfo(
         ExpireChangelogs,

@@ -1,14 +1,17 @@
-"""Texts of sizes and durations, as options spell them: `128 mb`, `1 h`, `PT1H`."""
+"""Texts of sizes, durations and moments, as options and callers spell them: `128 mb`, `1 h`, `PT1H`, an ISO time."""
 
 from __future__ import annotations
 
+import operator
 import re
-from typing import Final
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Final
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, shown
 
 MIB: Final = 1 << 20
 DAY_MS: Final = 86_400_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SIZE_UNITS: Final = {
     "": 1, "b": 1, "bytes": 1,
     "k": 1 << 10, "kb": 1 << 10, "kibibytes": 1 << 10,
@@ -55,3 +58,41 @@ def parse_duration_ms(text: str) -> int:
         days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
         return int(days * DAY_MS + hours * 3.6e6 + minutes * 6e4 + seconds * 1e3)
     raise InvalidArgumentError(f"{text!r} is no duration; write e.g. '1 h', '10 s', '7 d' or 'PT1H'")
+
+
+def moment_ms(name: str, value: Any, *, now_ms: int, zone: tzinfo | None = None) -> int:
+    """Epoch milliseconds of a moment: a datetime, an ISO text, epoch milliseconds, or an age (timedelta, or `7 d`).
+
+    An age is counted back from `now_ms`. A time without a zone is one of `zone`, or local if that is None.
+
+    Raises: InvalidArgumentError naming the argument.
+    """
+    try:
+        return _moment_ms(value, now_ms, zone)
+    except (ValueError, OverflowError, TypeError, InvalidArgumentError):
+        raise InvalidArgumentError(
+            f"{name}={shown(value)} is no time; write a datetime, an ISO time, epoch milliseconds, or an age such "
+            "as '7 d'"
+        ) from None
+
+
+def _moment_ms(value: Any, now_ms: int, zone: tzinfo | None) -> int:
+    match value:
+        case bool():
+            raise TypeError(value)
+        case datetime():
+            local = value if value.tzinfo is not None or zone is None else value.replace(tzinfo=zone)
+            # What pandas calls a time that is none gives no whole number.
+            return operator.index((local.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1))
+        case timedelta():
+            return now_ms - value // timedelta(milliseconds=1)
+        case str() if re.fullmatch(r"\s*-?\d+\s*", value):
+            return int(value)
+        case str():
+            try:
+                moment = datetime.fromisoformat(value.strip())
+            except ValueError:
+                return now_ms - parse_duration_ms(value)
+            return _moment_ms(moment, now_ms, zone)
+        case _:
+            return operator.index(value)

@@ -1,4 +1,4 @@
-"""Which snapshots, and which changelogs that outlive them, are old enough to go.
+"""Which snapshots, and which changelogs that outlive them, are old enough to go; what `older_than` may be.
 
 Source: `ExpireSnapshotsImpl`, `ExpireChangelogImpl` of the Java library.
 """
@@ -8,22 +8,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.specs import name_of_spec
 from paimon_engine.table.handle import TableHandle
+
+
+class OlderThan(Protocol):
+    """A spec of an action that removes what is older than a time in epoch milliseconds, if one is given."""
+
+    @property
+    def older_than_ms(self) -> int | None: ...
+
+
+def check_older_than(table: TableHandle, spec: OlderThan) -> None:
+    """Checks that `older_than_ms` of a spec is not after now, by the table's clock; now itself is allowed.
+
+    A time in the future is a mistake: everything would count as old, even what others are writing at this moment.
+
+    Raises: InvalidArgumentError naming the action, the field, its value and now.
+    """
+    now_ms = table.env.clock()
+    if spec.older_than_ms is not None and spec.older_than_ms > now_ms:
+        raise InvalidArgumentError(
+            f"{name_of_spec(type(spec))}: older_than_ms={spec.older_than_ms} is in the future, now is {now_ms} "
+            "(epoch milliseconds); give a time up to now, or an age such as '7 d' where ages are accepted"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
     """What stays: at most `retain_max` (None: any number), at least `retain_min`; between, by `older_than_ms`.
 
-    One run expires at most `limit` ids.
+    One run expires at most `limit` ids; None lets it take all.
     """
 
     retain_max: int | None
     retain_min: int
     older_than_ms: int
-    limit: int
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +59,16 @@ class Choice:
 
 
 def snapshot_retention(
-    table: TableHandle, retain_max: int | None, retain_min: int | None, older_than_ms: int | None
+    table: TableHandle,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than_ms: int | None,
+    limit: int | None = None,
 ) -> Retention:
     """The retention of snapshots; what is None comes from the table's options.
+
+    A limit holds only where it is given, or where the table has the option: Java's default of 50 a run is meant for
+    expiry after every commit, and would never catch up with a table that gets more commits between two runs.
 
     Raises: InvalidArgumentError.
     """
@@ -47,7 +78,7 @@ def snapshot_retention(
     _check(most, least, "snapshot")
     age_ms = options.snapshot_time_retained_ms
     limit_ms = table.env.clock() - age_ms if older_than_ms is None else older_than_ms
-    return Retention(most, least, limit_ms, options.snapshot_expire_limit)
+    return Retention(most, least, limit_ms, _limit(table, limit, "snapshot"))
 
 
 def changelog_retention(
@@ -67,9 +98,13 @@ def changelog_retention(
     _check(most, least, "changelog")
     age_ms = options.changelog_time_retained_ms
     limit_ms = table.env.clock() - age_ms if older_than_ms is None else older_than_ms
+    return Retention(most, least, limit_ms, _limit(table, limit, "changelog"))
+
+
+def _limit(table: TableHandle, limit: int | None, what: str) -> int | None:
     if limit is not None and limit < 1:
-        raise InvalidArgumentError(f"limit={limit}: let at least one changelog go, or do not run it")
-    return Retention(most, least, limit_ms, options.snapshot_expire_limit if limit is None else limit)
+        raise InvalidArgumentError(f"limit={limit}: let at least one {what} go, or do not run it")
+    return table.options.snapshot_expire_limit if limit is None else limit
 
 
 def _least(retain_max: int | None, retain_min: int | None, option: int) -> int:
@@ -86,21 +121,28 @@ def _check(most: int | None, least: int, what: str) -> None:
         raise InvalidArgumentError(f"retain_max={most} is less than retain_min={least}")
 
 
-def choose_expired(times_ms: Mapping[int, int], retention: Retention, *, consumers: Mapping[str, int]) -> Choice:
+def choose_expired(
+    times_ms: Mapping[int, int], retention: Retention, *, consumers: Mapping[str, int], already: int = 0
+) -> Choice:
     """Ids that go, of the existing snapshots' commit times by id; always the oldest ones, never the latest.
 
-    A snapshot counts as old from the time on at which the next one replaced it.
+    A snapshot counts as old from the time on at which the next one replaced it. `already` have gone in this run.
     """
     ids = sorted(times_ms)
     if not ids:
         return Choice(())
     latest = ids[-1]
     replaced_ms = {one: times_ms[following] for one, following in pairwise(ids)}
-    return _choose(ids, latest, replaced_ms, retention, consumers)
+    return _choose(ids, latest, replaced_ms, retention, consumers=consumers, already=already)
 
 
 def choose_expired_changelogs(
-    times_ms: Mapping[int, int], latest_snapshot_id: int, retention: Retention, *, consumers: Mapping[str, int]
+    times_ms: Mapping[int, int],
+    latest_snapshot_id: int,
+    retention: Retention,
+    *,
+    consumers: Mapping[str, int],
+    already: int = 0,
 ) -> Choice:
     """Ids that go, of the commit times by id of the changelogs that outlive their snapshots.
 
@@ -108,11 +150,21 @@ def choose_expired_changelogs(
     commit. The newest one never goes, as in the Java library: what it names bounds what others may delete there.
     """
     ids = sorted(times_ms)
-    return _choose(ids, latest_snapshot_id, times_ms, retention, consumers) if ids else Choice(())
+    return (
+        _choose(ids, latest_snapshot_id, times_ms, retention, consumers=consumers, already=already)
+        if ids
+        else Choice(())
+    )
 
 
 def _choose(
-    ids: list[int], latest: int, since_ms: Mapping[int, int], retention: Retention, consumers: Mapping[str, int]
+    ids: list[int],
+    latest: int,
+    since_ms: Mapping[int, int],
+    retention: Retention,
+    *,
+    consumers: Mapping[str, int],
+    already: int,
 ) -> Choice:
     earliest = ids[0]
     reasons = []
@@ -125,7 +177,9 @@ def _choose(
         if max(next_id, earliest) < end:
             end = max(next_id, earliest)
             reasons.append(f"consumer {name!r} reads on from snapshot {next_id}")
-    if end > earliest + retention.limit:
-        end = earliest + retention.limit
-        reasons.append(f"'snapshot.expire.limit' = {retention.limit} is reached; run again for the rest")
+    if retention.limit is not None and end > earliest + retention.limit - already:
+        end = earliest + retention.limit - already
+        reasons.append(
+            f"the limit of {retention.limit} ('limit' or 'snapshot.expire.limit') is reached; run again for the rest"
+        )
     return Choice(tuple(item for item in ids[:-1] if item < end), tuple(reasons))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,8 @@ from typer.testing import CliRunner
 
 from airflow_provider_paimon.operators.job import PaimonJobOperator
 from paimon_engine import AddColumn, PaimonError, RemoveOption, RenameColumn, SetOption, StorageError, Table, open_table
-from paimon_engine.actions.write import Write
 from paimon_engine.cli import app
-from paimon_engine.jobs import ACTIONS, Job, TableRef, run
+from paimon_engine.jobs import ACTIONS, JOB_VERSION, Job, TableRef, run
 from paimon_engine.meta.names import is_text
 from tests.hostile.sandbox import NAMES, SCHEMA, Sandbox, make_sandbox, rows, tree
 from tests.provider.conftest import make_context
@@ -89,7 +89,12 @@ def test_a_hostile_name_in_a_job_stays_inside_the_table(box: Sandbox, what: str)
     action, arguments = ACTIONS_WITH_NAMES[what]
 
     for number, name in enumerate(NAMES):
-        text = Job(TableRef(str(box.lake), "db.t"), ACTIONS[action].spec(**arguments(name)), f"user-{number}").to_json()
+        job = {
+            "version": JOB_VERSION,
+            "table": {"warehouse": str(box.lake), "name": "db.t"},
+            "commit_user": f"user-{number}",
+        }
+        text = json.dumps({**job, "action": {"name": action, **arguments(name)}})
         attempt(lambda text=text: run(Job.from_json(text)))
 
 
@@ -229,11 +234,12 @@ def test_hostile_partition_values_are_rows_like_others(box: Sandbox):
 
 def test_hostile_users_of_commits_are_text_in_a_snapshot(box: Sandbox):
     for name in NAMES:
-        job = Job.from_json(Job(TableRef(path=str(box.path)), Write(box.source), name).to_json())
+        action = {"name": "write", "source": box.source}
+        job = {"version": JOB_VERSION, "table": {"path": str(box.path)}, "commit_user": name, "action": action}
         is_user = bool(name) and is_text(name)
-        assert attempt(lambda job=job: run(job)) == is_user
+        assert attempt(lambda job=job: run(Job.from_json(json.dumps(job)))) == is_user
         if is_user:
-            assert run(job).status == "already_done"
+            assert run(Job.from_json(json.dumps(job))).status == "already_done"
 
     users = box.table.snapshots().column("commit_user").to_pylist()
     assert {name for name in NAMES if name and is_text(name)} <= set(users)

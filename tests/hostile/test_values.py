@@ -1,0 +1,374 @@
+"""Values that no field may hold: refused by name on every way in, before anything is done with them.
+
+Every action × every field × values of other types, beyond bounds, or made to break decoders; through the JSON of a job,
+as a scheduler hands it over, and through the verbs of a table, as people call them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import reprlib
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_paimon.hooks.paimon import PaimonHook
+from airflow_provider_paimon.operators.job import PaimonJobOperator
+from paimon_engine import InvalidArgumentError, PaimonError, Table, open_table
+from paimon_engine.jobs import ACTIONS, Job, run
+from tests.hostile.sandbox import Sandbox, make_sandbox, rows
+from tests.provider.conftest import make_context
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+NUMBERS = (0, 1, -1, 10**30, -(10**30), 10**400, 1 << 63, (1 << 63) - 1, -(1 << 63), 3)
+FLOATS = (float("nan"), float("inf"), float("-inf"), 0.0, 1.5, -1.0, 1e308)
+TEXTS = (
+    "",
+    " ",
+    "false",
+    "true",
+    "False",
+    "1",
+    "-1",
+    "None",
+    "NaN",
+    "0x10",
+    "x" * 10_000,
+    "\ud800",
+    "\0",
+    "' OR 1=1 --",
+)
+SHAPES = ([], {}, [None], [True], [[]], [{}], {"a": {}}, {"": None}, {"p": [1]}, ["a", 1], [1, 2, 3], nested(200))
+HOSTILE = (None, True, False, *NUMBERS, *FLOATS, *TEXTS, *SHAPES)
+ONLY_IN_PYTHON = (
+    b"",
+    b"bytes",
+    object(),
+    {1, 2},
+    {1: 2},
+    nested(100_000),
+    datetime.max,
+    timedelta.max,
+    np.array([1, 2]),
+)
+
+SOUND: Mapping[str, Mapping[str, Any]] = {
+    "write": {"source": "{source}"},
+    "cluster": {"columns": ["v"]},
+    "delete_rows": {"where": "k = 1"},
+    "create_tag": {"tag": "new"},
+    "delete_tag": {"tag": "kept"},
+    "rename_tag": {"tag": "kept", "to": "other"},
+    "rollback": {"tag": "kept", "dry_run": True},
+    "rollback_to_as_latest": {"tag": "kept"},
+    "alter_table": {"changes": [{"change": "set_option", "key": "a", "value": "b"}]},
+    "restore": {"quarantine": "none", "dry_run": True},
+    "drop_partition": {"partitions": [{"p": "a"}], "dry_run": True},
+    "mark_partition_done": {"partitions": [{"p": "a"}], "dry_run": True},
+    "create_branch": {"branch": "new"},
+    "delete_branch": {"branch": "kept", "dry_run": True},
+    "rename_branch": {"branch": "kept", "to": "other"},
+    "fast_forward": {"branch": "kept", "dry_run": True},
+    "merge_branch": {"branch": "kept", "dry_run": True},
+    "reset_consumer": {"consumer": "c"},
+}
+"""What an action needs at least, beside a dry run where it has one."""
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Sandbox:
+    box = make_sandbox(tmp_path)
+    box.table.create_tag("kept", 2)
+    box.table.create_branch("kept", "kept")
+    shutil.copytree(box.lake, tmp_path / "copy")
+    return box
+
+
+def renew(box: Sandbox) -> None:
+    shutil.rmtree(box.lake)
+    shutil.copytree(box.root / "copy", box.lake)
+
+
+def sound(action: str, box: Sandbox) -> dict[str, Any]:
+    given = {
+        key: str(value).format(source=box.source) if key == "source" else value
+        for key, value in SOUND.get(action, {}).items()
+    }
+    has_dry_run = any(item.name == "dry_run" for item in fields(ACTIONS[action].spec))
+    return {"dry_run": True, **given} if has_dry_run else given
+
+
+def is_of_kind(value: Any, annotation: str) -> bool:
+    """Whether a value may at all be one of the annotation's, told apart by the text of the annotation alone."""
+    plain = (
+        annotation.replace("Annotated[", "")
+        .replace("Count", "int")
+        .replace("Index", "int")
+        .replace("Moment", "int")
+        .replace("Span", "int")
+    )
+    plain = plain.replace("Amount", "float")
+    kinds = [part.strip() for part in plain.split("|")]
+    if value is None:
+        return "None" in kinds
+    if isinstance(value, bool):
+        return "bool" in kinds
+    if isinstance(value, int):
+        return ("int" in kinds or "float" in kinds) and -(1 << 63) <= value < 1 << 63
+    if isinstance(value, float):
+        return "float" in kinds and value == value and abs(value) < 1e300
+    if isinstance(value, str):
+        is_text = "str" in kinds or "Literal" in plain or any(kind in plain for kind in ("IfExists", "BranchExists"))
+        return is_text and value != "\ud800"
+    if isinstance(value, dict):
+        return any(kind.startswith("Mapping") for kind in kinds)
+    return isinstance(value, list) and any(kind.startswith(("Sequence", "tuple")) for kind in kinds)
+
+
+# ── through jobs ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_job_refuses_what_a_field_may_not_hold(action: str, box: Sandbox):
+    spec = ACTIONS[action].spec
+    begin = sound(action, box)
+    wrong: list[str] = []
+    for item in fields(spec):
+        for value in HOSTILE:
+            job = {"version": 1, "table": {"path": str(box.path)}, "commit_user": "u"}
+            text = json.dumps({**job, "action": {"name": action, **begin, item.name: value}})
+            try:
+                run(Job.from_json(text))
+            except InvalidArgumentError as error:
+                told = str(error)
+                if not is_of_kind(value, str(item.type)) and (action not in told or item.name not in told):
+                    wrong.append(f"{item.name}={reprlib.repr(value)} is refused by {told!r:.120}")
+                continue
+            except PaimonError:
+                pass
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the find
+                wrong.append(f"{item.name}={reprlib.repr(value)} ends in {type(error).__name__}: {error!s:.150}")
+                renew(box)
+                continue
+            if not is_of_kind(value, str(item.type)):
+                wrong.append(f"{item.name}={reprlib.repr(value)} is taken for {item.type}")
+            renew(box)
+
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_every_field_that_is_needed_is_named_when_it_is_missing(action: str):
+    needed = [
+        item for item in fields(ACTIONS[action].spec) if item.default is MISSING and item.default_factory is MISSING
+    ]
+    text = json.dumps({"version": 1, "table": {"path": "/t"}, "commit_user": "u", "action": {"name": action}})
+
+    if not needed:
+        assert Job.from_json(text).action == ACTIONS[action].spec()
+        return
+    with pytest.raises(InvalidArgumentError, match=f"{action}: the field {needed[0].name} is missing"):
+        Job.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "part", ["table", "storage", "catalog", "create", "table_options", "commit_user", "action", "version"]
+)
+def test_the_other_parts_of_a_job_are_checked_too(part: str, box: Sandbox):
+    sound_job = {"version": 1, "table": {"path": str(box.path)}, "commit_user": "u", "action": {"name": "verify"}}
+    inner = {
+        "table": ("path", "name", "warehouse"),
+        "storage": ("options", "secrets"),
+        "catalog": ("options", "secrets"),
+    }
+    inner["create"] = ("primary_keys", "partition_keys", "options", "comment")
+    raw: list[str] = []
+    for value in HOSTILE:
+        for given in (value, *({name: value} for name in inner.get(part, ()))):
+            try:
+                run(Job.from_json(json.dumps({**sound_job, part: given})))
+            except PaimonError:
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the find
+                raw.append(f"{part}={reprlib.repr(given)} ends in {type(error).__name__}: {error!s:.150}")
+
+    assert not raw, "\n".join(raw)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"version": 1, "action": ' + "[" * 100_000,
+        '{"version": 1, "table": {}, "commit_user": "u", "action": {"name": "verify", "depth": ' + '{"a":' * 100_000,
+        '{"version": ' + "9" * 10_000 + "}",
+        "\ud800",
+        "nul",
+    ],
+    ids=["list", "action", "depth", "digits", "surrogate", "word"],
+)
+def test_json_made_to_break_a_decoder_is_no_job(text: str):
+    with pytest.raises(InvalidArgumentError, match="no valid job|version"):
+        Job.from_json(text)
+
+
+# ── through the verbs ───────────────────────────────────────────────────────────────────────────
+
+VERBS = (
+    *("compact", "cluster", "delete", "rescale", "rewrite_file_index", "compact_manifests", "analyze"),
+    *("expire_snapshots", "expire_changelogs", "drop_partition", "expire_partitions", "mark_partition_done", "verify"),
+    *("remove_orphan_files", "restore", "empty_quarantine", "purge_files", "remove_unexisting_files"),
+    *("remove_unexisting_manifests", "repair_earliest_snapshot"),
+    *("create_tag", "rename_tag", "delete_tag", "expire_tags", "create_due_tags", "tags", "rollback"),
+    *("rollback_to_as_latest", "create_branch", "rename_branch", "delete_branch", "fast_forward", "merge_branch"),
+    *("reset_consumer", "clear_consumers", "expire_consumers", "alter", "write", "to_arrow", "to_batches", "files"),
+)
+SOUND_VERBS: Mapping[str, Mapping[str, Any]] = {
+    "delete": {"where": "k = 1"},
+    "cluster": {"columns": ["v"]},
+    "create_tag": {"name": "new"},
+    "rename_tag": {"name": "kept", "to": "other"},
+    "delete_tag": {"name": "kept"},
+    "rollback": {"tag": "kept"},
+    "rollback_to_as_latest": {"tag": "kept"},
+    "restore": {"quarantine": "none"},
+    "create_branch": {"name": "new"},
+    "rename_branch": {"name": "kept", "to": "other"},
+    "delete_branch": {"name": "kept"},
+    "fast_forward": {"branch": "kept"},
+    "merge_branch": {"branch": "kept"},
+    "reset_consumer": {"name": "c"},
+    "alter": {"changes": [{"change": "set_option", "key": "a", "value": "b"}]},
+    "write": {"data": rows(("a", 1))},
+}
+NO_VALUES = {"self", "on_progress", "how", "partitions"}
+
+
+def arguments_of(verb: Callable[..., Any]) -> list[str]:
+    names = [name for name in inspect.signature(verb).parameters if name not in NO_VALUES]
+    takes_more = "how" in inspect.signature(verb).parameters
+    return [*names, *(("quarantine", "files_per_second", "parallelism") if takes_more else ())]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_gives_a_typed_error_or_a_result(verb: str, box: Sandbox):
+    parameters = inspect.signature(getattr(Table, verb)).parameters
+    begin = (
+        {"dry_run": True, **SOUND_VERBS.get(verb, {})} if "dry_run" in parameters else dict(SOUND_VERBS.get(verb, {}))
+    )
+    raw: list[str] = []
+    for name in arguments_of(getattr(Table, verb)):
+        for value in (*HOSTILE, *ONLY_IN_PYTHON):
+            try:
+                found = getattr(open_table(str(box.path)), verb)(**{**begin, name: value})
+                if verb == "to_batches":
+                    found.read_all()
+            except PaimonError:
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the find
+                raw.append(
+                    f"{verb}({name}={type(value).__name__} {reprlib.repr(value)}) ends in {type(error).__name__}: {error!s:.150}"
+                )
+            renew(box)
+
+    assert not raw, "\n".join(raw)
+
+
+def test_numbers_of_other_libraries_are_numbers(box: Sandbox):
+    assert box.table.rollback(np.int64(2), dry_run=True).snapshot_id == 2
+    with pytest.raises(InvalidArgumentError, match="snapshot"):
+        box.table.rollback(np.float64(2.0))
+
+
+@pytest.mark.parametrize(
+    "older_than",
+    [
+        "3 d",
+        "P3D",
+        timedelta(days=3),
+        datetime.now(UTC) - timedelta(days=3),
+        "2013-01-01",
+        "2013-01-01T12:00Z",
+        "1356998400000",
+        0,
+    ],
+)
+def test_a_table_takes_times_as_operators_do(older_than: Any, box: Sandbox):
+    assert box.table.remove_orphan_files(older_than).status == "noop"
+    assert box.table.expire_tags(older_than=older_than).status == "noop"
+
+
+def test_a_time_that_is_none_is_refused_by_its_argument(box: Sandbox):
+    for wrong in ("soon", True, 1.5, float("nan"), [], b"3 d", pd.NaT):
+        with pytest.raises(InvalidArgumentError, match="older_than"):
+            box.table.remove_orphan_files(wrong)
+
+
+def test_a_condition_is_no_other_value(box: Sandbox):
+    for wrong in (True, 1, ["k = 1"], object()):
+        with pytest.raises(InvalidArgumentError, match="where"):
+            box.table.compact(where=wrong)
+
+
+# ── what templates leave ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize(
+    ("action", "given", "spec"),
+    [
+        ("compact", {"full": "False", "dry_run": "true"}, {"full": False, "dry_run": True}),
+        ("compact", {"buckets": ["0", "1"], "max_seconds": "1.5"}, {"buckets": [0, 1], "max_seconds": 1.5}),
+        ("compact", {"where": "None", "full": False}, {"where": "None"}),
+        ("expire_snapshots", {"retain_max": "5", "older_than_ms": "None"}, {"retain_max": 5, "older_than_ms": None}),
+        ("delete_rows", {"where": "true"}, {"where": "true"}),
+        ("drop_partition", {"partitions": [{"p": "1"}]}, {"partitions": [{"p": "1"}]}),
+    ],
+)
+def test_an_operator_reads_rendered_texts_by_the_kind_of_their_field(
+    action: str, given: dict[str, Any], spec: dict[str, Any], box: Sandbox
+):
+    operator = PaimonJobOperator(task_id="t", table=str(box.path), action=action, arguments=given)
+
+    found = operator.job(PaimonHook(), make_context()).action
+
+    assert found == ACTIONS[action].spec(**spec)
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize(
+    ("action", "field", "value"),
+    [
+        ("compact", "full", "yes please"),
+        ("compact", "full", "1"),
+        ("compact", "full", "None"),
+        ("expire_snapshots", "retain_max", "five"),
+        ("expire_snapshots", "retain_max", "True"),
+        ("expire_snapshots", "older_than_ms", "nan"),
+        ("expire_snapshots", "older_than_ms", float("nan")),
+        ("expire_snapshots", "files_per_second", "inf"),
+    ],
+)
+def test_an_operator_refuses_texts_that_stand_for_nothing(action: str, field: str, value: Any, box: Sandbox):
+    before = box.table.latest_snapshot_id()
+    operator = PaimonJobOperator(task_id="t", table=str(box.path), action=action, arguments={field: value})
+
+    with pytest.raises(AirflowFailException, match=f"{action}: {field}="):
+        operator.execute(make_context())
+    assert box.table.latest_snapshot_id() == before
