@@ -20,6 +20,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table as Grid
 from rich.text import Text
 
+from paimon_engine.errors import masked
 from paimon_engine.progress import OnProgress, Progress
 
 _PIPE_WIDTH: Final = 10_000
@@ -64,12 +65,14 @@ def warn(text: str) -> None:
 
 def complain(text: str) -> None:
     """The line that ends a failed command."""
-    err.print(Text("error: ", style="bold red").append(Text(shown(text), style="default")), soft_wrap=True)
+    err.print(Text("error: ", style="bold red").append(Text(shown(masked(text)), style="default")), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
     """A value as JSON, coloured on a terminal."""
-    _out().print_json(json.dumps(value, default=as_json, ensure_ascii=False), ensure_ascii=False)
+    text = json.dumps(value, default=as_json, ensure_ascii=False)
+    # Half characters and control characters beyond ASCII are no matter for JSON, but for a terminal.
+    _out().print_json(text, ensure_ascii=not text.isprintable())
 
 
 def as_json(value: Any) -> str:
@@ -155,6 +158,11 @@ def _value(value: Any) -> Text:
 def shown(text: str) -> str:
     """The text with control characters spelled out, so that stored bytes cannot steer the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shown_json(text: str) -> str:
+    """JSON text on one line, whose characters that do not print are spelled out in JSON's own way."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _whole(text: str) -> str:
