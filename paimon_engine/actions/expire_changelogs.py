@@ -1,7 +1,7 @@
 """Expire changelogs: forget those of expired snapshots whose time is over, and delete what only they needed.
 
-1. `choose_expired_changelogs` says which ids go: the oldest ones, by number, age, consumers and a limit per run; with
-   `delete_all` every one of them.
+1. `choose_expired_changelogs` says which ids go: the oldest ones, by number, age, consumers and a limit where one is
+   asked for; with `delete_all` every one of them. They go in rounds, so that memory is bounded.
 2. Their files are planned for deletion, unless a snapshot, tag, branch or other changelog reaches them.
 3. The changelogs are removed, oldest first, then the planned files (`table.expiry`, `table.deletion`).
 
@@ -15,18 +15,35 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
-from paimon_engine.table.deletion import DeletedFile
+from paimon_engine.specs import Count, Moment
+from paimon_engine.table.deletion import DeletedFile, Deletion, DeletionPlan
 from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.expiry import Going, Line, carry_out_expiry, changelogs_left, going, line_of, plan_expiry
+from paimon_engine.table.expiry import (
+    ROUND_SNAPSHOTS,
+    Going,
+    Line,
+    carry_out_expiry,
+    changelogs_left,
+    going,
+    line_of,
+    plan_expiry,
+    without,
+)
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import all_roots
-from paimon_engine.table.retention import Choice, changelog_retention, choose_expired_changelogs
+from paimon_engine.table.retention import (
+    Choice,
+    Retention,
+    changelog_retention,
+    check_older_than,
+    choose_expired_changelogs,
+)
 from paimon_engine.table.snapshots import consumers
 
 logger = logging.getLogger(__name__)
@@ -37,14 +54,15 @@ class ExpireChangelogs(Disposal):
     """Which changelogs of expired snapshots to forget; what is None comes from the table's options.
 
     At most `retain_max` and at least `retain_min` newest commits can be read as changes, by snapshot or by changelog;
-    between these, changelogs of commits at `older_than_ms` (epoch milliseconds) or later stay. At most `limit` go. The
+    between these, changelogs of commits at `older_than_ms` (epoch milliseconds) or later stay. At most `limit` go, or
+    as many as the option `snapshot.expire.limit` says where the table has it. The
     newest one stays, unless `delete_all` takes all of them, as is wanted once the options no longer keep changelogs.
     """
 
-    retain_max: int | None = None
-    retain_min: int | None = None
-    older_than_ms: int | None = None
-    limit: int | None = None
+    retain_max: Count | None = None
+    retain_min: Count | None = None
+    older_than_ms: Moment | None = None
+    limit: Count | None = None
     delete_all: bool = False
     dry_run: bool = False
 
@@ -54,7 +72,8 @@ class ExpireChangelogsResult:
     """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
 
     `kept_by_tags` maps tags that kept files of expired changelogs to their snapshot ids. `deleted` names every file.
-    `stopped` says what ended the run early or kept files from being deleted.
+    `stopped` says what ended the run early or kept files from being deleted. `remaining` counts the changelogs that are
+    old enough to go and stay all the same; `stopped` says why. `quarantines` are as those of `ExpireResult`.
     """
 
     status: str
@@ -68,6 +87,8 @@ class ExpireChangelogsResult:
     earliest_changelog_id: int | None = None
     latest_changelog_id: int | None = None
     seconds: float = 0.0
+    remaining: int = 0
+    quarantines: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -79,41 +100,96 @@ def expire_changelogs(table: TableHandle, spec: ExpireChangelogs, executor: Exec
 
     What cannot be understood keeps what it might need, and `stopped` says so.
 
-    Raises: InvalidArgumentError for a contradicting retention; CorruptTableError if a consumer cannot be understood,
-    since it may still have to read anything; UnsupportedError; StorageError.
+    Raises: InvalidArgumentError for a contradicting retention or a time in the future; CorruptTableError if a consumer
+    cannot be understood, since it may still have to read anything; UnsupportedError; StorageError.
     """
     begun = time.monotonic()
+    check_older_than(table, spec)
     line = line_of(table, all_roots(table))
     choice = _choose(table, spec, line)
-    gone = going(table, line, (), {}, choice.expired)
+    rest, reasons = list(choice.expired), list(choice.reasons)
+    remaining = 0 if spec.delete_all else len(set(_over(table, spec, line)) - set(rest))
+    rounds: list[_Round] = []
+    while rest or not rounds:
+        some, rest = rest[:ROUND_SNAPSHOTS], rest[ROUND_SNAPSHOTS:]
+        try:
+            if rounds and not spec.dry_run:
+                line = line_of(table, all_roots(table))
+            rounds.append(_round(table, spec, line, some, executor))
+        except PaimonError as error:
+            if not rounds:
+                raise
+            reasons.append(f"the run ended early, what it did before is done: {error}")
+            remaining += len(some) + len(rest)
+            break
+        if rounds[-1].plan.unknown:
+            remaining += len(some) + len(rest)
+            break
+        if spec.dry_run:
+            line = without(line, rounds[-1].gone)
+    result = replace(_told(table, spec, rounds, reasons), remaining=remaining, seconds=time.monotonic() - begun)
+    logger.info("%s %d changelogs of %s", result.status, len(result.expired_changelogs), table.paths.root)
+    return result
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What went at once; `before` is what there was."""
+
+    gone: Going
+    plan: DeletionPlan
+    done: Deletion
+    before: Line
+
+
+def _round(table: TableHandle, spec: ExpireChangelogs, line: Line, ids: Sequence[int], executor: Executor) -> _Round:
+    gone = going(table, line, (), {}, set(ids))
     plan = plan_expiry(table, line, gone, executor)
     if plan.unknown:
         gone, plan = Going(), replace(plan, data={}, metadata={})
-    files, stopped = plan.files, plan.stopped
-    left = changelogs_left(line, gone)
-    quarantine = None
+    done = Deletion(plan.files, plan.stopped)
     if not spec.dry_run:
-        deletion = carry_out_expiry(table, line, gone, plan, executor, how=spec, what="expire_changelogs")
-        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
-    result = ExpireChangelogsResult(
-        status="noop" if gone.is_empty else "dry_run" if spec.dry_run else "expired",
-        expired_changelogs=gone.changelog_ids,
+        done = carry_out_expiry(table, line, gone, plan, executor, how=spec, what="expire_changelogs")
+    return _Round(gone, plan, done, line)
+
+
+def _told(
+    table: TableHandle, spec: ExpireChangelogs, rounds: Sequence[_Round], reasons: Sequence[str]
+) -> ExpireChangelogsResult:
+    files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
+    left = changelogs_left(rounds[-1].before, rounds[-1].gone)
+    aside = tuple(item.done.quarantine for item in reversed(rounds) if item.done.quarantine is not None)
+    is_empty = all(item.gone.is_empty for item in rounds)
+    return ExpireChangelogsResult(
+        status="noop" if is_empty else "dry_run" if spec.dry_run else "expired",
+        expired_changelogs=tuple(number for item in rounds for number in item.gone.changelog_ids),
         kept_by_tags={
             root.tag: root.snapshot.id
-            for root in line.roots
-            if root.tag is not None and root.branch == table.paths.branch and plan.holders.get(root.identity)
+            for item in rounds
+            for root in item.before.roots
+            if root.tag is not None and root.branch == table.paths.branch and item.plan.holders.get(root.identity)
         },
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
-        quarantine=quarantine,
-        stopped=(*choice.reasons, *stopped),
+        quarantine=aside[0] if aside else None,
+        stopped=tuple(dict.fromkeys((*reasons, *(reason for item in rounds for reason in item.done.stopped)))),
         earliest_changelog_id=left[0] if left else None,
         latest_changelog_id=left[-1] if left else None,
-        seconds=time.monotonic() - begun,
+        quarantines=aside,
     )
-    logger.info("%s %d changelogs of %s", result.status, len(gone.changelogs), table.paths.root)
-    return result
+
+
+def _over(table: TableHandle, spec: ExpireChangelogs, line: Line) -> tuple[int, ...]:
+    """Ids of the changelogs that are old enough to go, whatever keeps them."""
+    retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms)
+    return _chosen(line, replace(retention, limit=None), {}).expired
+
+
+def _chosen(line: Line, retention: Retention, readers: Mapping[str, int]) -> Choice:
+    times_ms = {root.snapshot.id: root.snapshot.time_ms for root in line.changelogs}
+    latest = line.snapshots[-1].snapshot.id if line.snapshots else 0
+    return choose_expired_changelogs(times_ms, latest, retention, consumers=readers)
 
 
 def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
@@ -129,5 +205,4 @@ def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
         reason = f"consumer {slowest[0]!r} reads on from snapshot {slowest[1]}"
         return Choice(tuple(number for number in ids if number < slowest[1]), (reason,))
     retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
-    latest = line.snapshots[-1].snapshot.id if line.snapshots else 0
-    return choose_expired_changelogs(times_ms, latest, retention, consumers=consumers(table))
+    return _chosen(line, retention, consumers(table))

@@ -1,46 +1,56 @@
 """Expire snapshots: forget old ones, and delete the files that only they needed.
 
-1. `choose_expired` says which ids go: the oldest ones, by number, age, consumers and a limit per run.
-2. Where the options let changelogs live longer than snapshots, each snapshot that goes leaves its changelog, and the
+1. `choose_expired` says which ids go: the oldest ones, by number, age, consumers and a limit where one is asked for.
+2. They go in rounds (`table.expiry`), the oldest first, so that memory is bounded, and what is done when a run dies
+   stays done. Each round looks at the table anew, and consists of steps 3 to 6.
+3. Where the options let changelogs live longer than snapshots, each snapshot that goes leaves its changelog, and the
    changelogs whose time is over go as well (`actions.expire_changelogs`).
-3. Files that what goes reaches and no other snapshot, tag, branch or changelog does, are planned for deletion.
-4. Snapshot files are removed, oldest first, so that at any moment the table has an unbroken row of snapshots;
+4. Files that what goes reaches and no other snapshot, tag, branch or changelog does, are planned for deletion.
+5. Snapshot files are removed, oldest first, so that at any moment the table has an unbroken row of snapshots;
    then the `EARLIEST` hint is moved. From here on no reader can start from them (`table.expiry`).
-5. The planned files are deleted, after another look for new tags and branches (`table.deletion`).
+6. The planned files are deleted, after another look for new tags and branches (`table.deletion`).
 
-A dry run is steps 1 to 3.
+A dry run plans all rounds, each as if those before it had been carried out.
 
 Source: `ExpireSnapshotsImpl` of the Java library, and what its commits do after that. Differences: snapshot files go
 before their data, so that a crash leaves superfluous files rather than broken snapshots; tags and branches are all
-asked, not only neighbouring tags.
+asked, not only neighbouring tags; a run has no limit, unless the table or the caller asks for one.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
-from paimon_engine.table.deletion import DeletedFile, DeletionPlan
+from paimon_engine.progress import OnProgress, counting
+from paimon_engine.specs import Amount, Count, Moment
+from paimon_engine.table.commit_records import forget_old_records
+from paimon_engine.table.deletion import DeletedFile, Deletion, DeletionPlan
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.expiry import (
+    ROUND_SNAPSHOTS,
     Going,
     Line,
     carry_out_expiry,
     going,
     line_of,
     plan_expiry,
+    round_of,
+    without,
     would_be_changelogs,
 )
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.reachability import Root, all_roots
 from paimon_engine.table.retention import (
+    Retention,
     changelog_retention,
+    check_older_than,
     choose_expired,
     choose_expired_changelogs,
     snapshot_retention,
@@ -56,12 +66,17 @@ class ExpireSnapshots(Disposal):
 
     At most `retain_max` and at least `retain_min` newest snapshots stay; between these, those that were the latest
     one at `older_than_ms` (epoch milliseconds) or later. A `retain_max` given alone lowers the option for the least.
+
+    At most `limit` snapshots go; without it as many as the option `snapshot.expire.limit` says where the table has it,
+    and otherwise all. After `max_seconds` no round of about a thousand snapshots begins. The result says what is left.
     """
 
-    retain_max: int | None = None
-    retain_min: int | None = None
-    older_than_ms: int | None = None
+    retain_max: Count | None = None
+    retain_min: Count | None = None
+    older_than_ms: Moment | None = None
     dry_run: bool = False
+    limit: Count | None = None
+    max_seconds: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,10 @@ class ExpireResult:
     `kept_changelogs` are those of the expired snapshots whose changelogs live on, `expired_changelogs` the changelogs
     that went. `kept_by_tags` maps tags that kept files of expired snapshots to their snapshot ids. `deleted` names
     every file. `stopped` says what ended the run early or kept files from being deleted.
+
+    `remaining` counts the snapshots that are old enough to go and stay all the same, `remaining_because` says why: a
+    limit, the time, a consumer, or what could not be read. Each round has a quarantine of its own where files are moved
+    aside: `quarantines` names them in the order in which they come back, and `quarantine` is the first to come back.
     """
 
     status: str
@@ -86,66 +105,159 @@ class ExpireResult:
     seconds: float = 0.0
     kept_changelogs: tuple[int, ...] = ()
     expired_changelogs: tuple[int, ...] = ()
+    remaining: int = 0
+    remaining_because: tuple[str, ...] = ()
+    rounds: int = 0
+    quarantines: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return asdict(self)
 
 
-def expire_snapshots(table: TableHandle, spec: ExpireSnapshots, executor: Executor) -> ExpireResult:
+@dataclass(frozen=True)
+class _Run:
+    """What holds for all rounds of a run; `over` are the ids that are old enough to go, whatever keeps them."""
+
+    table: TableHandle
+    spec: ExpireSnapshots
+    executor: Executor
+    snapshots: Retention
+    changelogs: Retention
+    over: tuple[int, ...]
+    ends_at_s: float | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether no round should begin any more."""
+        return self.ends_at_s is not None and time.monotonic() >= self.ends_at_s
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What a round did; `before` and `after` are the snapshots of the branch, and `why` what kept more from going."""
+
+    gone: Going
+    plan: DeletionPlan
+    done: Deletion
+    before: Line
+    kept_by_tags: Mapping[str, int]
+    why: tuple[str, ...] = ()
+    sound: int | None = None
+
+
+def expire_snapshots(
+    table: TableHandle, spec: ExpireSnapshots, executor: Executor, *, on_progress: OnProgress | None = None
+) -> ExpireResult:
     """Expires snapshots of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
 
     What cannot be understood keeps what it might need, and `stopped` says so; the newest snapshot that can be read
-    stays.
+    stays. A failure of the store after the first round ends the run, and the result says so.
 
-    Raises: InvalidArgumentError for a contradicting retention; CorruptTableError if a consumer cannot be understood,
-    since it may still have to read anything; ConflictError if others roll back meanwhile; UnsupportedError;
-    StorageError.
+    Raises: InvalidArgumentError for a contradicting retention or a time in the future; CorruptTableError if a consumer
+    cannot be understood, since it may still have to read anything; ConflictError if others roll back meanwhile;
+    UnsupportedError; StorageError.
     """
     begun = time.monotonic()
-    roots = all_roots(table)
-    line = line_of(table, roots)
-    gone, reasons = _choose(table, spec, line)
+    check_older_than(table, spec)
+    snapshots = snapshot_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
+    changelogs = changelog_retention(table, limit=spec.limit)
+    ends_at_s = None if spec.max_seconds is None else begun + spec.max_seconds
+    line = line_of(table, all_roots(table))
+    # Snapshots that others commit meanwhile are for the next run.
+    over = choose_expired(_times_ms(line), replace(snapshots, limit=None), consumers={}).expired
+    run = _Run(table, spec, executor, snapshots, changelogs, over, ends_at_s)
+    listener = counting(on_progress, "expire", len(over))
+    rounds: list[_Round] = []
+    failure: tuple[str, ...] = ()
+    while not rounds or (_may_go_on(rounds[-1]) and not run.is_late):
+        try:
+            if rounds:
+                line = without(line, rounds[-1].gone) if spec.dry_run else line_of(table, all_roots(table))
+            rounds.append(_round(run, line, rounds))
+        except PaimonError as error:
+            if not rounds:
+                raise
+            failure = (f"the run ended early, what it did before is done: {error}",)
+            break
+        if listener is not None:
+            listener(sum(len(item.gone.snapshot_ids) for item in rounds))
+    if not spec.dry_run:
+        forget_old_records(table)
+    return _told(run, rounds, failure, seconds=time.monotonic() - begun)
+
+
+def _times_ms(line: Line) -> dict[int, int]:
+    return {root.snapshot.id: root.snapshot.time_ms for root in line.snapshots}
+
+
+def _may_go_on(last: _Round) -> bool:
+    """Whether there is more to do, and the store does what it is asked."""
+    return last.gone.has_more and bool(last.done.files or not last.plan.files)
+
+
+def _round(run: _Run, line: Line, rounds: Sequence[_Round]) -> _Round:
+    """One expiry, whole in itself, of the oldest snapshots that are to go."""
+    table, executor = run.table, run.executor
+    gone, reasons = _choose(run, line, rounds, before=next((item.sound for item in rounds), None))
     plan = plan_expiry(table, line, gone, executor)
-    if (sound := _newest_readable(table, line, gone, plan)) is not None:
-        gone, _ = _choose(table, spec, line, before=sound)
+    sound = None
+    if not rounds and (sound := _newest_readable(table, line, gone, plan)) is not None:
+        gone, _ = _choose(run, line, rounds, before=sound)
         reasons = (*reasons, f"snapshot {sound} stays: it is the newest one that can be read")
         plan = replace(plan_expiry(table, line, gone, executor), stopped=plan.stopped, unknown=plan.unknown)
     # Where a later run may know more, nothing is forgotten for now.
     if plan.unknown:
         gone, plan = Going(), replace(plan, data={}, metadata={})
-    expired = gone.snapshot_ids
-    files, stopped = plan.files, plan.stopped
-    quarantine = None
-    if not spec.dry_run:
-        deletion = carry_out_expiry(table, line, gone, plan, executor, how=spec, what="expire_snapshots")
-        files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
-    kept = [root.snapshot.id for root in line.snapshots if root.snapshot.id not in expired]
+    done = Deletion(plan.files, plan.stopped)
+    if not run.spec.dry_run:
+        done = carry_out_expiry(table, line, gone, plan, executor, how=run.spec, what="expire_snapshots")
+    kept_by_tags = _kept_by_tags(table, line.roots, plan, set(gone.snapshot_ids))
+    return _Round(gone, plan, done, line, kept_by_tags, reasons, sound)
+
+
+def _told(run: _Run, rounds: Sequence[_Round], failure: tuple[str, ...], *, seconds: float) -> ExpireResult:
+    last = rounds[-1]
+    expired = tuple(number for item in rounds for number in item.gone.snapshot_ids)
+    files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
+    kept = [root.snapshot.id for root in last.before.snapshots[len(last.gone.snapshots) :]]
+    dropped = [number for item in rounds for number in item.gone.changelog_ids]
+    live_on = {root.snapshot.id for item in rounds for root in item.gone.kept} - set(dropped)
+    aside = tuple(item.done.quarantine for item in reversed(rounds) if item.done.quarantine is not None)
+    remaining = len(set(run.over) - set(expired))
+    late = (f"max_seconds={run.spec.max_seconds} were over",) if last.gone.has_more and run.is_late else ()
+    reasons = tuple(dict.fromkeys((*last.why, *late, *failure)))
+    stopped = (*reasons, *(reason for item in rounds for reason in (*item.why, *item.done.stopped)))
+    done = any(not item.gone.is_empty for item in rounds)
     result = ExpireResult(
-        status="noop" if gone.is_empty else "dry_run" if spec.dry_run else "expired",
+        status="noop" if not done else "dry_run" if run.spec.dry_run else "expired",
         expired_snapshots=expired,
-        kept_by_tags=_kept_by_tags(table, roots, plan, expired),
+        kept_by_tags={tag: number for item in rounds for tag, number in item.kept_by_tags.items()},
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
-        quarantine=quarantine,
-        stopped=(*reasons, *stopped),
+        quarantine=aside[0] if aside else None,
+        stopped=tuple(dict.fromkeys(stopped)),
         earliest_snapshot_id=kept[0] if kept else None,
         latest_snapshot_id=kept[-1] if kept else None,
-        seconds=time.monotonic() - begun,
-        kept_changelogs=tuple(sorted(root.snapshot.id for root in gone.kept)),
-        expired_changelogs=gone.changelog_ids,
+        seconds=seconds,
+        kept_changelogs=tuple(sorted(live_on)),
+        expired_changelogs=tuple(dropped),
+        remaining=remaining,
+        remaining_because=(reasons or last.done.stopped) if remaining else (),
+        rounds=sum(not item.gone.is_empty for item in rounds),
+        quarantines=aside,
     )
-    logger.info("%s %d snapshots of %s", result.status, len(expired), table.paths.root)
+    logger.info("%s %d snapshots, %d remain", result.status, len(expired), remaining)
     return result
 
 
 def _newest_readable(table: TableHandle, line: Line, gone: Going, plan: DeletionPlan) -> int | None:
     """The newest snapshot that can be read, if it is to go; None if one that is to stay can be."""
-    staying = line.snapshots[len(gone.snapshots) :]
+    staying = line.snapshots[len(gone.snapshots) + len(gone.later) :]
     if plan.unknown or any(root.identity in plan.holders for root in staying):
         return None
-    for root in reversed(gone.snapshots):
+    for root in reversed((*gone.snapshots, *gone.later)):
         try:
             live_entries(table, root.snapshot)
         except StorageError:
@@ -156,32 +268,34 @@ def _newest_readable(table: TableHandle, line: Line, gone: Going, plan: Deletion
     return None
 
 
-def _choose(
-    table: TableHandle, spec: ExpireSnapshots, line: Line, before: int | None = None
-) -> tuple[Going, tuple[str, ...]]:
-    """What goes, of the snapshots up to `before`; and what kept more from going."""
+def _choose(run: _Run, line: Line, rounds: Sequence[_Round], *, before: int | None) -> tuple[Going, tuple[str, ...]]:
+    """What goes in the next round, of the snapshots before `before`; and what kept more from going."""
+    table, newest = run.table, max(run.over, default=0)
     readers = consumers(table)
-    choice = choose_expired(
-        {root.snapshot.id: root.snapshot.time_ms for root in line.snapshots},
-        snapshot_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms),
-        consumers=readers,
-    )
-    doomed = [root for root in line.snapshots if root.snapshot.id in choice.expired]
-    doomed = [root for root in doomed if before is None or root.snapshot.id < before]
+    count = sum(len(item.gone.snapshot_ids) for item in rounds)
+    choice = choose_expired(_times_ms(line), run.snapshots, consumers=readers, already=count)
+    ids = {number for number in choice.expired if number <= newest and (before is None or number < before)}
+    doomed = [root for root in line.snapshots if root.snapshot.id in ids]
+    now = round_of(table, doomed)
+    doomed, later = doomed[:now], doomed[now:]
     if not table.options.changelog_outlives_snapshots:
-        return going(table, line, doomed, {}, ()), choice.reasons
+        return going(table, line, doomed, {}, (), later=later), choice.reasons
     changelogs = would_be_changelogs(table, line, doomed)
+    count = sum(len(item.gone.changelog_ids) for item in rounds)
     over = choose_expired_changelogs(
         {number: root.snapshot.time_ms for number, root in changelogs.items()},
         line.snapshots[-1].snapshot.id if line.snapshots else 0,
-        changelog_retention(table),
+        run.changelogs,
         consumers=readers,
+        already=count,
     )
-    return going(table, line, doomed, changelogs, over.expired), tuple(dict.fromkeys((*choice.reasons, *over.reasons)))
+    some = set(over.expired[:ROUND_SNAPSHOTS])
+    gone = going(table, line, doomed, changelogs, some, later=later, has_more=len(some) < len(over.expired))
+    return gone, tuple(dict.fromkeys((*choice.reasons, *over.reasons)))
 
 
 def _kept_by_tags(
-    table: TableHandle, roots: Sequence[Root], plan: DeletionPlan, expired: Sequence[int]
+    table: TableHandle, roots: Sequence[Root], plan: DeletionPlan, expired: Collection[int]
 ) -> dict[str, int]:
     return {
         root.tag: root.snapshot.id

@@ -22,8 +22,8 @@ from paimon_engine.cli.arguments import (
     job_on,
 )
 from paimon_engine.cli.outcome import gone, print_deleted, tell_quarantine
-from paimon_engine.cli.running import run_quick
-from paimon_engine.cli.terminal import count, hint, print_json, say, warn
+from paimon_engine.cli.running import run_job, run_quick
+from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_json, say, warn
 
 TAGS_SHOWN: Final = 4
 
@@ -51,11 +51,18 @@ def expire(
     older_than: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
     ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Delete at most so many.")] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Begin no further round after this time.")
+    ] = None,
     dry_run: DryRunOption = False,
     quarantine: QuarantineOption = False,
     files_per_second: RateOption = None,
     parallelism: ParallelismOption = None,
     spark: SparkOption = None,
+    progress: Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")] = (
+        ProgressStyle.BAR
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Delete old snapshots and the files that nothing else reaches. Tags keep theirs.
@@ -64,17 +71,19 @@ def expire(
     """
     from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 
-    limit = None if older_than is None else epoch_ms(older_than)
+    age = None if older_than is None else epoch_ms(older_than)
     spec = ExpireSnapshots(
         retain_max,
         retain_min,
-        limit,
+        age,
         dry_run,
+        limit,
+        max_seconds,
         quarantine=quarantine,
         files_per_second=files_per_second,
         parallelism=parallelism,
     )
-    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring snapshots", spark=spark)
+    details = run_job(job_on(table, warehouse, storage, catalog, spec), spark=spark, progress=progress).details
     if as_json:
         print_json(details)
         return
@@ -137,7 +146,11 @@ def _print_expired(details: Mapping[str, Any]) -> None:
     if kept := details.get("kept_changelogs"):
         hint(f"changelogs live on: {_span(kept)}")
     say(_expire_line(details))
+    if remaining := details["remaining"]:
+        warn(f"old enough to go, and left for now: {remaining:,}")
     tell_quarantine(details)
+    if len(aside := details["quarantines"]) > 1:
+        hint(f"one quarantine per round; restore them in this order: {', '.join(aside)}")
     for reason in details["stopped"]:
         warn(f"left alone: {reason}")
 

@@ -8,34 +8,50 @@
 Source: `ExpireSnapshotsImpl`, `SnapshotDeletion`, `ExpireChangelogImpl`, `ChangelogDeletion` of the Java library, whose
 rules decide which of the files that both kinds need goes with which: what a writer made goes with the changelog of the
 commit that removed it.
+
+Many snapshots go in rounds, each of which is an expiry of its own: whole, and bounded in memory. Snapshots that go in
+a later round of the same run are not asked which files they need, or the work would grow with the square of their
+number. It is enough to ask the first one that stays: what is not live there comes back into a later one only with an
+OVERWRITE commit, which is asked, too. All that stays for good is asked in every round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
 
-from paimon_engine.errors import ConflictError
+from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import Executor
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.changelogs import (
     forget_oldest,
     hint_kept,
     keep_changelog,
     keeps_delta,
 )
+from paimon_engine.table.commit_records import settle_records
 from paimon_engine.table.deletion import (
     Candidates,
     Deletion,
     DeletionPlan,
     carry_out,
+    check_places,
     finish_interrupted,
     plan_deletion,
     prepare,
 )
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import Root, Roots, changelog_root, lost_roots
+from paimon_engine.table.manifests import changelog_manifests, read_manifest_list
+from paimon_engine.table.reachability import Root, RootIdentity, Roots, changelog_root, in_threads, lost_roots
 from paimon_engine.table.snapshots import hint_of, mend_latest_hint, write_hint
+
+ROUND_SNAPSHOTS: Final = 1000
+ROUND_FILES: Final = 100_000
+"""About so many files a round deletes at most, if it is more than one snapshot."""
+_LISTS_AT_A_TIME: Final = 64
 
 
 @dataclass(frozen=True)
@@ -62,7 +78,8 @@ class Going:
     """What is to go: the oldest `snapshots`, of which those in `kept` live on as changelogs, and `changelogs`.
 
     `passing` are snapshots whose changelogs are to go too; they are never written. `unread` and `unread_changelogs` are
-    ids of snapshots and changelogs among them that nobody understands.
+    ids of snapshots and changelogs among them that nobody understands. `later` are snapshots that go in later
+    rounds, and `has_more` says whether there are such, or changelogs.
     """
 
     snapshots: tuple[Root, ...] = ()
@@ -71,6 +88,8 @@ class Going:
     passing: tuple[Root, ...] = ()
     unread: tuple[int, ...] = ()
     unread_changelogs: tuple[int, ...] = ()
+    later: tuple[Root, ...] = ()
+    has_more: bool = False
 
     @property
     def snapshot_ids(self) -> tuple[int, ...]:
@@ -98,14 +117,62 @@ class Going:
         return tuple(sorted((*(root.snapshot.id for root in self.changelogs), *self.unread_changelogs)))
 
 
+def without(line: Line, gone: Going) -> Line:
+    """What there is of the branch once that has gone, for a dry run."""
+    forgotten = {root.identity for root in (*gone.snapshots, *gone.changelogs)}
+    unread = {*gone.unread, *gone.unread_changelogs}
+    staying = [*(root for root in line.roots if root.identity not in forgotten), *gone.kept]
+    doubts = [doubt for doubt in line.roots.doubts if doubt.path is None or doubt.snapshot_id not in unread]
+    return Line(
+        line.snapshots[len(gone.snapshots) :],
+        tuple(sorted((*(root for root in line.changelogs if root.identity not in forgotten), *gone.kept), key=_number)),
+        Roots(staying, doubts, line.roots.earlier),
+    )
+
+
+def _number(root: Root) -> int:
+    return root.snapshot.id
+
+
 def would_be_changelogs(table: TableHandle, line: Line, doomed: Sequence[Root]) -> dict[int, Root]:
     """The changelogs that there are once these snapshots have become some, by id."""
     found = {root.snapshot.id: root for root in line.changelogs}
     return found | {root.snapshot.id: changelog_root(table, root.snapshot) for root in doomed}
 
 
+def round_of(table: TableHandle, doomed: Sequence[Root]) -> int:
+    """How many of the snapshots go in one round, the oldest first: at least one, if there is any."""
+    files, count = 0, 0
+    rest = iter(doomed[:ROUND_SNAPSHOTS])
+    while roots := list(islice(rest, _LISTS_AT_A_TIME)):
+        for number in in_threads(table, _files_removed, roots):
+            files += number
+            if count and files > ROUND_FILES:
+                return count
+            count += 1
+    return count
+
+
+def _files_removed(table: TableHandle, root: Root) -> int:
+    """About the number of files that go with a snapshot: those that its commit removed, and its changelog."""
+    snapshot = root.snapshot
+    try:
+        delta = read_manifest_list(table, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        return sum(item.deleted_count for item in (*delta, *changelog_manifests(table, snapshot)))
+    except PaimonError:
+        # What cannot be read is said where it is planned.
+        return 0
+
+
 def going(
-    table: TableHandle, line: Line, doomed: Sequence[Root], changelogs: dict[int, Root], expired: Sequence[int]
+    table: TableHandle,
+    line: Line,
+    doomed: Sequence[Root],
+    changelogs: dict[int, Root],
+    expired: Collection[int],
+    *,
+    later: Sequence[Root] = (),
+    has_more: bool = False,
 ) -> Going:
     """What goes when these snapshots and the changelogs of these ids do; `changelogs` as `would_be_changelogs`."""
     ids = {root.snapshot.id for root in doomed}
@@ -119,14 +186,17 @@ def going(
         tuple(root for number, root in changelogs.items() if number in ids and number in expired),
         tuple(number for number in unread if number < newest),
         tuple(number for number in unread_changelogs if number <= max(expired, default=-1)),
+        tuple(later),
+        bool(later) or has_more,
     )
 
 
 def plan_expiry(table: TableHandle, line: Line, gone: Going, executor: Executor) -> DeletionPlan:
     """The files that go."""
-    candidates = Candidates(table)
     if gone.is_empty:
+        check_places(table)
         return DeletionPlan({}, {})
+    candidates = Candidates(table, line.snapshots[: len(gone.snapshots) + 1])
     passing = {root.snapshot.id: root for root in gone.passing}
     # The oldest first: a file is added before it is removed.
     for root in (*gone.changelogs, *(root for root in gone.passing if root.snapshot.id == gone.first_id)):
@@ -149,7 +219,31 @@ def plan_expiry(table: TableHandle, line: Line, gone: Going, executor: Executor)
     candidates.add_metadata([*gone.snapshots, *gone.changelogs])
     forgotten = {root.identity for root in (*gone.snapshots, *gone.changelogs, *gone.kept)}
     staying = [root for root in line.roots if root.identity not in forgotten]
-    return plan_deletion(table, candidates, [*staying, *gone.kept], executor, lost=lost_roots(table, line.roots))
+    unasked = _unasked(line, gone)
+    asked = [root for root in staying if root.identity not in unasked]
+    lost = lost_roots(table, line.roots, but_earlier=True)
+    plan = plan_deletion(table, candidates, [*asked, *gone.kept], executor, lost=lost)
+    named = {path for root in unasked.values() for path in _named(table, root.snapshot)}
+    metadata = {path: item for path, item in plan.metadata.items() if path not in named}
+    return replace(plan, metadata=metadata, roots=plan.roots | unasked.keys())
+
+
+def _unasked(line: Line, gone: Going) -> dict[RootIdentity, Root]:
+    """Snapshots that go later, and reach no file that goes now without another one that is asked; see above."""
+    first = {root.identity for root in line.snapshots[len(gone.snapshots) :][:1]}
+    return {
+        root.identity: root
+        for root in gone.later
+        if root.identity not in first and root.snapshot.commit_kind is not CommitKind.OVERWRITE
+    }
+
+
+def _named(table: TableHandle, snapshot: Snapshot) -> Iterator[str]:
+    """Paths of the metadata files that a snapshot itself names."""
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+    yield from (table.paths.manifest(name) for name in (*lists, snapshot.index_manifest) if name is not None)
+    if snapshot.statistics is not None:
+        yield table.paths.statistics(snapshot.statistics)
 
 
 def changelogs_left(line: Line, gone: Going) -> list[int]:
@@ -176,6 +270,7 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
     Raises: ConflictError if others roll back meanwhile.
     """
     storage, paths = table.env.storage, table.paths
+    settle_records(table, [root.snapshot for root in gone.snapshots])
     kept = {root.snapshot.id: root.snapshot for root in gone.kept}
     left = changelogs_left(line, gone)
     if gone.dropped:

@@ -72,7 +72,7 @@ def test_reasons_name_consumers_and_the_limit() -> None:
         (1, 2),
         (
             "consumer 'slow' reads on from snapshot 5",
-            "'snapshot.expire.limit' = 2 is reached; run again for the rest",
+            "the limit of 2 ('limit' or 'snapshot.expire.limit') is reached; run again for the rest",
         ),
     )
 
