@@ -17,20 +17,20 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.alteration import altered
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.meta.schema_change import SchemaChange, as_changes, change_to_json
+from paimon_engine.specs import Spec, check_fields
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.schema_commit import alter_schema, stored_schema
 
 
 @dataclass(frozen=True, slots=True)
-class AlterTable:
+class AlterTable(Spec):
     """Changes of a schema, in order; all of them are made, or none. Kept in their JSON form."""
 
     changes: Sequence[SchemaChange | Mapping[str, Any]]
 
     def __post_init__(self) -> None:
         """Raises: InvalidArgumentError for what is no change."""
-        if isinstance(self.changes, str | Mapping) or not isinstance(self.changes, Sequence):
-            raise InvalidArgumentError("give the changes as a list")
+        check_fields(self)
         if not self.changes:
             raise InvalidArgumentError("no change is given; name at least one")
         plain = tuple(change_to_json(change) for change in as_changes(self.changes))

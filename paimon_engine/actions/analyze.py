@@ -23,12 +23,14 @@ from paimon_engine.meta.column_sketch import ColumnSketch, has_statistics
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_engine.meta.table_statistics import TableStatistics, column_to_json
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.specs import Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import OwnCommit, find_own_commit
+from paimon_engine.table.own_files import work_begins
 from paimon_engine.table.read import Rows, check_rows, read_split
 from paimon_engine.table.scan import Split, plan_splits
 from paimon_engine.table.snapshots import latest_snapshot
@@ -38,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Analyze:
+class Analyze(Spec):
     """Analyze these columns; None: all that are not nested, an empty list: no column, only the number of rows."""
 
     columns: Sequence[str] | None = None
@@ -94,6 +96,7 @@ def analyze(
     if snapshot is None:
         return AnalyzeResult("noop", None, seconds=time.monotonic() - begun)
     table = table.at_schema(snapshot.schema_id)
+    work = work_begins(table, snapshot)
     statistics = _statistics(table, snapshot, _columns(table, spec), executor, on_progress)
     name = write_statistics(table, statistics)
     request = CommitRequest(
@@ -102,6 +105,7 @@ def analyze(
         commit_user or str(uuid.uuid4()),
         statistics=name,
         checked_up_to=None if own is None else own.checked_up_to,
+        begun=work,
     )
     committed = _commit_or_clean(table, request, name)
     if committed.statistics != name:
@@ -125,8 +129,6 @@ def _own(table: TableHandle, commit_user: str) -> OwnCommit:
 def _columns(table: TableHandle, spec: Analyze) -> tuple[str, ...]:
     if spec.columns is None:
         return tuple(column.name for column in table.schema.row_type if has_statistics(column))
-    if isinstance(spec.columns, str):
-        raise InvalidArgumentError(f"columns={spec.columns!r}: give a list of names")
     nested = [name for name in spec.columns if not has_statistics(table.schema.row_type.field(name))]
     if nested:
         raise InvalidArgumentError(f"column {nested[0]!r} has a nested type, of which there are no statistics")

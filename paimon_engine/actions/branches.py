@@ -28,6 +28,7 @@ from paimon_engine.meta.names import check_branch_name, check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
+from paimon_engine.specs import Index, Spec
 from paimon_engine.table.branch_schemas import (
     all_schema_bytes,
     check_schemas_of,
@@ -49,6 +50,7 @@ from paimon_engine.table.branching import (
     write_branch,
 )
 from paimon_engine.table.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
+from paimon_engine.table.commit_records import take_back_records, take_over_records
 from paimon_engine.table.deletion import (
     DeletedFile,
     Deletion,
@@ -91,7 +93,7 @@ _ROUNDS_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBranch:
+class CreateBranch(Spec):
     """Make a branch: empty, of a tag of main, or of one of main's snapshots.
 
     A branch of a tag is safe beside Java's expiry, which looks at tags only and not at branches; ours looks at both.
@@ -100,7 +102,7 @@ class CreateBranch:
 
     branch: str
     tag: str | None = None
-    snapshot: int | None = None
+    snapshot: Index | None = None
     if_exists: BranchExists = "error"
 
 
@@ -113,7 +115,7 @@ class DeleteBranch(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class RenameBranch:
+class RenameBranch(Spec):
     """Give a branch another name."""
 
     branch: str
@@ -435,6 +437,7 @@ def _replace_main(
     main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult, news: TagNews
 ) -> None:
     storage, paths = main.env.storage, main.paths
+    take_back_records(main, forward.first - 1)
     remove_tags(main, named_tags(forward.gone), news)
     forget_newest(main, list(result.removed_changelogs))
     newest = snapshot_ids(branch)[-1]
@@ -469,6 +472,7 @@ def _replace_main(
     for tag in forward.tags:
         storage.overwrite(paths.tag(tag.name), tag_to_json(tag).encode())
     news.made(new)
+    take_over_records(main, branch)
     ids = snapshot_ids(main)
     write_hint(main, paths.latest_hint, ids[-1])
     write_hint(main, paths.earliest_hint, ids[0])

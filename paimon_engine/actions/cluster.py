@@ -34,6 +34,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.specs import Count, Spec
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.bucket_vectors import vector_files
@@ -55,6 +56,7 @@ from paimon_engine.table.commit_parts import commit_parts
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import delta_entries
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.own_files import work_begins
 from paimon_engine.table.partitions import texts_of_key
 from paimon_engine.table.rewrite import join_parts
 from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest, snapshots_of_user
@@ -75,7 +77,7 @@ _ZORDER_COLUMNS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Spec):
     """Cluster an append table, or a part of it, by columns.
 
     `columns` are by default those of the option `clustering.columns`. `order` is `order`, which sorts by one column
@@ -93,11 +95,11 @@ class Cluster:
     where: str | None = None
     dry_run: bool = False
     partition_idle_time: str | None = None
-    max_bytes: int | None = None
-    round_bytes: int | None = None
-    target_file_bytes: int | None = None
-    task_bytes: int | None = None
-    task_memory_bytes: int | None = None
+    max_bytes: Count | None = None
+    round_bytes: Count | None = None
+    target_file_bytes: Count | None = None
+    task_bytes: Count | None = None
+    task_memory_bytes: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,7 @@ class _Run:
     snapshot_id: int | None = None
     rounds: int = 0
     conflicts: int = 0
+    seen: Snapshot | None = None
 
     @property
     def task_bytes(self) -> int:
@@ -227,6 +230,7 @@ def cluster(
         if not taken.chosen or spec.dry_run:
             tasks = list(taken.later)
             continue
+        request = replace(request, begun=work_begins(table, run.seen))
         messages = _rewrite(run, taken.chosen, executor, on_progress)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
         part = identifier_of(Maker.CLUSTER, parts_before + run.rounds)
@@ -249,10 +253,6 @@ def _begin(table: TableHandle, spec: Cluster) -> _Run:
     """The run, with a table that writes files of the size that is asked for."""
     check_writable(table.options)
     _check_unordered(table)
-    for name in ("max_bytes", "round_bytes", "target_file_bytes", "task_bytes", "task_memory_bytes"):
-        value = getattr(spec, name)
-        if value is not None and not value > 0:
-            raise InvalidArgumentError(f"{name}={value!r}: give a number above 0, or none")
     columns = tuple(spec.columns) or table.options.clustering_columns
     curve = _curve(table, spec, columns)
     if spec.target_file_bytes is not None:
@@ -319,7 +319,7 @@ def _done_before(table: TableHandle, commit_user: str) -> frozenset[Bucket]:
 def _plan(run: _Run, only: frozenset[Bucket] | None, snapshot: Snapshot | None) -> list[CompactTask]:
     """Tasks of all chosen buckets, or of `only` these."""
     # A handle that was opened before somebody added a column would drop its values.
-    run.table = run.table.newest()
+    run.table, run.seen = run.table.newest(), snapshot
     run.vectors = vector_files(run.table, snapshot)
     tasks = []
     for bucket, members in by_bucket(chosen_entries(run.table, snapshot, Choice(run.spec.where))).items():

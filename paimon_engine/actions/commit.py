@@ -8,6 +8,7 @@ from typing import Any
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.names import checked_user
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table import commit as commits
 from paimon_engine.table.commit_message import CommitMessage
@@ -43,6 +44,8 @@ def commit_messages(
     The messages' files are never deleted, whatever happens: they are the caller's.
     Raises: InvalidArgumentError for another kind; ConflictError if files that the messages remove are gone.
     """
+    if not commit_user or checked_user(commit_user) is None:
+        raise InvalidArgumentError("a commit of messages needs a commit_user, by which a repeated call is known")
     if kind not in _KINDS:
         raise InvalidArgumentError(f"cannot commit messages as {kind!r}; choose one of {', '.join(_KINDS)}")
     chosen = CommitKind(kind)

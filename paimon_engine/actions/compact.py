@@ -35,6 +35,7 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.specs import Amount, Count, Index, Spec
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.bucket_vectors import vector_files
@@ -46,6 +47,7 @@ from paimon_engine.table.distribute import distribute_postponed
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.key_samples import key_samples
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.own_files import work_begins
 from paimon_engine.table.partitions import texts_of_key
 from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
 from paimon_engine.table.roll import local_wall_clock_ms
@@ -65,7 +67,7 @@ _PART_FILES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Compact:
+class Compact(Spec):
     """Compact a table, or a part of it. `full` rewrites all runs into the highest level.
 
     Which buckets: `where` chooses partitions; `partition_idle_time`, such as `1 d`, those whose newest file is older;
@@ -83,14 +85,14 @@ class Compact:
     full: bool = False
     where: str | None = None
     dry_run: bool = False
-    buckets: Sequence[int] | None = None
+    buckets: Sequence[Index] | None = None
     partition_idle_time: str | None = None
-    max_bytes: int | None = None
-    max_buckets: int | None = None
-    max_seconds: float | None = None
-    round_bytes: int | None = None
-    task_bytes: int | None = None
-    task_memory_bytes: int | None = None
+    max_bytes: Count | None = None
+    max_buckets: Count | None = None
+    max_seconds: Amount | None = None
+    round_bytes: Count | None = None
+    task_bytes: Count | None = None
+    task_memory_bytes: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,7 @@ def compact(
     Raises: UnsupportedError if the engine cannot write the table; InvalidArgumentError; ConflictError if every bucket
     kept conflicting; the error of the first failed bucket if no bucket succeeded.
     """
-    run = _Run(spec, _budget(spec))
+    run, table = _Run(spec, _budget(spec)), table.remembering()
     check_writable(table.options)
     checked_up_to, parts_before = None, 0
     if commit_user is not None and not spec.dry_run:
@@ -231,6 +233,7 @@ def compact(
         if not taken.chosen:
             break
         run.rounds += 1
+        request = replace(request, begun=work_begins(table, run.seen))
         messages = _rewrite(table, taken.chosen, executor, run, on_progress)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
         part = identifier_of(Maker.JOB, parts_before + run.rounds)
@@ -247,13 +250,9 @@ def compact(
 
 
 def _budget(spec: Compact) -> Budget:
-    """Raises InvalidArgumentError for limits that allow nothing."""
-    for name in ("max_bytes", "max_buckets", "max_seconds", "round_bytes", "task_bytes", "task_memory_bytes"):
-        value = getattr(spec, name)
-        if value is not None and not value > 0:
-            raise InvalidArgumentError(f"{name}={value!r}: give a number above 0, or none for no limit")
-    if spec.buckets is not None and (not spec.buckets or any(number < 0 for number in spec.buckets)):
-        raise InvalidArgumentError(f"buckets={list(spec.buckets)}: give numbers of buckets, from 0 on")
+    """Raises InvalidArgumentError for a choice of no bucket."""
+    if spec.buckets is not None and not spec.buckets:
+        raise InvalidArgumentError("buckets=[]: give numbers of buckets, from 0 on")
     by_default = ROUND_BYTES if spec.max_seconds is None else TIMED_ROUND_BYTES
     return Budget(spec.max_bytes, spec.max_buckets, spec.round_bytes or by_default)
 
@@ -451,10 +450,7 @@ def _result(table: TableHandle, run: _Run) -> CompactResult:
     after = [files for bucket, files in run.files.items() for files in [run.after.get(bucket, files)]]
     bytes_before = sum(report.bytes_before for report in reports)
     before_sum = sum(report.read_amplification_before * report.bytes_before for report in reports)
-    after_sum = sum(
-        report.bytes_before * (report.read_amplification_after or report.read_amplification_before)
-        for report in reports
-    )
+    after_sum = sum(r.bytes_before * (r.read_amplification_after or r.read_amplification_before) for r in reports)
     return CompactResult(
         status=status,
         snapshot_id=run.snapshot_id,

@@ -19,6 +19,7 @@ from typing import Any
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.specs import Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.handle import TableHandle
@@ -31,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class CompactManifests:
+class CompactManifests(Spec):
     """Rewrite the manifests; a dry run tells what would come of it and writes nothing."""
 
     dry_run: bool = False

@@ -17,15 +17,17 @@ from typing import Any
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.meta.names import check_file_name
+from paimon_engine.specs import Moment, Spec
 from paimon_engine.table.changelogs import earliest_change_id
 from paimon_engine.table.deletion import DeletionPlan, prepare
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.retention import check_older_than
 from paimon_engine.table.snapshots import consumer_files, next_snapshot_of, snapshot_ids
 
 
 @dataclass(frozen=True, slots=True)
-class ResetConsumer:
+class ResetConsumer(Spec):
     """Let a consumer go on from a snapshot; without one it is forgotten, or with `quarantine` moved aside."""
 
     consumer: str
@@ -34,7 +36,7 @@ class ResetConsumer:
 
 
 @dataclass(frozen=True, slots=True)
-class ClearConsumers:
+class ClearConsumers(Spec):
     """Forget the consumers whose whole names match the regular expression `including`, and not `excluding`."""
 
     including: str = ".*"
@@ -44,13 +46,13 @@ class ClearConsumers:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireConsumers:
+class ExpireConsumers(Spec):
     """Forget consumers that have not moved since `older_than_ms` (epoch milliseconds).
 
     Without it, since the table's `consumer.expiration-time` ago; a table without that option keeps all.
     """
 
-    older_than_ms: int | None = None
+    older_than_ms: Moment | None = None
     dry_run: bool = False
     quarantine: bool = False
 
@@ -135,8 +137,9 @@ def _pattern(field: str, text: str) -> re.Pattern[str]:
 def expire_consumers(table: TableHandle, spec: ExpireConsumers) -> ConsumersResult:
     """Forgets consumers by their age. Safe to repeat.
 
-    Raises: InvalidArgumentError if the option cannot be understood.
+    Raises: InvalidArgumentError for a time in the future, or if the option cannot be understood.
     """
+    check_older_than(table, spec)
     limit_ms = spec.older_than_ms
     age_ms = table.options.consumer_expiration_time_ms
     if limit_ms is None and age_ms is not None:

@@ -30,6 +30,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.specs import Spec
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
@@ -39,6 +40,7 @@ from paimon_engine.table.default_values import default_scalars, fill_nulls
 from paimon_engine.table.file_format import BucketPlace, bucket_place, read_data_file
 from paimon_engine.table.handle import PlainTable, TableHandle
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.own_files import WorkBegun, work_begins
 from paimon_engine.table.scan import plan_splits, usable_conjuncts
 from paimon_engine.table.snapshots import seen_at_latest
 
@@ -49,7 +51,7 @@ _POSITION = "_POSITION"
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteRows:
+class DeleteRows(Spec):
     """Delete the rows of which the SQL condition `where` holds."""
 
     where: str
@@ -118,7 +120,8 @@ def delete_rows(
     user = commit_user or str(uuid.uuid4())
     conflicts = 0
     for _ in range(ROUNDS_MAX):
-        marked = _mark_all(table, seen_at_latest(table, partial(_plan, table, where)), executor, on_progress)
+        tasks, work = seen_at_latest(table, partial(_plan, table, where))
+        marked = _mark_all(table, tasks, executor, on_progress)
         if not marked:
             return DeleteRowsResult("noop", None, conflicts=conflicts, seconds=time.monotonic() - begun)
         messages = [item.message for item in marked]
@@ -130,7 +133,13 @@ def delete_rows(
             for message in messages
         }
         request = CommitRequest(
-            messages, CommitKind.COMPACT, user, identifier, checked_up_to=checked_up_to, needed_files=needed
+            messages,
+            CommitKind.COMPACT,
+            user,
+            identifier,
+            checked_up_to=checked_up_to,
+            needed_files=needed,
+            begun=work,
         )
         with uncommitted(table, messages):
             outcome = commit(table, request)
@@ -161,16 +170,18 @@ def _check(table: TableHandle) -> None:
         )
 
 
-def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> list[_Task]:
+def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> tuple[list[_Task], WorkBegun]:
+    work = work_begins(table, snapshot)
     files: dict[Bucket, list[DataFile]] = {}
     for split in plan_splits(table, snapshot, where):
         found = [file for section in split.sections for run in section for file in run]
         files.setdefault((split.partition, split.bucket), []).extend(found)
     vectors = vector_files(table, snapshot)
     plain, total = table.plain(), table.options.bucket
-    return [
+    tasks = [
         _Task(plain, bucket, total, tuple(found), vectors.get(bucket, ()), where) for bucket, found in files.items()
     ]
+    return tasks, work
 
 
 def _mark_all(

@@ -18,7 +18,7 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -26,6 +26,7 @@ from typing import Any, Final
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.specs import Count, Spec
 from paimon_engine.table.commit import CommitRequest, Conflict, OverwriteScope, commit
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
@@ -34,6 +35,7 @@ from paimon_engine.table.partitions import (
     Partition,
     live_partitions,
     matching,
+    meant_spec,
     partition_spec,
     partition_texts,
 )
@@ -50,7 +52,7 @@ _PLANS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class DropPartition:
+class DropPartition(Spec):
     """Drop the partitions that equal one of `partitions`: values by column, all of the columns or some of them."""
 
     partitions: Sequence[Mapping[str, Any]]
@@ -58,7 +60,7 @@ class DropPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpirePartitions:
+class ExpirePartitions(Spec):
     """Drop the partitions that are too old; what is None comes from the table's options `partition.*`.
 
     `expiration_time` is a duration such as `7 d`. `strategy` is `values-time` (the time that the values stand for) or
@@ -69,7 +71,7 @@ class ExpirePartitions:
     strategy: str | None = None
     timestamp_pattern: str | None = None
     timestamp_formatter: str | None = None
-    max_num: int | None = None
+    max_num: Count | None = None
     dry_run: bool = False
 
 
@@ -79,7 +81,7 @@ class DropPartitionResult:
 
     `partitions` are values by column, as text, and `why` says of each why it goes. Their files stay until the snapshots
     that have them expire. `stopped` names the partitions that were kept since their values stand
-    for no time, and says where a limit was reached.
+    for no time, and says where a limit was reached: `remaining` partitions that are old enough are left then.
     """
 
     status: str
@@ -91,6 +93,7 @@ class DropPartitionResult:
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
     why: tuple[str, ...] = ()
+    remaining: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -104,10 +107,12 @@ def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str 
     ConflictError; StorageError.
     """
     begun = time.monotonic()
-    if isinstance(spec.partitions, str | Mapping) or not spec.partitions:
+    if not spec.partitions:
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
-    specs = [partition_spec(table, given) for given in spec.partitions]
+    for given in spec.partitions:
+        partition_spec(table, given)
     live = seen_at_latest(table, partial(live_partitions, table))
+    specs = [meant_spec(table, live, given) for given in spec.partitions]
     found = matching(table, live, specs)
     named = [(item, "named") for item in found]
     name = _Name(commit_user, identifier_of(Maker.DROP_PARTITION))
@@ -132,12 +137,14 @@ def expire_partitions(
     for _ in range(_PLANS):
         expired, stopped = seen_at_latest(table, partial(_expired, table, settings))
         expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item[0]).values()])
-        if settings.max_num is not None and len(expired) > settings.max_num:
-            stopped.append(f"the limit of {settings.max_num} partitions is reached; run again for the rest")
+        remaining = max(0, len(expired) - (settings.max_num or len(expired)))
+        if remaining:
+            which = f"the limit of {settings.max_num} partitions ('max_num' or '{_MAX_NUM}')"
+            stopped.append(f"{which} is reached, and {remaining} more are old enough; run again for the rest")
             expired = expired[: settings.max_num]
         done = _drop(table, expired, stopped, begun, name, dry_run=spec.dry_run, only_seen=only_seen)
         if isinstance(done, DropPartitionResult):
-            return done
+            return replace(done, remaining=remaining)
         beaten = _beaten(table, done)
         logger.info("%s; planning again", beaten)
     raise beaten
@@ -193,7 +200,10 @@ def _expired(
         limit_ms = local_wall_clock_ms(now_ms) - settings.age_ms
         old = [item for item in partitions if item.newest_ms is not None and item.newest_ms < limit_ms]
         return [(item, f"its newest file is older than {settings.age_ms} ms") for item in old], []
-    limit = local_moment(now_ms) - timedelta(milliseconds=settings.age_ms)
+    now = local_moment(now_ms)
+    # Nothing is older than the calendar.
+    age_ms = min(settings.age_ms, (now - datetime.min.replace(tzinfo=now.tzinfo)) // timedelta(milliseconds=1))
+    limit = now - timedelta(milliseconds=age_ms)
     expired: list[tuple[Partition, str]] = []
     stopped: list[str] = []
     columns = table.schema.partition_type

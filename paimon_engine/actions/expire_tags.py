@@ -14,10 +14,12 @@ from typing import Any
 from paimon_engine.errors import NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.tag import Tag
+from paimon_engine.specs import Moment
 from paimon_engine.table.deletion import DeletedFile, carry_out, finish_interrupted, prepare
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
+from paimon_engine.table.retention import check_older_than
 from paimon_engine.table.snapshots import readable_tags
 from paimon_engine.table.tag_news import TagNews, telling
 from paimon_engine.table.tagging import branches_from, named_tags, plan_removal, remove_tags, tag_files, wall_clock
@@ -31,7 +33,7 @@ class ExpireTags(Disposal):
     leaves retentions alone.
     """
 
-    older_than_ms: int | None = None
+    older_than_ms: Moment | None = None
     dry_run: bool = False
 
 
@@ -63,9 +65,11 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
 
     What cannot be understood stays, and keeps what it might need; `stopped` says so.
 
-    Raises: StorageError; UnsupportedError, CallbackError as in `table.tag_news`.
+    Raises: InvalidArgumentError for a time in the future; StorageError; UnsupportedError, CallbackError as in
+    `table.tag_news`.
     """
     begun = time.monotonic()
+    check_older_than(table, spec)
     with telling(table, dry_run=spec.dry_run) as news:
         result = _expired(table, spec, executor, news)
     return replace(result, seconds=time.monotonic() - begun)

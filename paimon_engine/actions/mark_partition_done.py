@@ -5,7 +5,8 @@ The option `partition.mark-done-action` lists the ways, which are gone in this o
 - `success-file`, the default, writes `_SUCCESS` into the partition's directory: JSON with the times of the first and of
   the last mark;
 - `http-report` posts JSON with `partition`, `table`, `path` and `params` to `partition.mark-done-action.http.url`; the
-  server says `{"result": "SUCCESS"}`;
+  server says `{"result": "SUCCESS"}`. The one who opens the table allows the address by the storage option
+  `report-urls.allowed`, which Java does not ask for;
 - `mark-event` tells the server of a REST catalog;
 - `done-partition` adds a partition to that server's list whose last value ends with `.done`. Other catalogs keep no
   such list (Java's Hive metastore does), so it is refused there.
@@ -27,6 +28,8 @@ from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
 from paimon_engine.meta.paths import partition_path, partition_text
 from paimon_engine.options.texts import split_list
+from paimon_engine.specs import Spec
+from paimon_engine.storage import REPORTS_ALLOWED
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.partitions import partition_spec
 
@@ -46,7 +49,7 @@ _NEEDS_SERVER: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class MarkPartitionDone:
+class MarkPartitionDone(Spec):
     """Mark these partitions: a value for every partition column. A dry run says how each would be told."""
 
     partitions: Sequence[Mapping[str, Any]]
@@ -79,7 +82,7 @@ def mark_partition_done(table: TableHandle, spec: MarkPartitionDone) -> MarkPart
     """
     begun = time.monotonic()
     ways = _ways(table)
-    if isinstance(spec.partitions, str | Mapping) or not spec.partitions:
+    if not spec.partitions:
         raise InvalidArgumentError("name the partitions to mark: a list of {column: value}")
     found = [_values(table, given) for given in spec.partitions]
     paths = [_relative_path(table, values) for values in found]
@@ -103,7 +106,25 @@ def _ways(table: TableHandle) -> tuple[str, ...]:
             raise UnsupportedError(f"'{_OPTION}' = '{way}' {_NEEDS_SERVER[way]}; use {_SUCCESS_FILE} or {_HTTP_REPORT}")
     if _HTTP_REPORT in ways and not raw.get(_URL, "").strip():
         raise InvalidArgumentError(f"'{_OPTION}' = '{_HTTP_REPORT}' needs the option '{_URL}'")
+    if _HTTP_REPORT in ways:
+        _check_address(table, raw[_URL].strip())
     return ways
+
+
+def _check_address(table: TableHandle, url: str) -> None:
+    """Raises UnsupportedError unless the one who opens the table allows the address that its options name.
+
+    Whoever may change a table's options could otherwise have this process post to any server that it reaches.
+    """
+    from paimon_engine.catalogs.http_report import is_allowed, server_of
+
+    server = server_of(url)
+    allowed = split_list(table.config.options.get(REPORTS_ALLOWED, ""))
+    if not is_allowed(url, allowed):
+        raise UnsupportedError(
+            f"'{_URL}' leads to {server}, and what a table says is not enough to post there: allow it by the storage "
+            f"option '{REPORTS_ALLOWED}' = '{server}/…', one or several addresses by comma"
+        )
 
 
 def _values(table: TableHandle, given: Mapping[str, Any]) -> list[Any]:

@@ -43,6 +43,7 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.specs import Spec
 from paimon_engine.table.branching import existing_branch, refuse_server
 from paimon_engine.table.commit import CommitRequest, Conflict, IndexRead, commit
 from paimon_engine.table.commit_message import CommitMessage
@@ -67,7 +68,7 @@ _CONFLICTS_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class MergeBranch:
+class MergeBranch(Spec):
     """Bring what the branch has changed into the table, or into the branch on which the table was opened."""
 
     branch: str
@@ -99,6 +100,14 @@ class MergeBranchResult:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """Who commits, and up to which snapshot it is known that they have not; None if nobody chose the name."""
+
+    user: str
+    checked_up_to: int | None
+
+
 def merge_branch(table: TableHandle, spec: MergeBranch, *, commit_user: str | None = None) -> MergeBranchResult:
     """Merges the branch; once for a `commit_user`. Safe beside readers and writers of both.
 
@@ -112,19 +121,23 @@ def merge_branch(table: TableHandle, spec: MergeBranch, *, commit_user: str | No
         raise InvalidArgumentError(f"{spec.branch!r} cannot be merged into itself")
     existing_branch(table, spec.branch)
     source = table.on_branch(spec.branch)
+    name = _Name(commit_user or str(uuid.uuid4()), None)
     if commit_user is not None and not spec.dry_run:
         for kind in _KINDS:
-            own = find_own_commit(table, commit_user, kind, _IDENTIFIER).snapshot
-            if own is not None:
-                return MergeBranchResult("already_done", spec.branch, own.id, seconds=time.monotonic() - begun)
+            own = find_own_commit(table, commit_user, kind, _IDENTIFIER)
+            if own.snapshot is not None:
+                done, seconds = own.snapshot.id, time.monotonic() - begun
+                return MergeBranchResult("already_done", spec.branch, done, seconds=seconds)
+            checked = own.checked_up_to if name.checked_up_to is None else min(own.checked_up_to, name.checked_up_to)
+            name = replace(name, checked_up_to=checked)
     for _ in range(_ROUNDS_MAX):
-        result = _round(table, source, spec, commit_user or str(uuid.uuid4()))
+        result = _round(table, source, spec, name)
         if result is not None:
             return replace(result, seconds=time.monotonic() - begun)
     raise ConflictError(f"{table.paths.root}: others keep writing during the merge; run it again")
 
 
-def _round(table: TableHandle, source: TableHandle, spec: MergeBranch, user: str) -> MergeBranchResult | None:
+def _round(table: TableHandle, source: TableHandle, spec: MergeBranch, name: _Name) -> MergeBranchResult | None:
     """The result, or None if others wrote meanwhile."""
     ours, theirs = latest_snapshot(table), latest_snapshot(source)
     if theirs is None:
@@ -150,7 +163,7 @@ def _round(table: TableHandle, source: TableHandle, spec: MergeBranch, user: str
         more = len(result.conflicts) - _CONFLICTS_SHOWN
         some = "; ".join(result.conflicts[:_CONFLICTS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         raise ConflictError(f"branch {spec.branch!r} cannot be merged into {table.paths.root}: {some}")
-    outcome = commit(table, _request(table, source, difference, _Ends(base, theirs, ours), user))
+    outcome = commit(table, _request(table, source, difference, _Ends(base, theirs, ours), name))
     if isinstance(outcome, Conflict):
         return None
     _remember(table, source, theirs)
@@ -370,7 +383,9 @@ class _Ends:
     ours: Snapshot | None
 
 
-def _request(table: TableHandle, source: TableHandle, difference: _Difference, ends: _Ends, user: str) -> CommitRequest:
+def _request(
+    table: TableHandle, source: TableHandle, difference: _Difference, ends: _Ends, name: _Name
+) -> CommitRequest:
     is_exclusive = bool(_scopes(table, difference))
     changelog = _changelog(table, source, ends)
     only_adds = not (difference.removed or difference.deleted_index_files)
@@ -378,8 +393,9 @@ def _request(table: TableHandle, source: TableHandle, difference: _Difference, e
     return CommitRequest(
         _messages(difference, changelog),
         CommitKind.APPEND if plain else CommitKind.OVERWRITE,
-        user,
+        name.user,
         _IDENTIFIER,
+        checked_up_to=name.checked_up_to,
         watermark=ends.theirs.watermark,
         properties={_PROPERTY: _told(source, ends.theirs)},
         read=IndexRead(ends.ours, all_keys=True) if is_exclusive else None,

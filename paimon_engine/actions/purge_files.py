@@ -30,8 +30,10 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.specs import Moment
 from paimon_engine.table.branching import branch_root_files, refuse_server, remove_branch_files
 from paimon_engine.table.commit import CommitRequest, Conflict, OverwriteScope, commit
+from paimon_engine.table.commit_records import settle_records
 from paimon_engine.table.deletion import (
     Candidates,
     DataCandidate,
@@ -44,10 +46,12 @@ from paimon_engine.table.deletion import (
     prepare,
 )
 from paimon_engine.table.disposal import Disposal
+from paimon_engine.table.doubts import Doubt
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.orphans import Look, list_old_files
+from paimon_engine.table.orphans import find_orphans
 from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.reachability import Root, all_roots, on_line
+from paimon_engine.table.reachability import Root, Roots, all_roots, on_line
+from paimon_engine.table.retention import check_older_than
 from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, mend_latest_hint, write_hint
 from paimon_engine.table.tag_news import TagNews, telling
 from paimon_engine.table.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
@@ -69,7 +73,7 @@ class PurgeFiles(Disposal):
 
     keep_tags: bool = False
     keep_branches: bool = False
-    older_than_ms: int | None = None
+    older_than_ms: Moment | None = None
     dry_run: bool = False
 
 
@@ -104,21 +108,20 @@ def purge_files(
 ) -> PurgeFilesResult:
     """Purges the table. Safe to repeat: a run that was cut short is finished by the next one.
 
-    Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would go, or for a time to
-    come; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError; UnsupportedError,
+    Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would go, or for a time in the
+    future; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError; UnsupportedError,
     CallbackError as in `table.tag_news`, unless tags are kept.
     """
     begun = time.monotonic()
     refuse_server(table)
     if table.paths.branch != MAIN_BRANCH:
         raise InvalidArgumentError("purge a table, not a branch of it; a branch is deleted as a whole")
-    now_ms = table.env.clock()
-    older_than_ms = now_ms - DAY_MS if spec.older_than_ms is None else spec.older_than_ms
-    if older_than_ms > now_ms:
-        raise InvalidArgumentError(f"older_than_ms={older_than_ms} is yet to come; files being written would go")
-    user = commit_user or str(uuid.uuid4())
-    emptied = find_own_commit(table, user, CommitKind.COMPACT, _IDENTIFIER).snapshot
-    roots = all_roots(table).checked()
+    check_older_than(table, spec)
+    older_than_ms = table.env.clock() - DAY_MS if spec.older_than_ms is None else spec.older_than_ms
+    emptied = None
+    if commit_user is not None:
+        emptied = find_own_commit(table, commit_user, CommitKind.COMPACT, _IDENTIFIER).snapshot
+    roots = _known(table, spec)
     gone = _gone(roots, spec, emptied)
     kept = [root for root in roots if root not in gone]
     check_no_branch_from(kept, [root for root in gone if root.tag is not None])
@@ -128,9 +131,9 @@ def purge_files(
     status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(gone, plan, emptied)
     if status is None:
         with telling(table, dry_run=spec.keep_tags) as news:
-            emptied = emptied or _empty(table, user)
+            emptied = emptied or _empty(table, commit_user)
             # What others have committed up to then is gone too, and what they committed since is not.
-            gone = _gone(all_roots(table).checked(), spec, emptied)
+            gone = _gone(_known(table, spec), spec, emptied)
             result = _carried_out(table, gone, orphans, spec, executor, news=news)
         result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
         logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
@@ -138,6 +141,15 @@ def purge_files(
         result = _with_deletion(PurgeFilesResult(status), finish_interrupted(table, executor, spec))
     snapshot_id = None if emptied is None else emptied.id
     return replace(result, status=status or result.status, snapshot_id=snapshot_id, seconds=time.monotonic() - begun)
+
+
+def _known(table: TableHandle, spec: PurgeFiles) -> Roots:
+    """Every root, but for those of branches that go and are half gone. Raises: CorruptTableError."""
+
+    def goes(doubt: Doubt) -> bool:
+        return not spec.keep_branches and doubt.branch != MAIN_BRANCH and doubt.may_pass
+
+    return all_roots(table).settled(goes).checked()
 
 
 def _gone(roots: Sequence[Root], spec: PurgeFiles, emptied: Snapshot | None) -> list[Root]:
@@ -159,12 +171,10 @@ def _nothing_to_do(gone: Sequence[Root], plan: DeletionPlan, emptied: Snapshot |
 
 def _orphans(table: TableHandle, older_than_ms: int, executor: Executor) -> tuple[dict[str, int], list[str]]:
     """Old files that nothing names, with their sizes; and why that is not known, if it is not."""
-    found = list_old_files(table, older_than_ms)
-    look = Look()
-    look.take(table, executor)
-    if look.doubts:
-        return {}, [f"files that nothing names are left: {doubt}" for doubt in dict.fromkeys(look.doubts)]
-    return {info.path: info.size_bytes for info in found if info.path.rpartition("/")[2] not in look.names}, []
+    found = find_orphans(table, older_than_ms, executor)
+    if found.stopped:
+        return {}, [f"files that nothing names are left: {doubt}" for doubt in found.stopped]
+    return {info.path: info.size_bytes for info in found.files if info.path not in found.dead}, []
 
 
 def _plan(
@@ -223,23 +233,30 @@ def _told(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: Pu
 def _branches_without(table: TableHandle, gone: Sequence[Root]) -> tuple[str, ...]:
     """Branches that are left with nothing when these roots go; also those that never had anything."""
     going = {root.identity for root in gone}
-    lasting = {root.branch for root in all_roots(table).checked() if root.identity not in going}
+    lasting = {root.branch for root in all_roots(table) if root.identity not in going}
     return tuple(name for name in branches(table) if name not in lasting)
 
 
-def _empty(table: TableHandle, user: str) -> Snapshot | None:
+def _empty(table: TableHandle, commit_user: str | None) -> Snapshot | None:
     """Removes all rows and then names the files anew, which are none; the snapshot that does, None on an empty table.
 
     Raises: ConflictError.
     """
     if latest_snapshot(table) is None:
         return None
-    if find_own_commit(table, user, CommitKind.OVERWRITE, _IDENTIFIER).snapshot is None:
-        outcome = commit(table, CommitRequest((), CommitKind.OVERWRITE, user, _IDENTIFIER, overwrite=OverwriteScope()))
+    user, checked_up_to, is_empty = commit_user or str(uuid.uuid4()), None, False
+    if commit_user is not None:
+        own = find_own_commit(table, user, CommitKind.OVERWRITE, _IDENTIFIER)
+        checked_up_to, is_empty = own.checked_up_to, own.snapshot is not None
+    request = CommitRequest(
+        (), CommitKind.OVERWRITE, user, _IDENTIFIER, overwrite=OverwriteScope(), checked_up_to=checked_up_to
+    )
+    if not is_empty:
+        outcome = commit(table, request)
         if isinstance(outcome, Conflict):
             reason = outcome.conflicts[0].reason
             raise ConflictError(f"{table.paths.root}: {reason}; others wrote meanwhile, run it again")
-    bare = commit(table, CommitRequest((), CommitKind.COMPACT, user, _IDENTIFIER, compacts_manifests=True))
+    bare = commit(table, replace(request, kind=CommitKind.COMPACT, overwrite=None, compacts_manifests=True))
     assert not isinstance(bare, Conflict), "nothing is added or removed"
     return bare.snapshot
 
@@ -253,7 +270,7 @@ def _carried_out(
     *,
     news: TagNews,
 ) -> PurgeFilesResult:
-    plan = _plan(table, all_roots(table).checked(), gone, orphans, executor)
+    plan = _plan(table, _known(table, spec), gone, orphans, executor)
     result = _told(table, gone, plan, spec)
     main = on_line(table, MAIN_BRANCH)
     snapshots = [main.paths.snapshot(number) for number in result.removed_snapshots]
@@ -267,6 +284,7 @@ def _carried_out(
         remove_branch_files(table, name)
     remove_tags(main, named_tags(root for root in gone if root.branch == MAIN_BRANCH), news)
     table.env.storage.delete(others)
+    settle_records(main, [root.snapshot for root in gone if root.branch == MAIN_BRANCH and root.is_snapshot])
     for path in snapshots:
         table.env.storage.delete([path])
     if snapshots:

@@ -2,10 +2,14 @@
 
 1. Old files are listed, then the names that all snapshots, tags, branches and long-lived changelogs use are read, then
    those that are new since (`table.orphans`). Old files that nothing names are orphans. A dry run ends here.
-2. They are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore` brings them back.
+2. A fence keeps out commits of files that are about to go (`table.clean_up_fence`); what was named before it stays.
+3. The others are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore` brings them back.
+   Those for which a quarantine waits, since who moved files there died, go there in any case.
 
-If a look is not complete nothing is deleted, and `stopped` says why. A file that a running job has written and not yet
-committed is protected by its age alone: `older_than_ms` must be older than the longest job.
+If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be out of
+sight (`table.orphan_doubts`), unless somebody confirms that none is. A file that a running job has written and not yet
+committed is protected by its age: with an `older_than_ms` younger than the longest job, that job is refused its commit
+and has to be run again. Jobs of other engines are not: they would commit files that are gone.
 """
 
 from __future__ import annotations
@@ -13,16 +17,27 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
+from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.specs import Moment
+from paimon_engine.storage import FileInfo
+from paimon_engine.table import commit_records
+from paimon_engine.table.clean_up_fence import forget_finished_plans, raise_fences
+from paimon_engine.table.clean_up_plan import forget_plan, write_plan
 from paimon_engine.table.deletion import DeletedFile, check_places, clean_directories
 from paimon_engine.table.disposal import Disposal, delete_files, move_files
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.orphans import Look, list_old_files, live_nowhere
+from paimon_engine.table.orphans import Look, find_orphans, live_nowhere
 from paimon_engine.table.quarantine import write_quarantine
+from paimon_engine.table.quarantine_state import move_as_listed
+from paimon_engine.table.reachability import on_line
+from paimon_engine.table.retention import check_older_than
+from paimon_engine.table.snapshots import branches, mend_hints
 from paimon_engine.table.unfinished import forget_old_records
 from paimon_engine.units import DAY_MS
 
@@ -34,10 +49,16 @@ _WHY_DEAD: Final = "it was removed, and no snapshot, tag, branch or changelog ne
 
 @dataclass(frozen=True, slots=True)
 class RemoveOrphanFiles(Disposal):
-    """Delete orphans last changed before `older_than_ms` (epoch milliseconds; a day ago by default)."""
+    """Delete orphans last changed before `older_than_ms` (epoch milliseconds; a day ago by default).
 
-    older_than_ms: int | None = None
+    `confirm_latest_snapshot` vouches for it that main's latest snapshot is the one of that number (0: that the table
+    has none), and that no other version is missing: then goes, too, what looks as if it belonged to versions out of
+    sight. Hints that contradict it are mended.
+    """
+
+    older_than_ms: Moment | None = None
     dry_run: bool = False
+    confirm_latest_snapshot: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,42 +87,37 @@ class RemoveOrphanFilesResult:
 def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: Executor) -> RemoveOrphanFilesResult:
     """Removes orphans of all branches. Safe to repeat, and to run beside writers, readers, taggers and expiry.
 
-    Raises: InvalidArgumentError for a time to come; UnsupportedError if options put files where we would not find
+    Raises: InvalidArgumentError for a time in the future; UnsupportedError if options put files where we would not find
     them; StorageError.
     """
     begun = time.monotonic()
+    check_older_than(table, spec)
     check_places(table)
-    now_ms = table.env.clock()
-    older_than_ms = now_ms - DAY_MS if spec.older_than_ms is None else spec.older_than_ms
-    if older_than_ms > now_ms:
-        raise InvalidArgumentError(
-            f"older_than_ms={older_than_ms} is yet to come; files being written would be deleted"
-        )
-    found = list_old_files(table, older_than_ms)
-    look = Look()
-    look.take(table, executor)
-    look.take(table, executor)
-    if look.doubts:
-        stopped = tuple(f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(look.doubts))
-        return RemoveOrphanFilesResult("stopped", len(found), stopped=stopped, seconds=time.monotonic() - begun)
-    dead = live_nowhere(table, look, found, executor)
+    older_than_ms = table.env.clock() - DAY_MS if spec.older_than_ms is None else spec.older_than_ms
+    found = find_orphans(table, older_than_ms, executor, confirmed=spec.confirm_latest_snapshot)
+    if found.stopped:
+        stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)
+        return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped, seconds=time.monotonic() - begun)
     orphans = [
-        DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in dead else _WHY)
-        for info in found
-        if info.path in dead or info.path.rpartition("/")[2] not in look.names
+        DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in found.dead else _WHY) for info in found.files
     ]
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
+    if spec.confirm_latest_snapshot is not None and not spec.dry_run:
+        mend_hints(table)
     if orphans and not spec.dry_run:
         status = "quarantined" if spec.quarantine else "deleted"
-        done, quarantine, problems = _dispose(table, orphans, spec, executor)
+        done, quarantine, problems = _remove(table, _Found(found.look, found.old, orphans), spec, executor)
         if table.options.clean_empty_directories:
             clean_directories(table, {path for file in done if "/bucket-" in (path := _directory(file.path))})
     if not spec.dry_run and not problems:
         forget_old_records(table, older_than_ms)
+        for branch in (MAIN_BRANCH, *branches(table)):
+            commit_records.forget_old_records(on_line(table, branch))
+        forget_finished_plans(table, found.look.names)
     result = RemoveOrphanFilesResult(
         status="noop" if not orphans else "stopped" if problems else status,
-        files_checked=len(found),
+        files_checked=found.checked,
         files_deleted=len(done),
         bytes_deleted=sum(file.size_bytes for file in done),
         deleted=tuple(done),
@@ -109,8 +125,53 @@ def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: E
         stopped=tuple(problems),
         seconds=time.monotonic() - begun,
     )
-    logger.info("%s %d of %d old files of %s", result.status, len(done), len(found), table.paths.root)
+    logger.info("%s %d of %d old files of %s", result.status, len(done), found.checked, table.paths.root)
     return result
+
+
+def _orphans(table: TableHandle, look: Look, found: Sequence[FileInfo], executor: Executor) -> list[DeletedFile]:
+    dead = live_nowhere(table, look, found, executor)
+    return [
+        DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in dead else _WHY)
+        for info in found
+        if info.path in dead or info.path.rpartition("/")[2] not in look.names
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the looks before the fence saw: all old files, and those that are orphans."""
+
+    look: Look
+    files: Sequence[FileInfo]
+    orphans: Sequence[DeletedFile]
+
+
+def _remove(
+    table: TableHandle, found: _Found, how: Disposal, executor: Executor
+) -> tuple[list[DeletedFile], str | None, list[str]]:
+    """As `_dispose`, behind a fence that keeps out commits of these files."""
+    plan = write_plan(table, [file.path for file in found.orphans])
+    try:
+        problems = raise_fences(table, plan)
+        if not problems:
+            found.look.take(table, executor)
+            problems = [f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(found.look.doubts)]
+        still = [] if problems else _orphans(table, found.look, found.files, executor)
+    except PaimonError:
+        with suppress(StorageError):
+            forget_plan(table, plan.id)
+        raise
+    if problems:
+        forget_plan(table, plan.id)
+        return [], None, problems
+    planned = set(plan.paths)
+    still = [file for file in still if file.path in planned]
+    done, quarantine, problems = _dispose(table, still, how, executor)
+    if not problems:
+        # Else a request that was given up may still be carried out.
+        forget_plan(table, plan.id)
+    return done, quarantine, problems
 
 
 def _directory(path: str) -> str:
@@ -122,10 +183,17 @@ def _dispose(
 ) -> tuple[list[DeletedFile], str | None, list[str]]:
     """The files that went, the quarantine that has them, and what was left and why."""
     known = {file.path: file for file in files}
+    moved, left = move_as_listed(table, tuple(known), how, executor)
+    done = [replace(known.pop(path), why=f"quarantine {name} waits for it") for path, name in moved.items()]
+    for path in left:
+        known.pop(path)
+    problems = list(left.values())
     if not how.quarantine:
-        gone, problems = delete_files(table, tuple(known), how, executor)
-        return [known[path] for path in gone], None, problems
-    sizes = {file.path: file.size_bytes for file in files}
+        gone, more = delete_files(table, tuple(known), how, executor)
+        return [*done, *(known[path] for path in gone)], None, [*problems, *more]
+    if not known:
+        return done, None, problems
+    sizes = {path: file.size_bytes for path, file in known.items()}
     quarantine = write_quarantine(table, table.env.new_id(), "remove_orphan_files", sizes)
-    moves, problems = move_files(table, quarantine.moves_in(table, known), how, executor)
-    return [known[move.source] for move in moves], quarantine.name, problems
+    moves, more = move_files(table, quarantine.moves_in(table, known), how, executor)
+    return [*done, *(known[move.source] for move in moves)], quarantine.name, [*problems, *more]

@@ -21,11 +21,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from paimon_engine.env import Env
-from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.errors import ConflictError
 from paimon_engine.executor import Executor, LocalExecutor, values
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.specs import Count, Spec
 from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.commit_message import CommitMessage
@@ -33,7 +34,8 @@ from paimon_engine.table.deletion import check_places
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.reachability import READER_THREADS, DataPaths
+from paimon_engine.table.reachability import DataPaths
+from paimon_engine.table.side_by_side import READER_THREADS
 from paimon_engine.table.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
@@ -43,11 +45,11 @@ _LOCAL_DIRECTORIES_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveUnexistingFiles:
+class RemoveUnexistingFiles(Spec):
     """Take data files that are gone out of the table's lists; with at most `parallelism` directories at a time."""
 
     dry_run: bool = False
-    parallelism: int | None = None
+    parallelism: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,6 @@ def remove_unexisting_files(
     """
     begun = time.monotonic()
     check_places(table)
-    if spec.parallelism is not None and spec.parallelism < 1:
-        raise InvalidArgumentError(f"parallelism={spec.parallelism}: let at least one task run")
     identifier, checked_up_to = identifier_of(Maker.REMOVE_UNEXISTING_FILES), None
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)

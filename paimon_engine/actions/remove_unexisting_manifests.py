@@ -27,6 +27,7 @@ from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownErr
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.specs import Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import MetadataWriter, live_index_files, read_manifest, read_manifest_list
@@ -40,7 +41,7 @@ _IDENTIFIER: Final = identifier_of(Maker.REMOVE_UNEXISTING_MANIFESTS)
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveUnexistingManifests:
+class RemoveUnexistingManifests(Spec):
     """Take manifests that are gone out of the table's lists."""
 
     dry_run: bool = False
@@ -147,7 +148,7 @@ def _check_index(table: TableHandle, latest: Snapshot) -> None:
 def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry], user: str) -> int:
     writer = MetadataWriter(table)
     try:
-        base_list, base_size = writer.manifest_list(writer.manifests(live) if live else [])
+        base_list, base_size = writer.manifest_list(writer.manifests(live) if live else [], base_of=latest.id + 1)
         delta_list, delta_size = writer.manifest_list([])
     except BaseException:
         writer.take_back()

@@ -26,6 +26,8 @@ from typing import Any
 
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor
+from paimon_engine.specs import Index
+from paimon_engine.table.commit_records import settle_records
 from paimon_engine.table.deletion import (
     Candidates,
     DeletedFile,
@@ -51,7 +53,7 @@ class RepairEarliestSnapshot(Disposal):
     `snapshot` says which one that should be: another one is refused, as expiry forgets whole snapshots.
     """
 
-    snapshot: int | None = None
+    snapshot: Index | None = None
     dry_run: bool = False
 
 
@@ -183,6 +185,7 @@ def _repair(
     if spec.dry_run:
         return Deletion(plan.files, plan.stopped)
     prepared = prepare(table, plan, spec, "repair_earliest_snapshot", roots=hidden, neighbours=[paths.snapshot(first)])
+    settle_records(table, [root.snapshot for root in gone])
     write_hint(table, paths.earliest_hint, first)
     for path in hidden:
         table.env.storage.delete([path])

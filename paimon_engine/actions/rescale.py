@@ -21,6 +21,7 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.specs import Spec
 from paimon_engine.supported import check_writable
 from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.bucket_vectors import vector_files
@@ -29,12 +30,13 @@ from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.own_files import work_begins
 from paimon_engine.table.rescale import RescaleTask, rescale_bucket, sources_of
 from paimon_engine.table.snapshots import latest_with_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Rescale:
+class Rescale(Spec):
     """Give partitions as many buckets as the option `bucket` says by now; all, or those that `where` chooses."""
 
     where: str | None = None
@@ -94,6 +96,7 @@ def rescale(
     before = [file for message in removals for file in message.compact_before]
     snapshot_id, after = None, []
     if tasks and not spec.dry_run:
+        work = work_begins(table, snapshot)
         written = _write(table, tasks, executor, on_progress)
         after = [file for message in written for file in message.compact_after]
         request = CommitRequest(
@@ -103,6 +106,7 @@ def rescale(
             identifier,
             checked_up_to=checked_up_to,
             replaces_all=True,
+            begun=work,
         )
         snapshot_id = _commit(table, request, written)
     return RescaleResult(

@@ -12,6 +12,10 @@ it was before. After `rollback` its newer snapshots are there again, the newest 
 `purge_files` the older snapshots, tags and branches are there again below the empty one: roll back to the one that you
 want. Where a tag was moved, or main was fast-forwarded, the older state has no name of its own any more, and can be
 given one: `as_tags` brings snapshots and tags back under the names `restored-<snapshot>` and `restored-<tag>`.
+
+What a run that died has left of a quarantine is listed, brought back and emptied like any other, and never keeps
+another one from it (`table.quarantine_state`). Without a list, files go back to where their paths say that they lay;
+which versions they belonged to is not known any more, so an orphan clean-up deletes those that nothing needs.
 """
 
 from __future__ import annotations
@@ -20,16 +24,27 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, NotFoundError
+from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import Executor
+from paimon_engine.specs import Amount, Count, Moment, Spec
 from paimon_engine.table.disposal import Disposal, move_files
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.quarantine import Quarantine, quarantine_names, read_quarantine, remove_quarantine
+from paimon_engine.table.quarantine import Quarantine, find_quarantine, no_quarantine, read_quarantine
+from paimon_engine.table.quarantine_state import (
+    Held,
+    QuarantineState,
+    all_held,
+    close,
+    empty,
+    look_at,
+    plan_return,
+)
 from paimon_engine.table.reachability import on_line
 from paimon_engine.table.restoring import RootsBack, bring_back, plan_roots
+from paimon_engine.table.retention import check_older_than
 from paimon_engine.table.tag_news import telling
 from paimon_engine.table.unfinished import forget_record
 from paimon_engine.units import DAY_MS
@@ -37,10 +52,11 @@ from paimon_engine.units import DAY_MS
 logger = logging.getLogger(__name__)
 
 _EMPTIED_AFTER_MS: Final = 30 * DAY_MS
+_UNKNOWN_ACTION: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restore:
+class Restore(Spec):
     """Bring back what the quarantine of that name holds; a dry run says what.
 
     With `as_tags` snapshots and tags come back as tags `restored-<snapshot>` and `restored-<tag>`. `parallelism` and
@@ -50,8 +66,8 @@ class Restore:
     quarantine: str
     as_tags: bool = False
     dry_run: bool = False
-    files_per_second: float | None = None
-    parallelism: int | None = None
+    files_per_second: Amount | None = None
+    parallelism: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +100,13 @@ class RestoreResult:
 def restore(table: TableHandle, spec: Restore, executor: Executor) -> RestoreResult:
     """Brings a quarantine back. Safe to repeat until its status is `restored`.
 
-    Raises: InvalidArgumentError if there is no such quarantine; ConflictError if something else is in the place of what
-    should come back; StorageError; UnsupportedError, CallbackError as in `table.tag_news`, where tags come back.
+    Raises: InvalidArgumentError if there is no such quarantine; CorruptTableError if its list is damaged; ConflictError
+    if something else is in the place of what should come back; StorageError; UnsupportedError, CallbackError as in
+    `table.tag_news`, where tags come back.
     """
     begun = time.monotonic()
+    if find_quarantine(table, spec.quarantine) is None and (held := look_at(table, spec.quarantine)) is not None:
+        return _returned(table, spec, executor, held, begun=begun)
     quarantine = read_quarantine(table, spec.quarantine)
     roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
     if roots.conflicts:
@@ -119,9 +138,33 @@ def _brought_back(
     present = {info.path for directory in {_parent(move.target) for move in moves} for info in _list(table, directory)}
     missing = tuple(move.target for move in moves if move.target not in present)
     bring_back(table, roots)
-    remove_quarantine(table, quarantine.name)
+    strange = tuple(close(table, quarantine.name))
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)
-    return _result("restored", quarantine, roots, begun, missing=missing)
+    return _result("restored", quarantine, replace(roots, left=(*roots.left, *strange)), begun, missing=missing)
+
+
+def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Held, *, begun: float) -> RestoreResult:
+    """Brings back the files of a quarantine without a list."""
+    moves, problems = plan_return(table, held)
+    left = ("without a list only files come back; an orphan clean-up deletes those that nothing needs",)
+    status, files = "dry_run", moves
+    if not spec.dry_run:
+        how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
+        files, more = move_files(table, moves, how, executor)
+        problems += more
+        if not problems:
+            close(table, held.name)
+        status = "stopped" if problems else "restored"
+    return RestoreResult(
+        status,
+        held.name,
+        _UNKNOWN_ACTION,
+        files=len(files),
+        bytes=sum(move.size_bytes for move in files),
+        stopped=tuple(problems),
+        seconds=time.monotonic() - begun,
+        left=left if files else (),
+    )
 
 
 def _parent(path: str) -> str:
@@ -161,26 +204,30 @@ def _result(
 
 
 @dataclass(frozen=True, slots=True)
-class EmptyQuarantine:
+class EmptyQuarantine(Spec):
     """Delete for good what quarantines hold: the one of that name, or all made before `older_than_ms`.
 
-    Without either, those older than 30 days go.
+    Without either, those older than 30 days go. One whose list cannot be understood goes only by its name.
     """
 
     quarantine: str | None = None
-    older_than_ms: int | None = None
+    older_than_ms: Moment | None = None
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyQuarantineResult:
-    """What went; `status` is `deleted`, `noop` or `dry_run`. `quarantines` tells each: action, time, files, bytes."""
+    """What went; `status` is `deleted`, `noop`, `dry_run`, or `stopped` if something was left: run it again then.
+
+    `quarantines` tells each as `list_quarantines` does, `stopped` what was left and why.
+    """
 
     status: str
     quarantines: tuple[Mapping[str, Any], ...] = ()
     files_deleted: int = 0
     bytes_deleted: int = 0
     seconds: float = 0.0
+    stopped: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -188,53 +235,53 @@ class EmptyQuarantineResult:
 
 
 def empty_quarantine(table: TableHandle, spec: EmptyQuarantine) -> EmptyQuarantineResult:
-    """Deletes quarantines; safe to repeat. What was not moved yet by a run that was cut short stays in its place.
+    """Deletes quarantines; safe to repeat, which also finishes a run that was cut short.
 
-    Raises: InvalidArgumentError if there is no quarantine of that name; CorruptTableError; StorageError.
+    What was not moved yet by a run that was cut short stays in its place. One that cannot be emptied keeps no other
+    from it.
+
+    Raises: InvalidArgumentError if there is no quarantine of that name, or for a time in the future; StorageError.
     """
     begun = time.monotonic()
-    limit = table.env.clock() - _EMPTIED_AFTER_MS if spec.older_than_ms is None else spec.older_than_ms
-    if spec.quarantine is not None:
-        found = [read_quarantine(table, spec.quarantine)]
-    else:
-        found = [item for item in _quarantines(table) if item.time_ms < limit]
+    check_older_than(table, spec)
+    found, left = _chosen(table, spec)
+    stopped = [f"quarantine {item.name} is left: {item.problem} (give its name to delete it)" for item in left]
+    files = sum(len(item.files) for item in found)
+    size_bytes = sum(sum(item.files.values()) for item in found)
     if not spec.dry_run:
+        files = size_bytes = 0
         for item in found:
-            remove_quarantine(table, item.name)
-    status = "noop" if not found else "dry_run" if spec.dry_run else "deleted"
-    return EmptyQuarantineResult(
-        status,
-        tuple(_told(item) for item in found),
-        sum(len(item.files) for item in found),
-        sum(item.size_bytes for item in found),
-        time.monotonic() - begun,
-    )
+            try:
+                count, count_bytes, problems = empty(table, item)
+            except PaimonError as error:
+                stopped.append(f"quarantine {item.name} is left in part: {error}")
+                continue
+            files, size_bytes = files + count, size_bytes + count_bytes
+            stopped += [f"quarantine {item.name}: {problem}" for problem in problems]
+    status = "dry_run" if spec.dry_run else "stopped" if len(stopped) > len(left) else "deleted" if found else "noop"
+    told = tuple(item.to_dict() for item in found)
+    return EmptyQuarantineResult(status, told, files, size_bytes, time.monotonic() - begun, tuple(stopped))
+
+
+def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[Held], list[Held]]:
+    """The quarantines to be emptied, and those old enough whose lists nobody understands."""
+    if spec.quarantine is not None:
+        held = look_at(table, spec.quarantine)
+        if held is None:
+            raise no_quarantine(table, spec.quarantine)
+        return [held], []
+    limit = table.env.clock() - _EMPTIED_AFTER_MS if spec.older_than_ms is None else spec.older_than_ms
+    old = [item for item in all_held(table) if item.time_ms < limit]
+    left = [item for item in old if item.state is QuarantineState.UNREADABLE_LIST]
+    return [item for item in old if item not in left], left
 
 
 def list_quarantines(table: TableHandle) -> list[Mapping[str, Any]]:
-    """Every quarantine of the table, oldest first: `quarantine`, `action`, `time_ms`, `files`, `bytes`, `roots`.
+    """Every quarantine of the table, oldest first, whatever state it is in.
 
-    Raises: CorruptTableError if one cannot be understood.
+    Each has `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, and how it stands: `state` as in
+    `table.quarantine_state`, `files_there`, and `problem` if its list cannot be understood.
+
+    Raises: StorageError.
     """
-    return [_told(item) for item in sorted(_quarantines(table), key=lambda item: (item.time_ms, item.name))]
-
-
-def _quarantines(table: TableHandle) -> list[Quarantine]:
-    found = []
-    for name in quarantine_names(table):
-        try:
-            found.append(read_quarantine(table, name))
-        except NotFoundError:
-            continue
-    return found
-
-
-def _told(quarantine: Quarantine) -> Mapping[str, Any]:
-    return {
-        "quarantine": quarantine.name,
-        "action": quarantine.what,
-        "time_ms": quarantine.time_ms,
-        "files": len(quarantine.files),
-        "bytes": quarantine.size_bytes,
-        "roots": tuple(quarantine.roots),
-    }
+    return [item.to_dict() for item in all_held(table)]

@@ -19,6 +19,7 @@ from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.specs import Spec
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit import CommitRequest
 from paimon_engine.table.commit_message import CommitMessage
@@ -27,6 +28,7 @@ from paimon_engine.table.file_index import wanted_indexes
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.own_files import work_begins
 from paimon_engine.table.pruning import matching_partitions, partition_predicate_parts
 from paimon_engine.table.reachability import in_threads
 from paimon_engine.table.reindex import Reindexed, ReindexTask, is_current, reindex
@@ -39,7 +41,7 @@ ROUNDS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteFileIndex:
+class RewriteFileIndex(Spec):
     """Index the files of a table, or of the partitions that `where` chooses.
 
     Files that have just the wanted indexes are left, unless `rebuild` asks for all: after options such as the size of
@@ -87,6 +89,7 @@ class _Run:
     failed: list[str] = field(default_factory=list)
     snapshot_id: int | None = None
     conflicts: int = 0
+    seen: Snapshot | None = None
 
 
 def rewrite_file_index(
@@ -119,10 +122,13 @@ def rewrite_file_index(
         stale = seen_at_latest(table, partial(_plan, table, spec, run, only))
         if spec.dry_run or not stale:
             break
+        begun_work = work_begins(table, run.seen)
         messages, work = _reindex(table, stale, executor, run, on_progress)
         part = identifier_of(Maker.REWRITE_FILE_INDEX, parts_before + number)
         identifier = part if run.failed else identifier_of(Maker.REWRITE_FILE_INDEX)
-        request = CommitRequest(messages, CommitKind.COMPACT, user, identifier, checked_up_to=checked_up_to)
+        request = CommitRequest(
+            messages, CommitKind.COMPACT, user, identifier, checked_up_to=checked_up_to, begun=begun_work
+        )
         parts = commit_parts(table, request, part)
         only = _note(run, parts, work)
         if not only:
@@ -143,6 +149,7 @@ def _plan(
     snapshot: Snapshot | None,
 ) -> list[ManifestEntry]:
     """Files whose indexes are not what they should be."""
+    run.seen = snapshot
     # Postponed rows get other files before anybody reads them.
     entries = [entry for entry in live_entries(table, snapshot) if entry.bucket >= 0]
     if spec.where is not None:

@@ -22,7 +22,9 @@ from typing import Any, Final
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
+from paimon_engine.specs import Index, Moment
 from paimon_engine.table.changelogs import forget_newest
+from paimon_engine.table.commit_records import take_back_records
 from paimon_engine.table.deletion import (
     Candidates,
     DeletedFile,
@@ -41,6 +43,7 @@ from paimon_engine.table.snapshots import (
     consumers,
     latest_snapshot,
     lower_latest_hint,
+    mend_latest_hint,
     read_snapshot,
     read_tag,
     snapshot_ids,
@@ -64,9 +67,9 @@ class Rollback(Disposal):
     `watermark` for the newest snapshot whose watermark is not beyond (both epoch milliseconds).
     """
 
-    snapshot: int | None = None
+    snapshot: Index | None = None
     tag: str | None = None
-    timestamp_ms: int | None = None
+    timestamp_ms: Moment | None = None
     watermark: int | None = None
     dry_run: bool = False
 
@@ -123,6 +126,9 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         removed_changelogs=tuple(sorted((*(root.snapshot.id for root in changelogs), *unread_changelogs))),
     )
     if result.status == "noop":
+        if not spec.dry_run and table.door is None:
+            # It may name a newer snapshot that is lost, and so keep readers from this one.
+            mend_latest_hint(table)
         return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec), begun)
     with telling(table, dry_run=spec.dry_run or not tags) as news:
         if table.door is not None:
@@ -141,6 +147,7 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         hidden += tag_files(table, result.removed_tags)
         hidden += [paths.changelog(number) for number in result.removed_changelogs]
         prepared = prepare(table, plan, spec, "rollback", roots=hidden, neighbours=[paths.snapshot(target.id)])
+        take_back_records(table, target.id)
         _hide(table, target, expired=expired, result=result)
         remove_tags(table, named_tags(tags), news)
         deletion = carry_out(table, plan, executor, prepared)
@@ -161,6 +168,7 @@ def _rolled_back_there(
     assert table.door is not None
     going: dict[str, int | None] = {name: read_tag(table, name).snapshot.id for name in result.removed_tags}
     news.expect(going, gone=True)
+    take_back_records(table, target.id)
     table.door.roll_back(table, target, tag=spec.tag, latest=latest)
     news.gone({name: number for name, number in going.items() if not tag_exists(table, name)})
     return replace(result, seconds=time.monotonic() - begun)
@@ -220,6 +228,26 @@ def _candidates(
     return candidates
 
 
+def _delete_last(table: TableHandle, target: Snapshot, number: int) -> None:
+    """Removes the last newer snapshot, or leaves it where the target has expired meanwhile: one of them must stay.
+
+    Raises: ConflictError.
+    """
+    storage, paths = table.env.storage, table.paths
+    try:
+        data = storage.read(paths.snapshot(number))
+    except NotFoundError:
+        return
+    storage.delete([paths.snapshot(number)])
+    if not storage.exists(paths.snapshot(target.id)):
+        storage.create(paths.snapshot(number), data)
+        write_hint(table, paths.latest_hint, number)
+        raise ConflictError(
+            f"snapshot {target.id} of {paths.root} expired while it was rolled back to; {number} is the latest now: "
+            "roll back to a newer snapshot or to a tag"
+        )
+
+
 def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
     storage, paths = table.env.storage, table.paths
     forget_newest(table, list(result.removed_changelogs))
@@ -233,7 +261,7 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: Rollba
             storage.create(paths.snapshot(target.id), snapshot_to_json(target).encode())
         if not newer:
             break
-        storage.delete([paths.snapshot(newer[0])])
+        _delete_last(table, target, newer[0])
     else:
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
     write_hint(table, paths.latest_hint, target.id)

@@ -12,19 +12,25 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
+
+import tenacity
 
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.tag import Tag
+from paimon_engine.specs import Index, Moment, Spec
 from paimon_engine.supported import check_metadata_writable
+from paimon_engine.table.commit_records import CommitKey
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import MetadataWriter, live_entries
 from paimon_engine.table.moments import last_at_watermark
-from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.own_commits import Recorder, find_own_commit
+from paimon_engine.table.patience import Patience
 from paimon_engine.table.publish import publish
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot, list_tags, read_snapshot
 from paimon_engine.table.tag_news import TagNews, telling
@@ -39,12 +45,12 @@ _CARRIED: Final = ("logOffsets", "properties", "nextRowId")
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackToAsLatest:
+class RollbackToAsLatest(Spec):
     """Make a new snapshot of an earlier one, a tag or a moment, exactly one of them; as in `Rollback`."""
 
-    snapshot: int | None = None
+    snapshot: Index | None = None
     tag: str | None = None
-    timestamp_ms: int | None = None
+    timestamp_ms: Moment | None = None
     watermark: int | None = None
 
 
@@ -70,9 +76,9 @@ class RollbackToAsLatestResult:
 
 
 def rollback_to_as_latest(
-    table: TableHandle, spec: RollbackToAsLatest, *, commit_user: str
+    table: TableHandle, spec: RollbackToAsLatest, *, commit_user: str | None = None
 ) -> RollbackToAsLatestResult:
-    """Makes the snapshot. Safe to repeat with the same `commit_user`, and beside writers, readers and expiry.
+    """Makes the snapshot. Once for a `commit_user`; safe beside writers, readers and expiry.
 
     Raises: NotFoundError; InvalidArgumentError; ConflictError if others always commit first, or if the earlier snapshot
     expires meanwhile; OutcomeUnknownError if the store never said whether it was made; UnsupportedError; CallbackError
@@ -80,25 +86,42 @@ def rollback_to_as_latest(
     """
     begun = time.monotonic()
     check_metadata_writable(table.options)
-    own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER).snapshot
-    if own is not None:
-        return RollbackToAsLatestResult("already_done", own.id, seconds=time.monotonic() - begun)
+    checked_up_to = None
+    if commit_user is not None:
+        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER)
+        if own.snapshot is not None:
+            return RollbackToAsLatestResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+        checked_up_to = own.checked_up_to
+    key = CommitKey(commit_user or str(uuid.uuid4()), CommitKind.OVERWRITE, _IDENTIFIER)
+    recorder = Recorder(table, key, checked_up_to)
     target = _target(table, spec)
     with telling(table, dry_run=spec.tag is not None) as news:
         tag = spec.tag or _keep(table, target, news)
-        result = _commit(table, target, commit_user)
+        result = _commit(table, target, key.user, recorder)
     logger.info("snapshot %d of %s is %d again", result.snapshot_id, table.paths.root, target.id)
     return replace(result, tag=tag, seconds=time.monotonic() - begun)
 
 
-def _commit(table: TableHandle, target: Snapshot, commit_user: str) -> RollbackToAsLatestResult:
-    for _ in range(table.options.commit_max_retries + 1):
-        result = _try(table, target, commit_user)
-        if result is not None:
-            return result
-    raise ConflictError(
-        f"{table.paths.root}: others committed first in {table.options.commit_max_retries + 1} tries; run again"
-    )
+def _commit(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) -> RollbackToAsLatestResult:
+    patience = Patience(table.options)
+    took_s = 0.0
+
+    def attempt() -> RollbackToAsLatestResult | None:
+        nonlocal took_s
+        begun = time.monotonic()
+        result = _try(table, target, user, recorder)
+        took_s = time.monotonic() - begun
+        return result
+
+    try:
+        result = patience.retrying(lambda: took_s, tenacity.retry_if_result(lambda made: made is None))(attempt)
+    except tenacity.RetryError as error:
+        tries = error.last_attempt.attempt_number
+        raise ConflictError(
+            f"{table.paths.root}: others committed first in {tries} tries; {patience.way_out}"
+        ) from error
+    assert result is not None
+    return result
 
 
 def _target(table: TableHandle, spec: RollbackToAsLatest) -> Snapshot:
@@ -127,17 +150,21 @@ def _keep(table: TableHandle, target: Snapshot, news: TagNews) -> str:
     return name
 
 
-def _try(table: TableHandle, target: Snapshot, commit_user: str) -> RollbackToAsLatestResult | None:
+def _try(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) -> RollbackToAsLatestResult | None:
     """The result, or None if somebody else committed first."""
     latest = latest_snapshot(table)
     if latest is None:
         raise NotFoundError(f"{table.paths.root} has no snapshot to go back from")
     writer = MetadataWriter(table)
     try:
-        snapshot, changes = _next(table, latest, target, commit_user, writer)
+        snapshot, changes = _next(table, latest, target, user, writer)
+        other = recorder.begin(latest.id)
     except BaseException:
         writer.take_back()
         raise
+    if other is not None:
+        writer.take_back()
+        return RollbackToAsLatestResult("already_done", other.id)
     try:
         made = publish(table, snapshot, latest, changes)
     except OutcomeUnknownError:
@@ -148,6 +175,7 @@ def _try(table: TableHandle, target: Snapshot, commit_user: str) -> RollbackToAs
     if not made and not _is_there(table, snapshot):
         writer.take_back()
         return None
+    recorder.done(snapshot)
     added = sum(entry.kind is FileKind.ADD for entry in changes)
     return RollbackToAsLatestResult(
         "committed", snapshot.id, target.id, latest.id, files_added=added, files_removed=len(changes) - added
@@ -167,7 +195,7 @@ def _next(
     now, then = ({entry.identity: entry for entry in live_entries(table, item)} for item in (latest, target))
     removed = [replace(entry, kind=FileKind.DELETE) for key, entry in now.items() if key not in then]
     changes = [*removed, *(entry for key, entry in then.items() if key not in now)]
-    base_list, base_size = writer.manifest_list(writer.manifests(list(now.values())))
+    base_list, base_size = writer.manifest_list(writer.manifests(list(now.values())), base_of=latest.id + 1)
     delta_list, delta_size = writer.manifest_list(writer.manifests(changes))
     rows = sum(entry.file.row_count for entry in then.values())
     extras = {"logOffsets": {}, **target.extras}

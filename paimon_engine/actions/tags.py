@@ -17,6 +17,7 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_stays_inside, check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
+from paimon_engine.specs import Index, Moment, Span, Spec
 from paimon_engine.table.deletion import DeletedFile, Deletion, DeletionPlan, carry_out, finish_interrupted, prepare
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
@@ -52,16 +53,16 @@ class CreateTag(Disposal):
     """
 
     tag: str
-    snapshot: int | None = None
+    snapshot: Index | None = None
     if_exists: IfExists = "verify"
-    time_retained_ms: int | None = None
-    timestamp_ms: int | None = None
+    time_retained_ms: Span | None = None
+    timestamp_ms: Moment | None = None
     watermark: int | None = None
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTag:
+class RenameTag(Spec):
     """Give a tag another name."""
 
     tag: str
@@ -145,8 +146,6 @@ def _check(spec: CreateTag) -> None:
     check_tag_name(spec.tag)
     if spec.if_exists not in _IF_EXISTS:
         raise InvalidArgumentError(f"if_exists={spec.if_exists!r}; choose one of {', '.join(_IF_EXISTS)}")
-    if spec.time_retained_ms is not None and spec.time_retained_ms <= 0:
-        raise InvalidArgumentError(f"time_retained_ms={spec.time_retained_ms} must be positive")
     if sum(way is not None for way in (spec.snapshot, spec.timestamp_ms, spec.watermark)) > 1:
         raise InvalidArgumentError("name what to tag in one way: by snapshot, timestamp or watermark")
 

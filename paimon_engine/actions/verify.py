@@ -13,6 +13,7 @@ from typing import Any
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.progress import OnProgress
+from paimon_engine.specs import Spec
 from paimon_engine.table.check import Depth, Problem, examine_table
 from paimon_engine.table.handle import TableHandle
 
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(Spec):
     """Look at `metadata`; at `files` too, that they are there and whole; at all `rows` too."""
 
     depth: str = "files"
@@ -32,6 +33,7 @@ class VerifyResult:
 
     Snapshots and tags of all branches are `roots`; a data file counts once. `rows` is 0 unless rows were read.
     `closed` files lie outside the table, where `external-paths.allowed` does not name the place; nobody looked at them.
+    `notes` say what other writers do in a way of their own, that can be read all the same: it is no damage.
     """
 
     status: str
@@ -43,6 +45,7 @@ class VerifyResult:
     rows: int = 0
     seconds: float = 0.0
     closed: int = 0
+    notes: tuple[Problem, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -66,4 +69,4 @@ def verify(
     logger.info("%s is %s: %d problems", table.paths.root, status, len(found.problems))
     seconds = time.monotonic() - begun
     counted = found.roots, found.manifests, found.data_files, found.rows
-    return VerifyResult(status, depth.value, found.problems, *counted, seconds, found.closed)
+    return VerifyResult(status, depth.value, found.problems, *counted, seconds, found.closed, found.notes)

@@ -11,24 +11,30 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
 from paimon_engine.env import Env
-from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.progress import OnProgress, counting
+from paimon_engine.secrecy import check_address
+from paimon_engine.specs import Spec, check_fields
 from paimon_engine.table.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.bucketing import BucketRows
 from paimon_engine.table.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.done_again import what_stays
 from paimon_engine.table.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.own_files import work_begins
 from paimon_engine.table.partitions import partition_value
+from paimon_engine.table.patience import Patience
 from paimon_engine.table.source_files import plan_files, read_rows, write_files
 from paimon_engine.table.write import (
     WriteState,
@@ -41,7 +47,7 @@ from paimon_engine.table.write_part import write_part
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class Write(Spec):
     """Write the rows of files, in the order given: `parquet` or `csv`, paths or wildcards.
 
     `overwrite` replaces instead of adding: `{}` the partitions that rows come for (the whole table where it has none),
@@ -56,10 +62,19 @@ class Write:
     watermark: int | None = None
     properties: Mapping[str, str] | None = None
 
+    def __post_init__(self) -> None:
+        """Raises: InvalidArgumentError for a wrong field, or an address that holds a password."""
+        check_fields(self)
+        for address in [self.source] if isinstance(self.source, str) else self.source:
+            check_address(address, "the source")
+
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a write did; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no rows)."""
+    """What a write did; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no rows).
+
+    `warnings` say what stays of an earlier job whose work it did again.
+    """
 
     status: str
     snapshot_id: int | None
@@ -68,6 +83,7 @@ class WriteResult:
     bytes: int = 0
     buckets: int = 0
     seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -75,16 +91,17 @@ class WriteResult:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitName:
+class CommitName(Spec):
     """Under which name a write commits, and what its snapshot says besides.
 
-    A name given by the caller makes repeating the write safe.
+    A name given by the caller makes repeating the write safe. `earlier_user` made the same write before.
     """
 
     user: str | None = None
     identifier: int = BATCH_COMMIT_IDENTIFIER
     watermark: int | None = None
     properties: Mapping[str, str] | None = None
+    earlier_user: str | None = None
 
 
 # ── the three ways in ───────────────────────────────────────────────────────────────────────────
@@ -195,6 +212,7 @@ def _write(
     name: CommitName,
 ) -> WriteResult:
     begun = time.monotonic()
+    table = table.remembering()
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
     checked_up_to = None
     if name.user is not None:
@@ -207,8 +225,11 @@ def _write(
         _check_whole_table(table, spec)
     user = name.user or str(uuid.uuid4())
     state = write_state(table, replacing=spec is not None)
+    begun_on = state.read.snapshot if state.read is not None and state.read.snapshot is not None else checked_up_to
+    work = work_begins(table, begun_on)
     messages = produce(state)
-    for tries_left in reversed(range(table.options.commit_max_retries + 1)):
+    patience = Patience(table.options)
+    for tries in count(1):
         scope = None if spec is None else _scope(table, spec, messages)
         is_empty = not messages and (scope is None or scope.partitions is not None)
         if is_empty and not table.options.creates_empty_snapshots:
@@ -223,10 +244,12 @@ def _write(
             properties=name.properties,
             checked_up_to=checked_up_to,
             read=state.read,
+            begun=work,
         )
-        outcome = _commit_or_clean(table, request, keeps_conflicting=tries_left > 0)
+        outcome = _commit_or_clean(table, request, keeps_conflicting=not patience.is_over(tries))
         if isinstance(outcome, Committed):
-            return _result(outcome, messages, time.monotonic() - begun)
+            stays = what_stays(table, name.earlier_user, kind, name.identifier)
+            return replace(_result(outcome, messages, time.monotonic() - begun), warnings=stays)
         state, messages = _placed_anew(table, outcome, request, produce)
     raise AssertionError("the last try gives an outcome or raises")
 
@@ -313,12 +336,11 @@ def _commit_or_clean(
     with uncommitted(table, request.messages):
         outcome = commit(table, request)
     if isinstance(outcome, Conflict):
-        if keeps_conflicting and table.schema.bucket_mode in KEYS_CHOOSE:
+        if keeps_conflicting and table.schema.bucket_mode in KEYS_CHOOSE and not outcome.is_lost:
             return outcome
         delete_uncommitted(table, request.messages)
-        raise ConflictError(
-            f"{table.paths.root}: {outcome.conflicts[0].reason}; others wrote while this write ran, run it again"
-        )
+        why = "let clean-ups leave younger files alone" if outcome.is_lost else "others wrote while this write ran"
+        raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; {why}, run it again")
     if outcome.by_other_attempt:
         delete_uncommitted(table, request.messages)
     return outcome
@@ -329,6 +351,10 @@ def _overwrite_spec(schema: TableSchema, overwrite: Mapping[str, Any]) -> dict[s
 
     Raises: InvalidArgumentError.
     """
+    if not isinstance(overwrite, Mapping) or not all(isinstance(column, str) for column in overwrite):
+        raise InvalidArgumentError(
+            f"overwrite={shown(overwrite)}: give {{column: value}}, or {{}} for all that rows are in"
+        )
     unknown = [column for column in overwrite if column not in schema.partition_keys]
     if unknown:
         keys = ", ".join(schema.partition_keys) or "none"

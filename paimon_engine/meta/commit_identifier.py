@@ -58,3 +58,14 @@ def is_done_by(asked: int, found: int) -> bool:
     Of identifiers that somebody counts up, a later one shows it too: what came before it may have expired.
     """
     return found == asked or (asked < found < _FIRST_BATCH)
+
+
+def counts_up(identifier: int) -> bool:
+    """Whether the identifier is none of a batch commit, but one that somebody counts up."""
+    return identifier < _FIRST_BATCH
+
+
+def maker_of(identifier: int) -> Maker | None:
+    """What makes the batch commits that this identifier completes; None if it is none of these, or one of a part."""
+    number, part = divmod(BATCH_COMMIT_IDENTIFIER - identifier, _PARTS)
+    return Maker(number) if part == 0 and number in Maker.__members__.values() else None

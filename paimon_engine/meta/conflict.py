@@ -48,6 +48,24 @@ def find_conflicts(
     return found
 
 
+def not_concerning(news: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]) -> bool:
+    """Whether changes that have applied still do after `news`, as far as that can be told without the live files.
+
+    So it is where others have only removed files that the changes do not name, and added files of level 0.
+    """
+    buckets = {(entry.partition, entry.bucket): entry.total_buckets for entry in changes}
+    names = {entry.file.name for entry in changes}
+    return all(
+        (entry.partition, entry.bucket) not in buckets
+        or (
+            entry.total_buckets == buckets[entry.partition, entry.bucket]
+            and entry.file.name not in names
+            and (entry.kind is FileKind.DELETE or entry.file.level == 0)
+        )
+        for entry in news
+    )
+
+
 def find_bucket_changes(live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]) -> list[BucketConflict]:
     """Buckets of `changes` in partitions that have another number of buckets by now; no other check is made."""
     partitions: dict[bytes, list[ManifestEntry]] = {}

@@ -28,6 +28,22 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> dict[FileIdentity, Manife
     Raises: FoldError if a file is added twice.
     """
     merged: dict[FileIdentity, ManifestEntry] = {}
+    _apply(merged, entries)
+    return merged
+
+
+def merge_into(live: dict[FileIdentity, ManifestEntry], entries: Iterable[ManifestEntry]) -> None:
+    """Applies entries, in order, to live files, which change in place.
+
+    Raises: FoldError if a file is added twice, or a removal has no addition before it; `live` is worth nothing then.
+    """
+    for identity in _apply(live, entries):
+        raise FoldError(identity.name, f"file {identity.name} of bucket {identity.bucket} is removed but is not live")
+
+
+def _apply(merged: dict[FileIdentity, ManifestEntry], entries: Iterable[ManifestEntry]) -> list[FileIdentity]:
+    """Applies entries in order; the removals whose additions lie elsewhere."""
+    elsewhere = []
     for entry in entries:
         identity = entry.identity
         present = merged.get(identity)
@@ -40,7 +56,8 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> dict[FileIdentity, Manife
             del merged[identity]
         else:
             merged[identity] = entry
-    return merged
+            elsewhere.append(identity)
+    return elsewhere
 
 
 def live_files(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.meta.paths import MAIN_BRANCH
 
 _NAME_BYTES_MAX: Final = 200
@@ -49,6 +49,15 @@ def check_stays_inside(kind: str, name: str) -> None:
         raise InvalidArgumentError(f"a {kind} needs a name; it is blank")
     if any(char in "/\\\0" for char in name) or name in (".", ".."):
         raise InvalidArgumentError(f"{kind} name {name[:40]!r} must be a plain file name, without separators")
+
+
+def checked_user(user: str | None) -> str | None:
+    """The name of a commit's user, as the caller gave it. Raises: InvalidArgumentError for what is no text."""
+    if user is not None and not isinstance(user, str):
+        raise InvalidArgumentError(f"commit_user={shown(user)} is not allowed; give a text, or None for a fresh one")
+    if user is not None and not is_text(user):
+        raise InvalidArgumentError(f"commit_user={shown(user)} holds half a character")
+    return user
 
 
 def is_text(text: str) -> bool:

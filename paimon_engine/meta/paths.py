@@ -65,6 +65,11 @@ class TablePaths:
         return f"{self.branch_root}/consumer"
 
     @property
+    def commit_dir(self) -> str:
+        """Directory of records of named commits; no other engine looks there."""
+        return f"{self.branch_root}/commits"
+
+    @property
     def branch_dir(self) -> str:
         """Directory of branches."""
         return f"{self.root}/branch"

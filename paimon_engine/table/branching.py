@@ -145,7 +145,7 @@ def branch_root_files(table: TableHandle, name: str) -> list[str]:
 def remove_branch_files(table: TableHandle, name: str) -> None:
     """Removes a branch's directory: schemas last, so that at any moment what is left makes a whole branch."""
     paths = TablePaths(table.paths.root, name)
-    for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.schema_dir):
+    for directory in (paths.commit_dir, paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.schema_dir):
         found = [info.path for info in table.env.storage.list(directory) if not info.is_dir]
         # Hints first, or Java would look for what they name.
         for path in sorted(found, key=lambda path: (_is_hint(path), path), reverse=True):

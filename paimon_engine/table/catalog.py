@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError
+from paimon_engine.meta.codec_rules import check_codecs
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
+from paimon_engine.meta.type_text import TypeLike, to_data_type
+from paimon_engine.options.names import check_names
 from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
 from paimon_engine.table.schema_commit import check_branch, check_rules
-from paimon_engine.types import RowType, from_arrow_field
+from paimon_engine.types import DataField, RowType, from_arrow_field
 
 DATABASE_SUFFIX: Final = ".db"
 SYSTEM_MARK: Final = "$"
@@ -91,11 +94,42 @@ def list_tables(env: Env, warehouse: str, database: str) -> list[str]:
     return sorted(path.rsplit("/", 1)[-1] for path in folders if latest_schema_id(env, TablePaths(path)) is not None)
 
 
+Columns: TypeAlias = pa.Schema | RowType | Mapping[str, TypeLike | pa.Field]
+"""Columns as an Arrow schema, as Paimon's types, or as names with the type of each: a text, or Arrow's."""
+
+
+def columns_of(given: Columns) -> RowType:
+    """The columns in Paimon's types, without ids.
+
+    Raises: InvalidArgumentError, UnsupportedError, naming the column.
+    """
+    if isinstance(given, RowType):
+        return given
+    if isinstance(given, pa.Schema):
+        return RowType(tuple(from_arrow_field(item) for item in given), nullable=False)
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidArgumentError(
+            "give the columns as an Arrow schema, or as names with types, as in {'id': 'INT NOT NULL', 'v': 'STRING'}"
+        )
+    return RowType(tuple(_column(name, kind) for name, kind in given.items()), nullable=False)
+
+
+def _column(name: str, kind: object) -> DataField:
+    if isinstance(kind, pa.Field):
+        return from_arrow_field(kind.with_name(name))
+    if not isinstance(kind, str | Mapping | pa.DataType):
+        raise InvalidArgumentError(f"column {name!r}: {kind!r} is no type; use a text, as in 'INT', or an Arrow type")
+    try:
+        return DataField(-1, name, to_data_type(kind))
+    except PaimonError as error:
+        raise type(error)(f"column {name!r}: {error}") from error
+
+
 @dataclass(frozen=True)
 class TableDraft:
-    """A table as somebody wants it: columns as an Arrow schema, keys, options as Python values."""
+    """A table as somebody wants it: columns, keys, options as Python values."""
 
-    columns: pa.Schema
+    columns: Columns
     primary_keys: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -110,8 +144,9 @@ class TableDraft:
 
         Raises: InvalidArgumentError, UnsupportedError.
         """
+        check_names(self.options)
         return new_schema(
-            RowType(tuple(from_arrow_field(item) for item in self.columns), nullable=False),
+            columns_of(self.columns),
             primary_keys=self.primary_keys,
             partition_keys=self.partition_keys,
             options={key: _option_text(value) for key, value in self.options.items()},
@@ -125,7 +160,7 @@ def create_table(
     config: EnvConfig,
     path: str,
     *,
-    schema: pa.Schema,
+    schema: Columns,
     primary_keys: Sequence[str] = (),
     partition_keys: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
@@ -153,6 +188,7 @@ def check_engine_can(schema: TableSchema) -> None:
     """Raises UnsupportedError or InvalidArgumentError for a new table that breaks a rule or that we cannot write."""
     check_rules(schema)
     check_writable(schema.table_options)
+    check_codecs(schema.table_options)
 
 
 def _option_text(value: object) -> str:

@@ -4,7 +4,8 @@
    schemas are there and can be read, those of data files too; the hint of the latest one leads somewhere.
 2. Lists, manifests, index files and statistics files are there in their sizes and can be read; no file is added twice,
    or removed without having been added; manifests have as many entries as lists say, in the partitions that they say.
-3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows.
+3. Live data files are there, with the size that their manifest says; Parquet footers count as many rows,
+   and no page of theirs unpacks to more than readers take.
 4. In levels above 0, files of a bucket do not overlap in their keys; a partition has one number of buckets.
    Consumers say where they go on.
 5. Record counts of a snapshot are the sums over its files. Changelogs that outlive their snapshots have their files.
@@ -26,8 +27,6 @@ from enum import StrEnum
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Executor, LocalExecutor
@@ -43,9 +42,9 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.changelogs import is_change
 from paimon_engine.table.check_chain import Chain, miscounted, outside_statistics
+from paimon_engine.table.check_footers import footer_problem
 from paimon_engine.table.check_places import Places
 from paimon_engine.table.check_rows import FileToRead, read_rows
-from paimon_engine.table.external import store_of
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.file_index import check_indexes
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
@@ -95,6 +94,8 @@ class Examination:
     rows: int
     closed: int
     """Files outside the table that nobody allows to be read; they were not looked at."""
+    notes: tuple[Problem, ...]
+    """What is not as it should be in files that every reader takes all the same."""
 
 
 def check_table(table: TableHandle, *, depth: Depth = Depth.FILES, footers: bool = True) -> list[Problem]:
@@ -146,14 +147,15 @@ def _examine(
             problems += check.problems_of_changelog(root) if root.is_changelog else check.problems_of(root)
         except PaimonError as error:
             problems.append(Problem(root.label, str(error)))
-    rows = 0
+    rows, notes = 0, list[Problem]()
     if depth is Depth.ROWS:
-        outcomes = read_rows(table, check.to_read, executor, on_progress=on_progress)
-        problems += [Problem(path, what) for path, found in outcomes for what in found]
+        for file in read_rows(table, check.to_read, executor, on_progress=on_progress):
+            problems += [Problem(file.path, what) for what in file.problems]
+            notes += [Problem(file.path, what) for what in file.notes]
         rows = sum(file.entry.file.row_count for file in check.to_read)
     found = tuple(dict.fromkeys(problems))
     counted = check.manifest_count, check.data_file_count, rows, len(check.places.closed)
-    return Examination(found, len(roots), *counted), roots
+    return Examination(found, len(roots), *counted, tuple(notes)), roots
 
 
 def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
@@ -453,7 +455,9 @@ class _Check:
                     problems.append(Problem(root.label, f"{path} has {found} bytes, its manifest says {size_bytes}"))
                 elif self._footers and path.endswith(".parquet"):
                     to_open.append((path, entry.file.row_count))
-        return problems + [item for item in in_threads(self._table, _footer, to_open) if item is not None]
+        return problems + [
+            Problem(*item) for item in in_threads(self._table, footer_problem, to_open) if item is not None
+        ]
 
     def _statistics(self, root: Root) -> Iterator[Problem]:
         name = root.snapshot.statistics
@@ -482,15 +486,3 @@ def _index_problem(table: TableHandle, entry: ManifestEntry) -> str | None:
     except PaimonError as error:
         return str(error)
     return None
-
-
-def _footer(table: TableHandle, task: tuple[str, int]) -> Problem | None:
-    path, expected = task
-    try:
-        with store_of(table, path).open(path) as stream:
-            found = pq.read_metadata(stream).num_rows
-    except NotFoundError:
-        return Problem(path, "vanished while the table was checked")
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        return Problem(path, f"cannot be read as a Parquet file: {error}")
-    return None if found == expected else Problem(path, f"has {found} rows, its manifest says {expected}")

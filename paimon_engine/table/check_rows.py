@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,14 @@ import pyarrow.compute as pc
 from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError, naming
 from paimon_engine.executor import Executor, Failed
-from paimon_engine.format import orc
+from paimon_engine.format import orc, parquet
 from paimon_engine.format.hash_index import Hashes
+from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.merge.keys import normalise_keys
+from paimon_engine.meta.cut_bounds import upper
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import ManifestEntry
-from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
+from paimon_engine.meta.schema import KEY_PREFIX, VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.stats import (
     FORMAT_STATS,
     ColumnStats,
@@ -42,6 +44,7 @@ from paimon_engine.meta.stats import (
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.bucketing import bucket_numbers, partition_codes
 from paimon_engine.table.dynamic_buckets import key_hashes
+from paimon_engine.table.external import store_of
 from paimon_engine.table.file_filter import counts_nan, is_float
 from paimon_engine.table.file_format import BucketPlace, data_file_path, read_data_file, read_stored_keys
 from paimon_engine.table.handle import PlainTable, TableHandle
@@ -49,6 +52,14 @@ from paimon_engine.table.hash_index import read_hashes
 from paimon_engine.table.reachability import on_line
 from paimon_engine.types import AtomicType, RowType
 
+_NO_KEYS: Final = (
+    "has no columns {}, as paimon-rust writes files; newer Java and others read it, Java 0.9 refuses to merge it if it "
+    "is a Parquet file, and a compaction that rewrites it puts them in"
+)
+_CUT_BOUND: Final = (
+    "column {}: its largest value is cut to microseconds in the manifest, as pypaimon writes it; filters still find "
+    "its rows here, but readers that trust the bound may not, and a compaction that rewrites the file notes it rightly"
+)
 _RETRACTING = pa.array([1, 3], pa.int8())
 """Row kinds −U and −D."""
 
@@ -60,6 +71,15 @@ class FileToRead:
     branch: str
     entry: ManifestEntry
     hash_index: IndexFile | None = None
+
+
+@dataclass(frozen=True)
+class FileFindings:
+    """What is wrong with the rows of the file at `path`, and what is only to be known of it."""
+
+    path: str
+    problems: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -76,8 +96,8 @@ def read_rows(
     executor: Executor,
     *,
     on_progress: OnProgress | None = None,
-) -> Iterator[tuple[str, list[str]]]:
-    """Path of each file and what is wrong with its rows."""
+) -> Iterator[FileFindings]:
+    """What each of the files is like."""
     tasks = []
     for file in files:
         entry = file.entry
@@ -86,21 +106,24 @@ def read_rows(
         path = data_file_path(table, entry.partition, entry.bucket, entry.file)
         tasks.append(_Task(plain, entry, path, file.hash_index))
     listener = counting(on_progress, "verify", len(tasks))
-    outcomes = executor.map(_problems, tasks, config=table.config, on_done=listener)
+    outcomes = executor.map(_look_at, tasks, config=table.config, on_done=listener)
     for task, outcome in zip(tasks, outcomes, strict=True):
-        yield task.path, [f"cannot be read: {outcome.message}"] if isinstance(outcome, Failed) else outcome.value
+        if isinstance(outcome, Failed):
+            yield FileFindings(task.path, [f"cannot be read: {outcome.message}"])
+        else:
+            yield outcome.value
 
 
-def _problems(env: Env, task: _Task) -> list[str]:
+def _look_at(env: Env, task: _Task) -> FileFindings:
     try:
         return _check_file(task.table.load(env), task)
     except NotFoundError:
-        return []  # told already, as a file that is missing
+        return FileFindings(task.path)  # told already, as a file that is missing
     except PaimonError as error:
-        return [str(error)]
+        return FileFindings(task.path, [str(error)])
 
 
-def _check_file(table: TableHandle, task: _Task) -> list[str]:
+def _check_file(table: TableHandle, task: _Task) -> FileFindings:
     file, schema = task.entry.file, table.schema
     has_keys = bool(schema.primary_keys)
     columns = schema.row_type
@@ -108,17 +131,24 @@ def _check_file(table: TableHandle, task: _Task) -> list[str]:
         hashes = None if task.hash_index is None else read_hashes(table, task.hash_index)
     except PaimonError:
         hashes = None  # told already
+    if file.format == "parquet":
+        with store_of(table, task.path).open(task.path) as stream:
+            check_page_sizes(stream, parquet.footer(stream, task.path), task.path, trusts_footer=False)
     check = _FileCheck(task.entry, schema, is_sorted=has_keys and task.entry.bucket >= 0, hashes=hashes)
     place = BucketPlace(task.path.rpartition("/")[0], task.entry.partition)
     twice = has_keys and not schema.table_options.thin_files
     with closing(read_stored_keys(table, place, file)) as keys:
         stored = _Taking(keys)
+        if twice and not stored.has_columns:
+            twice = False
+            check.note(_NO_KEYS.format(", ".join(KEY_PREFIX + name for name in schema.key_type.names)))
         for batch in read_data_file(table, place, file, columns.names, with_system_columns=has_keys, as_stored=True):
             check.add(batch)
             if twice and batch.num_rows:
                 check.hold_against(stored.take(batch.num_rows), batch)
     with naming(f"{task.path}: statistics in its manifest"):
-        return check.finish()
+        check.finish()
+    return FileFindings(task.path, check.problems, check.notes)
 
 
 class _Taking:
@@ -127,6 +157,12 @@ class _Taking:
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._left: pa.RecordBatch | None = None
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the first batch has any, if there is one."""
+        self._left = next(self._batches, None) if self._left is None else self._left
+        return self._left is None or self._left.num_columns > 0
 
     def take(self, count: int) -> pa.RecordBatch:
         """The next rows; fewer at the end."""
@@ -152,6 +188,7 @@ class _FileCheck:
         self._is_sorted = is_sorted
         self._last: pa.RecordBatch | None = None
         self._problems: list[str] = []
+        self._notes: list[str] = []
         self._rows = 0
         self._retracting = 0
         self._is_misplaced = False
@@ -229,8 +266,22 @@ class _FileCheck:
             self._problems.append(f"its keys do not ascend at row {row}")
         self._last = keys.slice(keys.num_rows - 1)
 
-    def finish(self) -> list[str]:
-        """What is wrong with the file.
+    def note(self, what: str) -> None:
+        """Adds something that is to be known of the file."""
+        self._notes.append(what)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the file, each thing once."""
+        return list(dict.fromkeys(self._problems))
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of the file, each thing once."""
+        return list(dict.fromkeys(self._notes))
+
+    def finish(self) -> None:
+        """Holds all rows against the manifest.
 
         Raises: CorruptTableError if its statistics cannot be decoded.
         """
@@ -243,7 +294,6 @@ class _FileCheck:
         self._compare(known, file.value_stats, found)
         if self._schema.primary_keys:
             self._compare(self._schema.key_type, file.key_stats, found)
-        return list(dict.fromkeys(self._problems))
 
     def _compare(self, columns: RowType, stats: SimpleStats, found: dict[str, ColumnStats]) -> None:
         if not stats.null_counts:
@@ -259,6 +309,9 @@ class _FileCheck:
             # Where there is a NaN no bounds were gathered; those of ORC files leave it out, and count spaces of CHARs.
             is_other = not counts_nan(self._file) and (is_float(field) or orc.has_char(field.type))
             if actual.min is None or is_other:
+                continue
+            if said.max is not None and said.max < actual.max <= upper(field.type, said.max):
+                self.note(_CUT_BOUND.format(field.name))
                 continue
             for outside, bound in (
                 (said.min is not None and actual.min < said.min, f"{actual.min!r}, below {said.min!r}"),

@@ -51,8 +51,9 @@ from paimon_engine.table.reachability import (
     in_threads,
     try_root_files,
 )
+from paimon_engine.table.reading_ahead import ReadingAhead
 from paimon_engine.table.succession import Lists, lists_of
-from paimon_engine.table.unfinished import Record, forget_record, is_over, records, write_record
+from paimon_engine.table.unfinished import Record, forget_record, is_over, open_records, write_record
 
 logger = logging.getLogger(__name__)
 
@@ -86,14 +87,14 @@ def check_places(table: TableHandle) -> None:
 
 
 class Candidates:
-    """Files that roots to be removed reach, by path.
+    """Files that roots to be removed reach, by path; those `ahead` will be asked for in this order.
 
     Raises: UnsupportedError if the table's options put files where we would not find them.
     """
 
-    def __init__(self, table: TableHandle) -> None:
+    def __init__(self, table: TableHandle, ahead: Sequence[Root] = ()) -> None:
         check_places(table)
-        self._table = table
+        self._table, self._entries = table, ReadingAhead(table, ahead)
         self._paths = DataPaths(table)
         self.data: dict[str, DataCandidate] = {}
         self.metadata: dict[str, tuple[int | None, str]] = {}
@@ -166,7 +167,7 @@ class Candidates:
 
     def _read(self, read: Callable[[TableHandle, Snapshot], list[ManifestEntry]], root: Root) -> list[ManifestEntry]:
         try:
-            return read(self._table, root.snapshot)
+            return self._entries(read, root)
         except PaimonError as error:
             self.stopped.append(f"files that only {root.label} names are left: {error}")
             return []
@@ -455,7 +456,7 @@ def _dispose(
 
 def finish_interrupted(table: TableHandle, executor: Executor, how: Disposal | None = None) -> Deletion:
     """Deletes what runs that were cut short had left to do, as far as nothing reaches it."""
-    found, stopped = records(table)
+    found, stopped = open_records(table)
     done: list[DeletedFile] = []
     for record in found:
         plan = _left_over(table, record)

@@ -18,10 +18,11 @@ from itertools import pairwise
 from typing import Any, Final, TypedDict, TypeVar
 
 from paimon_engine.env import Env
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, StorageError
+from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor, Failed, LocalExecutor
+from paimon_engine.specs import Amount, Count, Spec
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import READER_THREADS
+from paimon_engine.table.side_by_side import READER_THREADS
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ LOCAL_FILES_MAX: Final = 32_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disposal:
+class Disposal(Spec):
     """How what is deleted goes.
 
     With `quarantine` files are moved to `quarantine/<name>` of the table, and `restore` brings them back. At most
@@ -40,14 +41,8 @@ class Disposal:
     """
 
     quarantine: bool = False
-    files_per_second: float | None = None
-    parallelism: int | None = None
-
-    def __post_init__(self) -> None:
-        """Raises InvalidArgumentError for a limit that lets nothing through."""
-        for name, limit in (("files_per_second", self.files_per_second), ("parallelism", self.parallelism)):
-            if limit is not None and not limit > 0:
-                raise InvalidArgumentError(f"{name}={limit} must be positive")
+    files_per_second: Amount | None = None
+    parallelism: Count | None = None
 
 
 class DisposalWords(TypedDict, total=False):

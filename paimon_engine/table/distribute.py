@@ -26,6 +26,7 @@ from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.file_format import bucket_place, read_data_file
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.own_files import WorkBegun, work_begins
 from paimon_engine.table.postponed import in_arrival_order
 from paimon_engine.table.write import TableWriter, WriteState, write_state
 
@@ -78,9 +79,12 @@ def distribute_postponed(table: TableHandle, entries: Sequence[ManifestEntry], e
     waiting = {bucket[0]: found for bucket, found in by_bucket(entries).items() if bucket[1] == POSTPONED_BUCKET}
     if not waiting:
         return Distributed(None)
+    state = write_state(table)
+    work = work_begins(table, state.read.snapshot if state.read else None)
+    states = _states(table, state, list(waiting))
     tasks = [
         DistributeTask(partition, tuple(in_arrival_order([entry.file for entry in found])), state)
-        for (partition, found), state in zip(waiting.items(), _states(table, list(waiting)), strict=True)
+        for (partition, found), state in zip(waiting.items(), states, strict=True)
     ]
     outcomes = executor.map(distribute, tasks, config=table.config)
     messages = [message for outcome in outcomes if isinstance(outcome, Done) for message in outcome.value]
@@ -89,12 +93,11 @@ def distribute_postponed(table: TableHandle, entries: Sequence[ManifestEntry], e
     except Exception:
         delete_uncommitted(table, messages)
         raise
-    return _commit(table, messages)
+    return _commit(table, messages, work)
 
 
-def _states(table: TableHandle, partitions: Sequence[bytes]) -> list[WriteState]:
+def _states(table: TableHandle, state: WriteState, partitions: Sequence[bytes]) -> list[WriteState]:
     """State for writing into the real buckets of each partition."""
-    state = write_state(table)
     default = table.options.postpone_default_bucket_num
 
     def of(partition: bytes) -> WriteState:
@@ -106,12 +109,12 @@ def _states(table: TableHandle, partitions: Sequence[bytes]) -> list[WriteState]
     return [of(partition) for partition in partitions]
 
 
-def _commit(table: TableHandle, messages: list[CommitMessage]) -> Distributed:
+def _commit(table: TableHandle, messages: list[CommitMessage], work: WorkBegun) -> Distributed:
     # Postponed files go once, so that repeating the commit under another name is harmless.
     user, conflicts = str(uuid.uuid4()), 0
     while messages:
         with uncommitted(table, messages):
-            outcome = commit(table, CommitRequest(messages, CommitKind.COMPACT, user))
+            outcome = commit(table, CommitRequest(messages, CommitKind.COMPACT, user, begun=work))
         if isinstance(outcome, Committed):
             rows = sum(file.row_count for message in messages for file in message.compact_before)
             return Distributed(outcome.snapshot.id, rows, conflicts)

@@ -128,7 +128,8 @@ def read_data_file(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
-    Partition columns are those of the place; `as_stored`: of the file, where it has them as they were.
+    Partition columns are those of the place; `as_stored`: of the file, where it has them as they were. Who reads so
+    looks for what is wrong, and gets no warnings.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
     Rows that are `deleted` are left out, and all but those that are `selected`. Rows of which `where` does not hold
@@ -154,9 +155,12 @@ def read_data_file(
     encoded = [stored for stored, name in same.items() if name in dictionary_columns]
     # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
     has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
-    check = RowCheck(path, file, file_schema.key_type if file_schema.primary_keys else None, is_sorted=has_order)
+    check = RowCheck(
+        path, file, file_schema.key_type if file_schema.primary_keys else None, is_sorted=has_order, warns=not as_stored
+    )
     check.deleted(deleted)
     lost = LostKeys(
+        path,
         () if file_schema.table_options.thin_files else file_schema.key_type.fields,
         lambda: open_needed(table, path, file.size_bytes, storage=source),
         lambda stream, schema: list(reader(stream, schema, path=path)),
@@ -193,6 +197,8 @@ def read_data_file(
 def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> Generator[pa.RecordBatch, None, None]:
     """The keys that stand in front of the rows of a file, in order, as columns of the key.
 
+    Without any columns from files that have none of them: paimon-rust leaves them out, and readers do without.
+
     Raises: NotFoundError; CorruptTableError.
     """
     keys = table.schema_of(file.schema_id).key_type
@@ -202,7 +208,7 @@ def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> 
     path = f"{directory}/{file.name}"
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         for rows in READERS[file.format](stream, pa.schema(columns), path=path, limit=BATCH_LIMIT):
-            if rows.schema.names != [column.name for column in columns]:
+            if rows.num_columns and rows.schema.names != [column.name for column in columns]:
                 raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
             yield orc.fitted(rows, types) if file.format == "orc" else rows
 

@@ -19,6 +19,7 @@ from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
 from paimon_engine.storage import Storage
 from paimon_engine.storage.fenced import fenced
+from paimon_engine.table.metadata_memory import MetadataMemory
 from paimon_engine.table.schema_door import SchemaDoor
 from paimon_engine.table.snapshot_door import SnapshotDoor
 
@@ -29,6 +30,7 @@ SCHEMA_PREFIX: Final = "schema-"
 class TableHandle:
     """One branch of one table, with one of its schemas (the latest, unless the caller travels in time).
 
+    One that `remembers` takes manifests from `memory` where it has them, see `table.metadata_memory`.
     `door` is there where a server, not the store, says which snapshots there are; `schema_door` where a server says
     what the schema is.
     """
@@ -41,6 +43,8 @@ class TableHandle:
     door: SnapshotDoor | None = field(default=None, repr=False, compare=False)
     _schemas: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
     schema_door: SchemaDoor | None = field(default=None, repr=False, compare=False)
+    memory: MetadataMemory = field(default_factory=MetadataMemory, repr=False, compare=False)
+    remembers: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Puts a fence around the table's directory: no action deletes outside of it."""
@@ -81,11 +85,16 @@ class TableHandle:
         Raises: NotFoundError.
         """
         if self.schema_door is None:
-            return load_table(
+            table = load_table(
                 self.paths.root, self.config, env=self.env, branch=self.paths.branch, options=self.dynamic_options
             )
+            return replace(table, memory=self.memory, remembers=self.remembers)
         schema = with_dynamic_options(self.schema_door.latest(self), self.dynamic_options)
         return replace(self, schema=schema, _schemas={schema.id: schema})
+
+    def remembering(self) -> TableHandle:
+        """The same table for work that commits: it reads no manifest twice."""
+        return replace(self, remembers=True)
 
     def plain(self) -> PlainTable:
         """What a worker needs to load this table."""
@@ -213,7 +222,10 @@ def check_size(stream: BinaryIO, path: str, size_bytes: int) -> None:
 
 def missing(path: str) -> NotFoundError:
     """The error for a file that others name and that is not there."""
-    return NotFoundError(f"{path} is missing (expired while it was read, or lost); {WAY_OUT}")
+    return NotFoundError(
+        f"{path} is missing (its snapshot expired while it was read, or it is lost); if it expired, read again, and "
+        f"keep the snapshot by a tag for as long as reads last; else {WAY_OUT}"
+    )
 
 
 def latest_schema_id(env: Env, paths: TablePaths) -> int | None:

@@ -31,8 +31,8 @@ def follows(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bo
     """
     if base is not None:
         try:
-            if read_snapshot(table, base.id).delta_manifest_list == base.delta_manifest_list:
-                return True
+            # Another one in its place: it was rolled back, and others have gone on.
+            return read_snapshot(table, base.id).delta_manifest_list == base.delta_manifest_list
         except NotFoundError:
             pass
     return is_in_line(table, snapshot)
@@ -49,7 +49,8 @@ def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
             break
         later = [number for number in ids if number > snapshot.id]
         if not later:
-            return True
+            # Expiry goes oldest first: if the one before is gone and an older one is not, it was taken back.
+            return snapshot.id - 1 in ids or ids[0] == snapshot.id
         if later[0] != snapshot.id + 1:
             return False
         if snapshot.id - 1 in ids and _builds_on_before(table, snapshot):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, damaged, naming
-from paimon_engine.format.avro import read_records, record_fields, write_record_files, write_records
+from paimon_engine.format.avro import read_notes, read_records, record_fields, write_record_files, write_records
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.hash_index import Hashes, encode_hashes
 from paimon_engine.meta.conflict import Bucket
@@ -36,7 +37,10 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
 from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.handle import TableHandle, read_needed
+from paimon_engine.table.side_by_side import side_by_side
 
+_COMMIT_NOTE: Final = "paimon-engine.commit"
+"""In the header of a base list: branch and number of its snapshot."""
 _NAMED_MAX: Final = 8
 """Manifests that a message names."""
 _ENTRIES_BETWEEN_LOOKS: Final = 1_000
@@ -50,7 +54,13 @@ def _read(table: TableHandle, name: str) -> tuple[str, list[dict[str, Any]]]:
 
 def _bytes(table: TableHandle, name: str, size_bytes: int | None = None) -> tuple[str, bytes]:
     path = table.paths.manifest(name)
-    data = read_needed(table, path)
+    known = table.memory.get(path) if table.remembers else None
+    if known is not None and size_bytes not in (None, len(known)):
+        # Somebody has put another file in its place.
+        known = None
+    data = read_needed(table, path) if known is None else known
+    if table.remembers and known is None:
+        table.memory.put(path, data)
     if size_bytes not in (None, len(data)):
         raise damaged(path, f"it has {len(data)} bytes, and should have {size_bytes}")
     return path, data
@@ -72,6 +82,22 @@ def read_manifest_list(table: TableHandle, name: str, size_bytes: int | None = N
     path, data = _bytes(table, name, size_bytes)
     unknown = unknown_types_of_manifests(_fields(data, path, "manifest list", "_NUM_ADDED_FILES"))
     return [manifest_file_from_record(record, path, unknown) for record in read_records(data, path)]
+
+
+def commit_note(table: TableHandle, name: str) -> str | None:
+    """Branch and number, as in `main/7`, of the snapshot for which this engine wrote a base list.
+
+    None for other lists, those of other engines, and what is gone.
+    """
+    try:
+        return read_notes(table.env.storage.read(table.paths.manifest(name))).get(_COMMIT_NOTE)
+    except NotFoundError:
+        return None
+
+
+def writer_of(name: str) -> str:
+    """The id of the writer of a manifest or manifest list."""
+    return name.removeprefix("manifest-").removeprefix("list-").rpartition("-")[0]
 
 
 def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = None) -> list[ManifestEntry]:
@@ -110,10 +136,14 @@ def live_index_files(table: TableHandle, snapshot: Snapshot | None) -> list[Inde
 
 def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
     """All manifests of a snapshot: base, then delta."""
-    return [
-        *read_manifest_list(table, snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-        *read_manifest_list(table, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
-    ]
+    base, delta = side_by_side(
+        table,
+        [
+            partial(read_manifest_list, table, snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            partial(read_manifest_list, table, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ],
+    )
+    return [*base, *delta]
 
 
 def changelog_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
@@ -148,7 +178,20 @@ def live_entries(
     """
     if snapshot is None:
         return []
-    manifests = snapshot_manifests(table, snapshot)
+    return live_of(table, snapshot, snapshot_manifests(table, snapshot), partitions, where=where)
+
+
+def live_of(
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    manifests: Sequence[ManifestFile],
+    partitions: Collection[bytes] | None = None,
+    *,
+    where: EntryFilter | None = None,
+) -> list[ManifestEntry]:
+    """As `live_entries`, of a snapshot with these manifests."""
+    if snapshot is None:
+        return []
     if partitions is not None:
         manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
     if where is not None:
@@ -201,6 +244,18 @@ def _entries(
         for entry in read_manifest(table, manifest.name, manifest):
             if wanted is None or entry.partition in wanted:
                 yield entry
+
+
+def entries_of(
+    table: TableHandle, manifests: Iterable[ManifestFile], partitions: Collection[bytes] | None
+) -> Iterable[ManifestEntry]:
+    """Entries of the manifests, in order; of these partitions only where given.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    if partitions is not None:
+        manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+    return _entries(table, manifests, partitions)
 
 
 def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
@@ -262,16 +317,31 @@ def _list_entries(
 
 
 class MetadataWriter:
-    """Writes the metadata files of one commit under one id, and can take all of them back."""
+    """Writes the metadata files of one commit under one id, and can take all of them back.
 
-    def __init__(self, table: TableHandle) -> None:
+    One that `gathers` keeps files in memory until `store`, which writes them side by side where that saves time.
+    """
+
+    def __init__(self, table: TableHandle, *, gathers: bool = False) -> None:
         """Nothing is written yet."""
         self._table = table
         self._id = table.env.new_id()
         self._manifests = 0
         self._lists = 0
         self._indexes = 0
+        self._index_manifests = 0
+        self._gathered: dict[str, bytes] | None = {} if gathers else None
         self._written: list[str] = []
+
+    @property
+    def written(self) -> Sequence[str]:
+        """Paths of all files so far, gathered ones included, in order."""
+        return self._written
+
+    def store(self) -> None:
+        """Writes what was gathered. Raises: StorageError; some of the files may be there then."""
+        gathered, self._gathered = self._gathered or {}, {}
+        side_by_side(self._table, [partial(self._store, path, data) for path, data in gathered.items()])
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
         """Writes entries, in order, to as many manifests as their size asks for.
@@ -303,20 +373,26 @@ class MetadataWriter:
             schema_id=max((entry.file.schema_id for entry in entries), default=self._table.schema.id),
         )
 
-    def manifest_list(self, manifests: Sequence[ManifestFile]) -> tuple[str, int]:
-        """Writes a manifest list, also an empty one; its name and size in bytes."""
+    def manifest_list(self, manifests: Sequence[ManifestFile], *, base_of: int | None = None) -> tuple[str, int]:
+        """Writes a manifest list, also an empty one; its name and size in bytes.
+
+        The header of a base list says of which snapshot it is the base, `base_of`: once another commit has become that,
+        whoever looks for orphans knows that this one is dead. Readers pass over it.
+        """
         name = f"manifest-list-{self._id}-{self._lists}"
         self._lists += 1
         records = [manifest_file_to_record(manifest) for manifest in manifests]
         schema = _carrying(manifest_list_schema(manifests), self._table)
-        return name, self._write(name, write_records(schema, records, self._codec))
+        notes = {} if base_of is None else {_COMMIT_NOTE: f"{self._table.paths.branch}/{base_of}"}
+        return name, self._write(name, write_records(schema, records, self._codec, notes=notes))
 
     def index_manifest(self, files: Sequence[IndexFile]) -> str:
         """Writes an index manifest with all live index files; its name.
 
         Raises: UnsupportedError for kinds of index whose records have parts that we do not keep.
         """
-        name = f"index-manifest-{self._id}-0"
+        name = f"index-manifest-{self._id}-{self._index_manifests}"
+        self._index_manifests += 1
         self._write(
             name, write_records(index_manifest_schema(files), list(map(index_file_to_record, files)), self._codec)
         )
@@ -336,16 +412,24 @@ class MetadataWriter:
 
     @property
     def _codec(self) -> str:
-        return self._table.options.raw.get("manifest.compression", "zstd")
+        return self._table.options.manifest_compression
 
     def _write(self, name: str, data: bytes) -> int:
         return self._write_to(self._table.paths.manifest(name), data)
 
     def _write_to(self, path: str, data: bytes) -> int:
         self._written.append(path)
+        if self._gathered is None:
+            self._store(path, data)
+        else:
+            self._gathered[path] = data
+        return len(data)
+
+    def _store(self, path: str, data: bytes) -> None:
         with self._table.env.storage.writer(path) as sink:
             sink.write(data)
-        return len(data)
+        if self._table.remembers and path.startswith(self._table.paths.manifest("")):
+            self._table.memory.put(path, data)
 
 
 class MeasuringWriter(MetadataWriter):

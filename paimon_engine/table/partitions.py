@@ -15,7 +15,7 @@ from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
-from paimon_engine.types import to_arrow
+from paimon_engine.types import STRING_ROOTS, AtomicType, to_arrow
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,33 @@ def partition_spec(table: TableHandle, given: Mapping[str, Any]) -> dict[str, An
         column: None if value is None or value == default else partition_value(schema, column, value)
         for column, value in given.items()
     }
+
+
+def meant_spec(table: TableHandle, live: Sequence[Partition], given: Mapping[str, Any]) -> dict[str, Any]:
+    """As `partition_spec`, but the name of the default partition means that text where no live one has null.
+
+    Rows may hold the name as a text, and lie in the directory of the null then. To Java the name is null, whatever the
+    rows hold, so that it cannot name such a partition at all.
+
+    Raises: InvalidArgumentError if there is one of each, and nobody can tell which is meant.
+    """
+    spec, default = partition_spec(table, given), table.options.partition_default_name
+    for column in [name for name, value in given.items() if value == default and spec[name] is None]:
+        as_text = {**spec, column: default}
+        if not _is_text(table, column) or not matching(table, live, [as_text]):
+            continue
+        if matching(table, live, [spec]):
+            raise InvalidArgumentError(
+                f"{column!r} = {default!r} names two partitions, of null and of that text: drop {{{column!r}: None}} "
+                "first, and name it again then"
+            )
+        spec = as_text
+    return spec
+
+
+def _is_text(table: TableHandle, column: str) -> bool:
+    kind = table.schema.row_type.field(column).type
+    return isinstance(kind, AtomicType) and kind.root in STRING_ROOTS
 
 
 def live_partitions(table: TableHandle, snapshot: Snapshot | None) -> list[Partition]:

@@ -21,7 +21,6 @@ from paimon_engine.table.manifests import read_manifest
 from paimon_engine.table.reachability import (
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
-    READER_THREADS,
     DataPaths,
     Root,
     RootFiles,
@@ -30,6 +29,7 @@ from paimon_engine.table.reachability import (
     in_threads,
     try_root_files,
 )
+from paimon_engine.table.side_by_side import READER_THREADS
 from paimon_engine.table.succession import Lists, commit_name, lists_of, mismatched
 
 Entries = Mapping[str, Sequence[ManifestEntry] | Failed]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from paimon_engine.errors import OutcomeUnknownError, PaimonError, StorageError
+from paimon_engine.errors import ConflictError, OutcomeUnknownError, PaimonError, StorageError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.lineage import follows
-from paimon_engine.table.snapshots import mend_latest_hint, write_hint
+from paimon_engine.table.snapshots import latest_snapshot_id, lower_latest_hint, mend_latest_hint, write_hint
 
 
 def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, changes: Sequence[ManifestEntry]) -> bool:
@@ -38,6 +38,35 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
     if snapshot.id == 1:
         write_hint(table, table.paths.earliest_hint, 1)
     return True
+
+
+def take_back(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:
+    """Removes a snapshot that this process has published after `base`: False if others may build on it already.
+
+    Raises: StorageError; CorruptTableError, NotFoundError from a server.
+    """
+    if table.door is not None:
+        if base is None:
+            return False
+        try:
+            table.door.roll_back(table, base, tag=None, latest=snapshot)
+        except ConflictError:
+            return False
+        return True
+    if latest_snapshot_id(table) != snapshot.id:
+        return False
+    storage, paths = table.env.storage, table.paths
+    if base is not None:
+        lower_latest_hint(table, base.id)
+    else:
+        storage.delete([paths.latest_hint])
+    storage.delete([paths.snapshot(snapshot.id)])
+    if not storage.exists(paths.snapshot(snapshot.id + 1)):
+        return True
+    # Somebody has built on it at the same time: readers need the row of snapshots unbroken.
+    storage.create(paths.snapshot(snapshot.id), snapshot_to_json(snapshot).encode())
+    write_hint(table, paths.latest_hint, snapshot.id + 1)
+    return False
 
 
 def _is_the_tables(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:

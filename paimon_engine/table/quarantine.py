@@ -3,8 +3,9 @@
 A quarantine is a directory `quarantine/<id>` of the table with a file `moved.json`. It says where each file came from,
 holds the text of the *roots* that were hidden (files of snapshots, tags, branches, changelogs, consumers) and that of
 the snapshots next to them. It is written before anything is hidden or moved, so that a run that dies half-way can be
-undone too: what is not in the quarantine is still in its place, or was moved back already. No reader and no other
-engine looks in there.
+undone too: what is not in the quarantine is still in its place, or was moved back already. It is deleted last, so that
+who empties a quarantine and dies leaves one that can be emptied again. No reader and no other engine looks in there.
+A directory without a list, or with one that cannot be read, is possible all the same: `table.quarantine_state`.
 
 Bringing one back goes the other way round: files first, then roots, so that no reader meets half a snapshot. Tags,
 branches, changelogs and consumers come back under their names, unless somebody has given these away meanwhile.
@@ -20,8 +21,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, damaged
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text, whole
+from paimon_engine.storage.places import leads_out
 from paimon_engine.table.disposal import Move
 from paimon_engine.table.handle import TableHandle
 
@@ -50,13 +52,13 @@ class Quarantine:
 
     def moves_in(self, table: TableHandle, paths: Iterable[str]) -> list[Move]:
         """The moves that bring those of its files, given by their full paths, into the quarantine."""
-        home, aside = f"{table.paths.root}/", f"{_directory(table, self.name)}/"
+        home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
         names = (path.removeprefix(home) for path in paths)
         return [Move(home + name, aside + name, self.files[name]) for name in names]
 
     def moves_back(self, table: TableHandle) -> list[Move]:
         """The moves that bring its files back."""
-        home, aside = f"{table.paths.root}/", f"{_directory(table, self.name)}/"
+        home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
         return [Move(aside + name, home + name, size) for name, size in self.files.items()]
 
 
@@ -85,8 +87,13 @@ def write_quarantine(
         "roots": quarantine.roots,
         "neighbours": quarantine.neighbours,
     }
-    path = f"{_directory(table, name)}/{LIST_NAME}"
-    table.env.storage.overwrite(path, json.dumps(value, indent=1).encode())
+    directory = quarantine_directory(table, name)
+    try:
+        table.env.storage.overwrite(f"{directory}/{LIST_NAME}", json.dumps(value, indent=1).encode())
+    except StorageError:
+        # On a full disk the directory may be there by now, with nothing in it.
+        table.env.storage.delete_dir(directory)
+        raise
     return quarantine
 
 
@@ -108,17 +115,35 @@ def _texts(table: TableHandle, paths: Sequence[str]) -> dict[str, str]:
 def read_quarantine(table: TableHandle, name: str) -> Quarantine:
     """The quarantine of that name.
 
-    Raises: InvalidArgumentError if there is none; CorruptTableError if its list is damaged.
+    Raises: InvalidArgumentError if there is none, or none with a list; CorruptTableError if its list is damaged.
+    """
+    found = find_quarantine(table, name)
+    if found is None:
+        raise no_quarantine(table, name)
+    return found
+
+
+def no_quarantine(table: TableHandle, name: str) -> InvalidArgumentError:
+    """The error for a name that no quarantine with a list has."""
+    have = quarantine_names(table)
+    if name in have:
+        return InvalidArgumentError(f"quarantine {name!r} in {table.paths.root} has no list of what was moved into it")
+    some = ", ".join(have[-5:]) if have else "none"
+    return InvalidArgumentError(f"no quarantine {name!r} in {table.paths.root}; there are: {some}")
+
+
+def find_quarantine(table: TableHandle, name: str) -> Quarantine | None:
+    """The quarantine of that name; None if there is none, or only a directory without a list.
+
+    Raises: InvalidArgumentError if nothing can be called so; CorruptTableError if its list is damaged.
     """
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise InvalidArgumentError(f"{name!r} is no name of a quarantine; give the directory's name alone")
-    path = f"{_directory(table, name)}/{LIST_NAME}"
+    path = f"{quarantine_directory(table, name)}/{LIST_NAME}"
     try:
         return _parsed(name, parse_object(table.env.storage.read(path), path))
-    except NotFoundError as error:
-        have = quarantine_names(table)
-        some = ", ".join(have[-5:]) if have else "none"
-        raise InvalidArgumentError(f"no quarantine {name!r} in {table.paths.root}; there are: {some}") from error
+    except NotFoundError:
+        return None
     except WRONG as error:
         raise damaged(path, f"no valid list of moved files: {reason(error)}") from error
 
@@ -144,17 +169,12 @@ def _checked_path(path: str) -> str:
 
 
 def quarantine_names(table: TableHandle) -> list[str]:
-    """Names of the quarantines, sorted."""
+    """Names of the quarantines, sorted, also of those without a list. What lies behind links is none of ours."""
     found = table.env.storage.list(f"{table.paths.root}/{_DIRECTORY}")
-    return sorted(info.path.rpartition("/")[2] for info in found if info.is_dir)
+    ours = (info.path for info in found if info.is_dir and not leads_out(f"{info.path}/.", table.paths.root))
+    return sorted(path.rpartition("/")[2] for path in ours)
 
 
-def remove_quarantine(table: TableHandle, name: str) -> None:
-    """Removes a quarantine with all that is in it; the list goes first, so that what is left is no quarantine."""
-    directory = _directory(table, name)
-    table.env.storage.delete([f"{directory}/{LIST_NAME}"])
-    table.env.storage.delete_tree(directory)
-
-
-def _directory(table: TableHandle, name: str) -> str:
+def quarantine_directory(table: TableHandle, name: str) -> str:
+    """The directory of the quarantine of that name, whether or not it is there."""
     return f"{table.paths.root}/{_DIRECTORY}/{name}"

@@ -33,14 +33,15 @@ from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.changelogs import changelog_ids, keeps_delta, read_changelog
+from paimon_engine.table.completeness import LineSeen, unseen_versions
 from paimon_engine.table.doubts import Doubt, missing_between
 from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest_list
+from paimon_engine.table.side_by_side import READER_THREADS
+from paimon_engine.table.sight import see_line
 from paimon_engine.table.snapshots import branches, read_snapshot, read_tag, snapshot_ids, tag_names
 
-READER_THREADS: Final = 8
-"""Requests in flight when this process reads many small files: enough to hide a store's latency."""
 LOCAL_MANIFESTS_MAX: Final = 256
 """Up to so many manifests are read by this process: handing them to a cluster would take longer."""
 MANIFESTS_PER_TASK: Final = 32
@@ -91,11 +92,16 @@ def on_line(table: TableHandle, branch: str) -> TableHandle:
 
 
 class Roots(list[Root]):
-    """Every root of a table, main's first; `doubts` are those whose files nobody understands."""
+    """Every root of a table, main's first.
 
-    def __init__(self, found: Iterable[Root] = (), doubts: Iterable[Doubt] = ()) -> None:
+    `doubts` are those whose files nobody understands, and versions that may be out of sight. `earlier` says which of
+    these are older than all snapshots in sight: an expiry would let them go as well.
+    """
+
+    def __init__(self, found: Iterable[Root] = (), doubts: Iterable[Doubt] = (), earlier: Iterable[Doubt] = ()) -> None:
         super().__init__(found)
         self.doubts = tuple(doubts)
+        self.earlier = tuple(earlier)
 
     def checked(self) -> Roots:
         """The roots, if all of them are known. Raises: CorruptTableError."""
@@ -105,7 +111,8 @@ class Roots(list[Root]):
 
     def settled(self, is_gone: Callable[[Doubt], bool]) -> Roots:
         """The same without doubts about what goes: once it has gone, it needs nothing."""
-        return Roots(self, (doubt for doubt in self.doubts if not is_gone(doubt)))
+        doubts = (doubt for doubt in self.doubts if not is_gone(doubt))
+        return Roots(self, doubts, (doubt for doubt in self.earlier if not is_gone(doubt)))
 
     def unread(self, branch: str, path_of: Callable[[int], str]) -> list[int]:
         """Ids of the branch's snapshots or changelogs, as `path_of` says, that nobody understands; ascending."""
@@ -118,20 +125,26 @@ def all_roots(table: TableHandle) -> Roots:
     """Every root of the table that can be understood, and a doubt for every other. Raises: StorageError."""
     found: list[Root] = []
     doubts: list[Doubt] = []
+    earlier: list[Doubt] = []
     for branch in (MAIN_BRANCH, *branches(table)):
-        for item in _roots_of(on_line(table, branch)):
+        line = on_line(table, branch)
+        seen = see_line(line)
+        for unseen in unseen_versions(seen):
+            doubt = Doubt(branch, None, unseen.reason, may_pass=True)
+            (earlier if unseen.is_earlier else doubts).append(doubt)
+        for item in _roots_of(line, seen):
             if isinstance(item, Root):
                 found.append(item)
             else:
                 doubts.append(item)
-    return Roots(found, doubts)
+    return Roots(found, doubts, earlier)
 
 
-def _roots_of(line: TableHandle) -> list[Root | Doubt]:
+def _roots_of(line: TableHandle, seen: LineSeen) -> list[Root | Doubt]:
     """Those that vanish meanwhile are left out: by expiry, or there is a gap now, which is found later."""
-    found: list[Root | Doubt | None] = [*in_threads(line, _snapshot_root, snapshot_ids(line))]
-    found += in_threads(line, _tag_root, tag_names(line))
-    found += in_threads(line, _changelog_root, changelog_ids(line))
+    found: list[Root | Doubt | None] = [*in_threads(line, _snapshot_root, seen.snapshots)]
+    found += in_threads(line, _tag_root, seen.tags)
+    found += in_threads(line, _changelog_root, seen.changelogs)
     return [item for item in found if item is not None]
 
 
@@ -210,13 +223,17 @@ def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
                 yield one, following
 
 
-def lost_roots(table: TableHandle, roots: Roots, *, but_below: Collection[Root] = ()) -> tuple[Doubt, ...]:
-    """What nobody understands, and the gaps in each branch's row of snapshots.
+def lost_roots(
+    table: TableHandle, roots: Roots, *, but_below: Collection[Root] = (), but_earlier: bool = False
+) -> tuple[Doubt, ...]:
+    """What nobody understands, what may be out of sight, and the gaps in each branch's row of snapshots.
 
-    Without gaps right below one that goes in `but_below`.
+    Without gaps right below one that goes in `but_below`. With `but_earlier` without what may be out of sight before
+    the earliest snapshot of the table's branch.
     """
     going = {root.identity for root in but_below}
     found = list(roots.doubts)
+    found += (doubt for doubt in roots.earlier if not but_earlier or doubt.branch != table.paths.branch)
     for branch in dict.fromkeys(root.branch for root in roots):
         line = [root for root in roots if root.branch == branch and root.is_snapshot]
         ends = {root.snapshot.id - 1 for root in line if root.identity in going}

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from difflib import get_close_matches
+from typing import Any, ClassVar, Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag_periods import periods_of_names
 from paimon_engine.predicate import Condition
+from paimon_engine.specs import Index, Moment, Spec
 from paimon_engine.table.changelogs import earliest_change_id, read_commit
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.moments import first_committed_since
@@ -60,6 +62,29 @@ _CHANGE_MODE: Final = "incremental-between-scan-mode"
 _TAGS_AS_SNAPSHOTS: Final = "incremental-between-tag-to-snapshot"
 _CHANGE_MODES: Final = ("auto", "delta", "changelog", "diff")
 _SPLITTING: Final = ("source.split.target-size", "source.split.open-file-cost")
+_WITHOUT_EFFECT: Final = frozenset(
+    {
+        "blob.split-by-file-size",
+        "file-reader-async-threshold",
+        "read.batch-size",
+        "read.shuffle-bucket-with-partition",
+        "scan.dedicated-split-generation",
+        "scan.infer-parallelism",
+        "scan.infer-parallelism.max",
+        "scan.manifest.parallelism",
+        "scan.max-splits-per-task",
+        "scan.parallelism",
+        "scan.plan-sort-partition",
+        "scan.push-down",
+        "scan.split-enumerator.batch-size",
+        "scan.split-enumerator.mode",
+        "source.checkpoint-align.enabled",
+        "source.checkpoint-align.timeout",
+        "source.operator-uid.suffix",
+        "source.split.target-size-with-column-pruning",
+    }
+)
+"""How a reader of Java, Flink or Spark spends memory and threads, or cuts its work: the rows are the same."""
 HONOURED: Final = frozenset({*_WAYS, _SCAN_MODE, _CHANGE_MODE, _TAGS_AS_SNAPSHOTS, "branch", *_SPLITTING})
 """Options that a read may bring."""
 
@@ -68,19 +93,21 @@ _WATERMARK_PREFIX: Final = "watermark-"
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRequest:
+class ReadRequest(Spec):
     """A read as it is asked for: `where` is a SQL condition or a predicate, `incremental` two snapshot ids or tags."""
+
+    spec_name: ClassVar[str] = "read"
 
     columns: tuple[str, ...] | None = None
     where: str | Condition | None = None
-    snapshot: int | None = None
+    snapshot: Index | None = None
     tag: str | None = None
-    timestamp_ms: int | None = None
+    timestamp_ms: Moment | None = None
     branch: str | None = None
     incremental: tuple[int | str, int | str] | None = None
     with_row_kinds: bool = False
-    options: Mapping[str, str] = field(default_factory=dict)
-    limit: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    limit: Index | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +236,12 @@ def _check_alike(table: TableHandle, branch: TableHandle) -> None:
 
 
 def _check_options(options: Mapping[str, str]) -> None:
-    unknown = sorted(options.keys() - HONOURED)
+    unknown = sorted(options.keys() - HONOURED - _WITHOUT_EFFECT)
     if unknown:
+        near = get_close_matches(unknown[0], sorted(HONOURED | _WITHOUT_EFFECT), 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ";"
         raise UnsupportedError(
-            f"option '{unknown[0]}' is not honoured by a read; these are: {', '.join(sorted(HONOURED))}"
+            f"option '{unknown[0]}' is not honoured by a read{hint} these are: {', '.join(sorted(HONOURED))}"
         )
 
 
@@ -337,8 +366,8 @@ def _changes(handle: TableHandle, way: str, value: str | _Bounds, options: Mappi
         between = _between_times(handle, *(_whole(way, str(bound)) for bound in bounds), mode=mode)
         return State(None) if between is None else _between_ids(handle, *between, mode)
     match bounds:
-        case (int(start), int(end)):
-            return _between_ids(handle, start, end, mode)
+        case (int() | str(), int() | str()) if _are_snapshots(handle, bounds):
+            return _between_ids(handle, int(bounds[0]), int(bounds[1]), mode)
         case (str(start), str(end)):
             first, last = read_tag(handle, start).snapshot, read_tag(handle, end).snapshot
             if _switched_on(handle, options, _TAGS_AS_SNAPSHOTS):
@@ -351,6 +380,14 @@ def _changes(handle: TableHandle, way: str, value: str | _Bounds, options: Mappi
             return _difference(first, last, bounds)
         case _:
             raise InvalidArgumentError(f"incremental={bounds!r}: give two snapshot ids or two tag names")
+
+
+def _are_snapshots(handle: TableHandle, bounds: _Bounds) -> bool:
+    """Whether the bounds are snapshot ids: numbers, also as texts unless there are tags of these names, as in Java."""
+    texts = [bound for bound in bounds if isinstance(bound, str)]
+    if not all(text.isascii() and text.isdigit() for text in texts):
+        return False
+    return len(texts) < len(bounds) or not all(tag_exists(handle, text) for text in texts)
 
 
 def _switched_on(handle: TableHandle, options: Mapping[str, str], key: str) -> bool:
@@ -381,8 +418,7 @@ def _parse_bounds(key: str, text: str) -> _Bounds:
     parts = text.split(",")
     if len(parts) != 2:
         raise InvalidArgumentError(f"option '{key}' = {text!r}: write FROM,TO")
-    start, end = parts
-    return (int(start), int(end)) if start.isdigit() and end.isdigit() else (start, end)
+    return parts[0], parts[1]
 
 
 def _between_times(handle: TableHandle, start_ms: int, end_ms: int, *, mode: str) -> tuple[int, int] | None:

@@ -16,6 +16,7 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.storage.base import Storage
 from paimon_engine.table.changelogs import is_change
+from paimon_engine.table.disposal import Move
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import (
     changelog_entries,
@@ -24,7 +25,8 @@ from paimon_engine.table.manifests import (
     read_manifest,
     read_manifest_list,
 )
-from paimon_engine.table.quarantine import Quarantine, quarantine_names, read_quarantine
+from paimon_engine.table.quarantine import Quarantine, quarantine_names
+from paimon_engine.table.quarantine_state import names_held
 from paimon_engine.table.reachability import DataPaths, Root, changelog_root, in_threads, on_line, root_files
 
 _NAMED_MAX: Final = 3
@@ -35,15 +37,20 @@ class _Together:
     """A store in which what was moved aside is read as if it were back in its place."""
 
     inner: Storage
-    aside: dict[str, str] = field(repr=False)
+    aside: dict[str, Move] = field(repr=False)
 
     def read(self, path: str) -> bytes:
-        try:
+        move = self.aside.get(path)
+        if move is None:
             return self.inner.read(path)
+        try:
+            data = self.inner.read(path)
+            if len(data) == move.size_bytes:
+                return data
         except NotFoundError:
-            if path not in self.aside:
-                raise
-        return self.inner.read(self.aside[path])
+            pass
+        # What is shorter is the begin of a copy, which a run that died has left.
+        return self.inner.read(move.source)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -53,12 +60,12 @@ class Restorable:
     """Looks for the files of versions that a quarantine would bring back."""
 
     def __init__(self, table: TableHandle, quarantine: Quarantine) -> None:
-        aside = {move.target: move.source for move in quarantine.moves_back(table)}
+        aside = {move.target: move for move in quarantine.moves_back(table)}
         together: Any = _Together(table.env.storage, aside)
         self._table = replace(table, env=replace(table.env, storage=together))
         self._name = quarantine.name
         self._aside = aside
-        self._names: dict[str, frozenset[str]] = {}
+        self._listed: dict[str, dict[str, int]] = {}
 
     def lacking(self, roots: Sequence[Root]) -> list[str | None]:
         """Of each version, why it must not come back; None if it may."""
@@ -85,25 +92,24 @@ class Restorable:
         return f"{root.label} lacks {', '.join(lost[:_NAMED_MAX])}{more}{self._elsewhere(lost)}"
 
     def _is_there(self, path: str) -> bool:
-        if self._stored(path):
-            return True
-        return path in self._aside and self._stored(self._aside[path])
+        if path not in self._aside:
+            return self._stored_bytes(path) is not None
+        # A run that died may have left the begin of a copy, on one side or the other.
+        move = self._aside[path]
+        return move.size_bytes in (self._stored_bytes(path), self._stored_bytes(move.source))
 
-    def _stored(self, path: str) -> bool:
+    def _stored_bytes(self, path: str) -> int | None:
         directory, _, name = path.rpartition("/")
-        if directory not in self._names:
+        if directory not in self._listed:
             listed = self._table.env.storage.list(directory)
-            self._names[directory] = frozenset(info.path.rpartition("/")[2] for info in listed)
-        return name in self._names[directory]
+            self._listed[directory] = {info.path.rpartition("/")[2]: info.size_bytes for info in listed}
+        return self._listed[directory].get(name)
 
     def _elsewhere(self, lost: Sequence[str]) -> str:
         """Names another quarantine that holds any of them."""
         home = f"{self._table.paths.root}/"
         for name in reversed(quarantine_names(self._table)):
-            try:
-                held = read_quarantine(self._table, name).files if name != self._name else {}
-            except NotFoundError:
-                continue
+            held = names_held(self._table, name) if name != self._name else ()
             if any(home + path in text for path in held for text in lost):
                 return f" (quarantine {name} holds files of it: bring that back first)"
         return " (it was deleted since)"

@@ -203,6 +203,9 @@ class RollingWriter:
     def _rows_per_slice(self, rows: pa.RecordBatch) -> int:
         row_bytes: int = max(1, rows.nbytes // rows.num_rows)
         fitting: int = self._table.options.target_file_size_bytes // row_bytes
+        if row_bytes * _ROWS_PER_SLICE_MIN > ROW_GROUP_BYTES_MAX:
+            # A row group ends with the slice that fills it: of large rows it must be few.
+            return max(1, min(fitting, ROW_GROUP_BYTES_MAX // 4 // row_bytes))
         return max(_ROWS_PER_SLICE_MIN, min(_ROWS_PER_SLICE_MAX, fitting))
 
     def _opened(self) -> _OpenFile:

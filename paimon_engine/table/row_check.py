@@ -7,21 +7,28 @@ ends; and the kind of a row is one of four.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.errors import InvalidArgumentError, damaged, naming
+from paimon_engine.errors import InvalidArgumentError, PaimonWarning, damaged, naming
 from paimon_engine.format.binary_row import decode_row, encode_row, internal_values
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.levels import key_order
+from paimon_engine.meta.cut_bounds import cut_key, upper_key
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.types import RowType
 
 _KIND_MAX: Final = 3
+
+CUT_KEYS: Final = (
+    "its manifest has the largest key cut to microseconds, as pypaimon writes those of TIMESTAMP(7) to TIMESTAMP(9); "
+    "its rows are whole, and a full compaction notes their keys rightly"
+)
 
 
 class RowCheck:
@@ -30,12 +37,16 @@ class RowCheck:
     Postponed rows lie in the order of their arrival; the manifest then tells the keys of the first and last row.
     """
 
-    def __init__(self, path: str, file: DataFile, key_type: RowType | None, *, is_sorted: bool = True) -> None:
+    def __init__(
+        self, path: str, file: DataFile, key_type: RowType | None, *, is_sorted: bool = True, warns: bool = True
+    ) -> None:
         self.row_count = 0
         self._path = path
         self._file = file
         self._key_type = key_type
         self._is_sorted = is_sorted
+        self._warns = warns
+        self._beyond_bound = False
         self._last: pa.RecordBatch | None = None
 
     def deleted(self, rows: RowBitmap | None) -> None:
@@ -75,6 +86,8 @@ class RowCheck:
             raise damaged(self._path, f"it has {self.row_count} rows, its manifest says {self._file.row_count}")
         if self._last is not None:
             self._key(self._last.slice(self._last.num_rows - 1), "last")
+            if self._beyond_bound and self._warns:
+                warnings.warn(f"{self._path}: {CUT_KEYS}", PaimonWarning, stacklevel=2)
 
     def _within(self, rows: pa.RecordBatch, column: str, low: int, high: int) -> None:
         values = rows[column]
@@ -84,14 +97,17 @@ class RowCheck:
             raise damaged(self._path, f"{column} is {found}, expected {low} to {high}")
 
     def _key(self, row: pa.RecordBatch, which: str) -> None:
-        """Between the bounds, not equal to them: the largest key that Java notes may be one that it dropped."""
+        """Between the bounds, not equal to them: the largest key that Java notes may be one that it dropped.
+
+        The upper bound may have been cut to microseconds.
+        """
         assert self._key_type is not None
         columns = self._key_type
         if not self._is_sorted or any(name not in row.schema.names for name in columns.names):
             return
         types, order = [field.type for field in columns], key_order(columns)
         with naming(f"{self._path}: keys in its manifest"):
-            low, high = order(self._file.min_key), order(self._file.max_key)
+            low, high = order(self._file.min_key), order(upper_key(types, self._file.max_key))
         try:
             found = tuple(internal_values(row[field.name], field.type)[0] for field in columns)
             key = encode_row(types, found, reserve_null=True)
@@ -100,3 +116,5 @@ class RowCheck:
         if not low <= order(key) <= high:
             bounds = [decode_row(types, key) for key in (self._file.min_key, self._file.max_key)]
             raise damaged(self._path, f"its {which} key is {found}, its manifest says {bounds[0]} to {bounds[1]}")
+        was_cut = key != self._file.max_key and order(key) > order(cut_key(types, self._file.max_key))
+        self._beyond_bound = self._beyond_bound or was_cut

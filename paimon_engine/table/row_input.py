@@ -5,14 +5,14 @@ Source: `RowKindGenerator`, `RowKindFilter`, `DefaultValueRow`, `TableWriteImpl`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.merge.window import is_retract
 from paimon_engine.meta.casts import STRING, cast
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
@@ -163,7 +163,7 @@ def _kind_numbers(column: pa.Array, name: str) -> np.ndarray[tuple[int], np.dtyp
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
-    """Batches of an Arrow table, record batch, reader, or whatever gives an Arrow stream.
+    """Batches of an Arrow table, record batch, reader, or whatever gives an Arrow stream or array of rows.
 
     Raises: InvalidArgumentError for anything else.
     """
@@ -171,11 +171,33 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
         return iter([data])
     if isinstance(data, pa.Table):
         return iter(data.to_batches())
-    if hasattr(data, "__arrow_c_stream__"):
-        return iter(pa.RecordBatchReader.from_stream(data))
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return iter(pa.RecordBatchReader.from_stream(data))
+        if hasattr(data, "__arrow_c_array__"):
+            return iter([pa.record_batch(data)])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgumentError(f"cannot write this {type(data).__name__}: {error}") from error
     raise InvalidArgumentError(
-        f"cannot write a {type(data).__name__}; give an Arrow table, record batch or reader, or a Spark DataFrame"
+        f"cannot write a {type(data).__name__}; give an Arrow table, record batch or reader, a data frame that gives "
+        "an Arrow stream (pandas, polars), or a Spark DataFrame. pa.table(columns) makes a table of a dict, "
+        "pa.Table.from_pylist(rows) of a list of dicts, pa.RecordBatchReader.from_batches(schema, batches) a reader"
     )
+
+
+def _kinds(row_kinds: Any) -> pa.Array:
+    """Row kinds of a list, or an array of another library.
+
+    Raises: InvalidArgumentError.
+    """
+    # Arrow goes down into lists of lists without a limit, and the process ends where the stack does.
+    types = set(map(type, row_kinds)) if isinstance(row_kinds, Sequence) else set()
+    try:
+        if not any(issubclass(kind, list | tuple | set | Mapping | np.ndarray) for kind in types):
+            return pa.array(row_kinds)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidArgumentError(f"row_kinds={shown(row_kinds)}: give an array, {', '.join(KIND_TEXTS)} for each row")
 
 
 def with_kinds(batches: Iterable[pa.RecordBatch], row_kinds: Any) -> Iterator[pa.RecordBatch]:
@@ -183,7 +205,7 @@ def with_kinds(batches: Iterable[pa.RecordBatch], row_kinds: Any) -> Iterator[pa
 
     Raises: InvalidArgumentError if there are not as many kinds as rows.
     """
-    kinds = row_kinds if isinstance(row_kinds, pa.Array | pa.ChunkedArray) else pa.array(row_kinds)
+    kinds = row_kinds if isinstance(row_kinds, pa.Array | pa.ChunkedArray) else _kinds(row_kinds)
     if isinstance(kinds, pa.ChunkedArray):
         kinds = kinds.combine_chunks()
     row = 0

@@ -14,11 +14,12 @@ from typing import Final
 from paimon_engine.errors import naming
 from paimon_engine.lsm.levels import key_order
 from paimon_engine.lsm.sections import Section, sections
+from paimon_engine.meta.cut_bounds import safe_ranges
 from paimon_engine.meta.evolution import evolved_stats, same_columns
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.meta.stats import ColumnStats, from_simple_stats
+from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
 from paimon_engine.table.deletion_vectors import VectorPlace, vector_places
@@ -189,7 +190,7 @@ def _key_sections(
     def key_matches(file: DataFile) -> bool:
         if not on_keys or len(file.key_stats.null_counts) != len(types):
             return True
-        known = dict(zip(columns, from_simple_stats(types, file.key_stats), strict=True))
+        known = dict(zip(columns, safe_ranges(types, file.key_stats), strict=True))
         ranges = {field.name: stats for field, stats in known.items() if not has_padded_texts(file, field.type)}
         return all(may_match(part, ranges, file.row_count) for part in on_keys)
 
@@ -241,7 +242,7 @@ def value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats
         return {}
     schema = table.schema_of(file.schema_id)
     columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
-    known = dict(zip(columns, from_simple_stats([field.type for field in columns], file.value_stats), strict=True))
+    known = dict(zip(columns, safe_ranges([field.type for field in columns], file.value_stats), strict=True))
     usable = {column.name: stats for column, stats in known.items() if not has_padded_texts(file, column.type)}
     pairs = same_columns(schema, table.schema)
     # What the file lacks is read as null.

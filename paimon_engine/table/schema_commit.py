@@ -16,11 +16,13 @@ from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, OutcomeUnknownError, UnsupportedError
 from paimon_engine.merge.functions import check_merge_options
 from paimon_engine.meta.alteration import altered
+from paimon_engine.meta.codec_rules import check_codecs, has_codecs
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
 from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.schema_rules import check_schema
 from paimon_engine.options import TableOptions
+from paimon_engine.options.names import check_names
 from paimon_engine.supported import check_writable
 from paimon_engine.table.handle import TableHandle, latest_schema_id
 from paimon_engine.table.level_mode import check_switch
@@ -108,11 +110,14 @@ def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[Table
     after = altered(before, changes, has_snapshots=latest is not None, time_ms=table.env.clock())
     if after is before:
         return before, before
+    check_names(after.options.keys() - before.options.keys())
     check_rules(after)
     check_branch(table.env, table.paths, after)
     if _is_writable(before.table_options):
         # A change must not take the table out of this engine's reach; one that is out of it already may change.
         check_writable(after.table_options)
+    if has_codecs(before.table_options):
+        check_codecs(after.table_options)
     check_switch(table, latest, before, after)
     return before, after
 

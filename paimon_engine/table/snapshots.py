@@ -25,6 +25,7 @@ from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, C
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.handle import TableHandle, numbered
+from paimon_engine.table.vanished import check_never_had_any, vanished
 
 T = TypeVar("T")
 
@@ -99,6 +100,18 @@ def mend_latest_hint(table: TableHandle) -> None:
         write_hint(table, table.paths.latest_hint, ids[-1])
 
 
+def mend_hints(table: TableHandle) -> None:
+    """Lets both hints name the ends of the row of snapshots; without any snapshot there are none. Best effort."""
+    storage, paths = table.env.storage, table.paths
+    ids = snapshot_ids(table)
+    for path, number in zip((paths.earliest_hint, paths.latest_hint), (ids[:1], ids[-1:]), strict=True):
+        hint = hint_of(table, path)
+        if not number:
+            storage.delete([path])
+        elif hint is not None and not storage.exists(paths.snapshot(hint)):
+            write_hint(table, path, number[0])
+
+
 def snapshot_ids(table: TableHandle) -> list[int]:
     """Ids of the existing snapshots, ascending; there may be gaps while an expiry runs."""
     ids = numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)
@@ -109,7 +122,10 @@ def snapshot_ids(table: TableHandle) -> list[int]:
 
 
 def latest_snapshot_id(table: TableHandle) -> int | None:
-    """Newest snapshot id; None on a table without snapshots."""
+    """Newest snapshot id; None on a table without snapshots.
+
+    Raises: CorruptTableError if the table has lost its newest snapshot, or all of them.
+    """
     if table.door is not None:
         latest = table.door.latest(table)
         return None if latest is None else latest.id
@@ -117,8 +133,38 @@ def latest_snapshot_id(table: TableHandle) -> int | None:
     hint = hint_of(table, paths.latest_hint)
     if hint and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
         return hint
-    ids = snapshot_ids(table)
-    return ids[-1] if ids else None
+    return _newest_id(table, hint)
+
+
+def _newest_id(table: TableHandle, hint: int | None) -> int | None:
+    """Newest snapshot id where the hint does not tell: it names none, or one that is gone, or one with a successor.
+
+    Raises: CorruptTableError, as `latest_snapshot_id`.
+    """
+    try:
+        return _listed_newest_id(table, hint)
+    except CorruptTableError:
+        # Others may have made the first snapshots, or expired what was listed, between two of the requests.
+        return _listed_newest_id(table, hint_of(table, table.paths.latest_hint))
+
+
+def _listed_newest_id(table: TableHandle, hint: int | None) -> int | None:
+    storage, paths = table.env.storage, table.paths
+    newest = max(snapshot_ids(table), default=0)
+    if hint and newest <= hint:
+        # The listing lacks what the hint speaks of, or its successor: files are asked for by their names.
+        while storage.exists(paths.snapshot(max(newest, hint) + 1)):
+            newest = max(newest, hint) + 1
+    if hint and newest < hint and not storage.exists(paths.snapshot(hint)):
+        # Whoever rolls back lowers the hint before snapshots go.
+        hint = hint_of(table, paths.latest_hint)
+        if hint and newest < hint and not storage.exists(paths.snapshot(hint)):
+            raise vanished(table, hint, newest)
+    elif hint:
+        newest = max(newest, hint)
+    if newest == 0:
+        check_never_had_any(table, hint_of(table, paths.earliest_hint))
+    return newest or None
 
 
 def earliest_snapshot_id(table: TableHandle) -> int | None:
@@ -136,7 +182,7 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
     Raises: NotFoundError, CorruptTableError.
     """
     try:
-        return _stored_snapshot(table, snapshot_id)
+        return stored_snapshot(table, snapshot_id)
     except NotFoundError as error:
         known = None if table.door is None else table.door.read(table, snapshot_id)
         if known is not None:
@@ -152,14 +198,17 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
 
 
 def latest_snapshot(table: TableHandle) -> Snapshot | None:
-    """Newest snapshot; None on a table without snapshots."""
+    """Newest snapshot; None on a table without snapshots.
+
+    Raises: CorruptTableError if the table has lost its newest snapshot, or all of them.
+    """
     if table.door is not None:
         return table.door.latest(table)
     hint = hint_of(table, table.paths.latest_hint)
     if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
         return hinted
-    ids = snapshot_ids(table)
-    return read_snapshot(table, ids[-1]) if ids else None
+    newest = _newest_id(table, hint)
+    return None if newest is None else read_snapshot(table, newest)
 
 
 def latest_with_schema(table: TableHandle) -> tuple[TableHandle, Snapshot | None]:
@@ -173,12 +222,13 @@ def latest_with_schema(table: TableHandle) -> tuple[TableHandle, Snapshot | None
 
 def _snapshot_if_there(table: TableHandle, snapshot_id: int) -> Snapshot | None:
     try:
-        return _stored_snapshot(table, snapshot_id)
+        return stored_snapshot(table, snapshot_id)
     except NotFoundError:
         return None
 
 
-def _stored_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
+def stored_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
+    """The snapshot of that id, as the store has it, in one request. Raises: NotFoundError, CorruptTableError."""
     path = table.paths.snapshot(snapshot_id)
     snapshot = parse_snapshot(table.env.storage.read(path), path)
     if snapshot.id != snapshot_id:

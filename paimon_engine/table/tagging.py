@@ -45,7 +45,11 @@ def new_tag(table: TableHandle, name: str, snapshot: Snapshot, time_retained_ms:
 
 def wall_clock(epoch_ms: int) -> datetime:
     """This machine's wall clock then: what the format keeps as the time of a tag."""
-    return datetime.fromtimestamp(epoch_ms / 1000)  # noqa: DTZ006 - see above
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000)  # noqa: DTZ006 - see above
+    except (ValueError, OverflowError, OSError):
+        # Callers write the end of time as a very large number.
+        return datetime.max if epoch_ms > 0 else datetime.min  # noqa: DTZ901 - see above
 
 
 def same_commit(one: Snapshot, other: Snapshot) -> bool:

@@ -16,6 +16,7 @@ from typing import Final
 from paimon_engine.errors import NotFoundError, PaimonError, damaged
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.quarantine import find_quarantine
 from paimon_engine.units import DAY_MS
 
 DELETION_DIRECTORY: Final = "deletion"
@@ -68,6 +69,26 @@ def forget_old_records(table: TableHandle, older_than_ms: int) -> None:
     for record in records(table)[0]:
         if not record.quarantine and 0 < record.modified_ms < older_than_ms:
             forget_record(table, record.id)
+
+
+def open_records(table: TableHandle) -> tuple[list[Record], list[str]]:
+    """The records that can still be finished, and texts about those that nobody understands.
+
+    Where files were to be moved into a quarantine that is gone, nothing can: they wait for an orphan clean-up.
+    """
+    found, problems = records(table)
+    left = []
+    for record in found:
+        try:
+            is_gone = record.quarantine and find_quarantine(table, record.id) is None
+        except PaimonError:
+            # Its list is damaged; who reads it says so.
+            is_gone = False
+        if is_gone:
+            forget_record(table, record.id)
+        else:
+            left.append(record)
+    return left, problems
 
 
 def records(table: TableHandle) -> tuple[list[Record], list[str]]:

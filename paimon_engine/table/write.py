@@ -51,6 +51,9 @@ from paimon_engine.table.snapshots import seen_at_latest
 _BUFFER_BYTES_MAX: Final = 1 << 30
 """Arrow counts the bytes of a string column in 31 bits; a buffer must be joined into one batch to be sorted."""
 
+_PART_BYTES_MAX: Final = 64 << 20
+"""Arrow bytes of a batch that are taken in at a time, if they are more than one row."""
+
 _KEPT_SHARE: Final = 0.5
 """A full buffer is flushed down to this share, largest buckets first, so that small buckets make fewer files."""
 
@@ -187,7 +190,8 @@ class TableWriter:
 
     def _table_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counted = counted_columns(self._table.schema)
-        return (with_partial_counts(self._input.read(batch), counted) for batch in batches)
+        parts = (part for batch in batches for part in _parts(batch))
+        return (with_partial_counts(self._input.read(part), counted) for part in parts)
 
     def write_rows(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
         """As `write_all`, of table rows: `_VALUE_KIND`, all columns, and `_SEQUENCE_NUMBER` where they are numbered."""
@@ -282,6 +286,15 @@ class TableWriter:
             bucket.has_files = True
 
 
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch, a few at a time where they are large, so that a full buffer is flushed before the next."""
+    step = max(1, _PART_BYTES_MAX * batch.num_rows // max(1, batch.nbytes))
+    if step >= batch.num_rows:
+        yield batch
+        return
+    yield from (batch.slice(begin, step) for begin in range(0, batch.num_rows, step))
+
+
 class Bucket(ABC):
     """Rows of one bucket that wait for their flush."""
 
@@ -371,16 +384,22 @@ class _KeyedBucket(Bucket):
     def flush(self) -> None:
         if not self._pending:
             return
-        rows = pa.concat_batches(self._take_pending())
+        pending = self._take_pending()
+        rows = pending[0] if len(pending) == 1 else pa.concat_batches(pending)
+        del pending
         key_type = self._table.schema.key_type
         keys = normalise_keys([rows[name] for name in key_type.names], [item.type for item in key_type])
         window = sort_window(rows, keys, self._order)
         merged = self._merge(window)
         check_storable(self._table.schema, merged)
+        # What is merged is a copy: the rows themselves are held no longer than they are needed.
+        every = window if self._keeps_changelog else None
+        del rows, window, keys
         self._files += self._written(merged, self._writer())
-        if self._keeps_changelog:
-            every = rows if window.order is None else rows.take(pa.array(window.order))
-            self.changelog += self._written(every, self._writer(changelog=True))
+        if every is not None:
+            del merged
+            rows = every.rows if every.order is None else every.rows.take(pa.array(every.order))
+            self.changelog += self._written(rows, self._writer(changelog=True))
 
     def _written(self, rows: pa.RecordBatch, writer: RollingWriter) -> tuple[DataFile, ...]:
         self._writers.append(writer)

@@ -174,9 +174,17 @@ class History:
             return None
 
     def remove_orphans(self) -> RemoveOrphanFilesResult:
-        """Removes what nothing names, however young; time goes on to now for that."""
+        """Removes what nothing names, however young; time goes on to now for that.
+
+        Somebody vouches for it that all versions are in sight: the store's clock is ahead of the commits'.
+        """
+        spec = RemoveOrphanFiles(self.long_after(), confirm_latest_snapshot=self.latest() or 0)
+        return remove_orphan_files(self.handle, spec, self.executor)
+
+    def long_after(self) -> int:
+        """Lets time go on until every file is old, though the store's clock is ahead of the commits'; the new now."""
         self.now_ms = max(self.now_ms, time.time_ns() // 1_000_000 + HOUR_MS)
-        return remove_orphan_files(self.handle, RemoveOrphanFiles(older_than_ms=self.now_ms), self.executor)
+        return self.now_ms
 
     def set_options(self, options: Mapping[str, str]) -> None:
         """Other options from now on, as a new schema."""

@@ -15,8 +15,8 @@ Event = tuple[str, str]
 class EventStorage:
     """Calls `before` ahead of every change, once per path; what it raises keeps the change from happening."""
 
-    def __init__(self) -> None:
-        self._inner = MemoryStorage()
+    def __init__(self, inner: MemoryStorage | None = None) -> None:
+        self._inner = inner or MemoryStorage()
         self.before: Callable[[Event], None] | None = None
 
     def __getattr__(self, name: str) -> Any:

@@ -231,7 +231,7 @@ def test_others_in_a_bucket_make_only_that_bucket_be_planned_again(catalog: Cata
 )
 def test_limits_that_allow_nothing_are_refused(catalog: Catalog, limit: Mapping[str, Any]):
     table = by_days(catalog, {"a": 2})
-    with pytest.raises(InvalidArgumentError, match=r"soon|give number|give a number"):
+    with pytest.raises(InvalidArgumentError, match=f"soon|{next(iter(limit))}="):
         table.compact(**limit)
 
 

@@ -22,6 +22,7 @@ from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFou
 from paimon_engine.table.check import Depth, check_table
 from paimon_engine.table.snapshots import consumers
 from tests.actions.history import History
+from tests.support.clock import next_ms
 
 
 def reset(history: History, name: str, next_snapshot: int | None = None) -> str:
@@ -94,10 +95,12 @@ def test_a_pattern_that_is_none_is_named():
 def test_consumers_are_forgotten_by_age():
     history = several()
     moved = history.storage.stat(history.handle.paths.consumer("etl-1")).modified_ms
+    # The clock of the history is in 1970, that of the store is now.
+    history.now_ms = moved + 3_600_000
 
     assert expire_consumers(history.handle, ExpireConsumers()).status == "noop"
     assert expire_consumers(history.handle, ExpireConsumers(older_than_ms=moved)).status == "noop"
-    result = expire_consumers(history.handle, ExpireConsumers(older_than_ms=moved + 3_600_000))
+    result = expire_consumers(history.handle, ExpireConsumers(older_than_ms=history.now_ms))
     assert result.removed == ("etl-1", "etl-2", "report")
 
 
@@ -132,7 +135,7 @@ def test_a_broken_consumer_stops_expiry_and_the_message_says_how_to_go_on(stored
     [
         lambda table, **words: table.reset_consumer("etl-1", **words),
         lambda table, **words: table.clear_consumers("etl-1", **words),
-        lambda table, **words: table.expire_consumers(1 << 50, **words),
+        lambda table, **words: table.expire_consumers(next_ms(), **words),
     ],
     ids=["reset", "clear", "expire"],
 )

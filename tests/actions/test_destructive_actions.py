@@ -41,7 +41,7 @@ DEEDS = {
     ),
     "delete_tag": Deed(lambda h, dry: delete_tag(h.handle, DeleteTag("mid", dry_run=dry), h.executor), "two"),
     "expire_tags": Deed(
-        lambda h, dry: expire_tags(h.handle, ExpireTags(older_than_ms=1 << 42, dry_run=dry), h.executor), "two"
+        lambda h, dry: expire_tags(h.handle, ExpireTags(h.long_after(), dry_run=dry), h.executor), "two"
     ),
     "rollback": Deed(lambda h, dry: rollback(h.handle, Rollback(tag="mid", dry_run=dry), h.executor), "last"),
     "delete_branch": Deed(lambda h, dry: delete_branch(h.handle, DeleteBranch("dev", dry), h.executor), "dev"),

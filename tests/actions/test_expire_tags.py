@@ -73,6 +73,7 @@ def test_older_ones_go_by_the_time_of_their_making_or_of_their_file():
     # The clock of the history is in 1970, that of the store is now.
     result = expire(history, older_than_ms=2 * HOUR_MS)
     assert list(result.expired) == ["t"]
+    history.now_ms = made + 1
     assert list(expire(history, older_than_ms=made).expired) == []
     assert list(expire(history, older_than_ms=made + 1).expired) == ["stays"]
     history.assert_exact()

@@ -9,6 +9,7 @@ from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.manifests import live_entries
 from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
 
@@ -99,3 +100,24 @@ def test_a_job_that_died_after_a_late_commit_commits_when_it_is_repeated() -> No
     # What came too late goes as any old snapshot does.
     history.expire(retain_max=1)
     assert history.ids() == [5]
+
+
+@pytest.mark.parametrize("others_go_on", [False, True])
+def test_a_commit_beside_a_rollback_follows_what_is_there_now(others_go_on: bool) -> None:
+    store = EventStorage()
+    history = History({"commit.min-retry-wait": "0 ms"}, storage=store).write("a").write("b")
+
+    def roll_back() -> None:
+        history.rollback(snapshot=1)
+        if others_go_on:
+            history.write("c")
+
+    ours = request(history, "ours")
+    store.once("create", "/snapshot/snapshot-3", roll_back)
+
+    outcome = commit(history.handle, ours)
+
+    assert isinstance(outcome, Committed)
+    live = {entry.file.name for entry in live_entries(history.handle, outcome.snapshot)}
+    assert live == {"a.orc", "ours.orc", *(["c.orc"] if others_go_on else [])}
+    history.assert_exact()

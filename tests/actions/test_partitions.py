@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError
+from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError, open_table
 from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions, expire_partitions
+from paimon_engine.catalogs.http_report import is_allowed
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.jobs import Job, TableRef, run
@@ -129,6 +130,7 @@ def test_partitions_expire_by_their_values_and_what_stands_for_no_time_is_told(t
     assert [item["day"] for item in planned.partitions] == ["2023-5-1", "2024-01-01"]
     assert [item["day"] for item in one.partitions] == ["2023-5-1"]
     assert "limit of 1 partitions" in one.stopped[-1]
+    assert one.remaining > 0
     assert [item["day"] for item in rest.partitions] == ["2024-01-01"]
     assert len(rest.stopped) == 2
     assert "yesterday" in "".join(rest.stopped)
@@ -286,6 +288,26 @@ def test_partitions_are_marked_as_done_and_the_first_time_is_kept(table: Table) 
     assert Path(path).exists()
 
 
+def test_the_name_of_the_default_partition_is_the_text_where_only_that_is_there(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    name = "__DEFAULT_PARTITION__"
+    schema = table.arrow_schema
+    rows = [{"day": name, "hour": 1, "k": 1}, {"day": None, "hour": 1, "k": 2}, {"day": "x", "hour": 1, "k": 3}]
+    table.write(pa.Table.from_pylist(rows, schema))
+
+    with pytest.raises(InvalidArgumentError, match=r"two partitions.*None"):
+        table.drop_partition({"day": name})
+    assert left(table) == [1, 2, 3]
+    table.drop_partition({"day": None})
+    assert left(table) == [1, 3]
+    dropped = table.drop_partition({"day": name}, dry_run=True).partitions
+    table.drop_partition({"day": name, "hour": 1})
+
+    assert dropped == ({"day": name, "hour": "1"},)
+    assert left(table) == [3]
+    assert table.drop_partition({"day": name}).status == "noop"
+
+
 class Listener(BaseHTTPRequestHandler):
     """A server that keeps what it is told, and gives the answers that are waiting, or SUCCESS."""
 
@@ -296,6 +318,8 @@ class Listener(BaseHTTPRequestHandler):
         self.told.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
         status, text = self.answers.pop(0) if self.answers else (200, '{"result": "success", "more": 1}')
         self.send_response(status)
+        if status == 307:
+            self.send_header("Location", self.path)
         self.end_headers()
         self.wfile.write(text.encode())
 
@@ -314,7 +338,70 @@ def listener() -> Iterator[str]:
 
 def reporting(root: Path, url: str, ways: str = "success-file,http-report") -> Table:
     options = {"partition__mark_done_action": ways, "partition__mark_done_action__http__url": url}
-    return make(root, **options, partition__mark_done_action__http__params="p1")
+    table = make(root, **options, partition__mark_done_action__http__params="p1")
+    return open_table(table.path, storage_options={"report-urls.allowed": url.partition("?")[0]})
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        "",
+        "http://localhost:{port}/",
+        "https://127.0.0.1:{port}/",
+        "http://127.0.0.1:1/",
+        "http://127.0.0.1:{port}/other",
+        "http://127.0.0.1:{port}/do",
+        "http://x@127.0.0.1:{port}/doing",
+        "no address",
+        "*",
+        ",",
+        "http://",
+    ],
+)
+def test_a_table_cannot_have_reports_posted_where_nobody_allows_it(tmp_path: Path, listener: str, allowed: str) -> None:
+    path = reporting(tmp_path, listener).path
+    port = listener.split(":")[2].partition("/")[0]
+    table = open_table(path, storage_options={"report-urls.allowed": allowed.format(port=port)})
+    # What is stored with the table, or said with it, counts for nothing.
+    for again in (table, open_table(path), open_table(path, options={"report-urls.allowed": listener})):
+        for dry_run in (True, False):
+            with pytest.raises(UnsupportedError, match="report-urls.allowed") as raised:
+                again.mark_partition_done({"day": "2024-01-01", "hour": 1}, dry_run=dry_run)
+            assert "s3cret" not in str(raised.value)
+
+    assert Listener.told == []
+    assert not list(Path(path).rglob("_SUCCESS"))
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("http://h/a/b?x=1", True),
+        ("http://h/a", True),
+        ("http://H/a/", True),
+        ("http://h:80/a/b", True),
+        ("http://h/ab", False),
+        ("http://h:8080/a", False),
+        ("http://h.evil/a", False),
+        ("http://h@evil/a", False),
+        ("http://evil\\@h/a", False),
+        ("http://h/a/../b", False),
+        ("http://h/a/%2e%2e/b", False),
+        ("http://169.254.169.254/a", False),
+        ("https://h/a", False),
+        ("file:///h/a", False),
+    ],
+)
+def test_what_lies_below_an_allowed_address(url: str, allowed: bool) -> None:
+    assert is_allowed(url, ["http://h/a"]) is allowed
+
+
+def test_a_server_that_leads_on_to_another_is_not_followed(tmp_path: Path, listener: str) -> None:
+    Listener.answers = [(307, "{}")]
+
+    with pytest.raises(StorageError, match="status 307"):
+        reporting(tmp_path, listener, "http-report").mark_partition_done({"day": "2024-01-01", "hour": 1})
+    assert len(Listener.told) == 1
 
 
 def test_a_server_is_told_of_partitions_as_java_tells_it(tmp_path: Path, listener: str) -> None:

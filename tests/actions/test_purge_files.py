@@ -135,7 +135,7 @@ def test_old_files_that_nothing_names_go_too(history: History) -> None:
 
     assert history.storage.exists(orphan)
     assert orphan in {file.path for file in purge(history, older_than_ms=history.now_ms).deleted}
-    with pytest.raises(InvalidArgumentError, match="yet to come"):
+    with pytest.raises(InvalidArgumentError, match="in the future"):
         purge(history, older_than_ms=history.now_ms + 1)
 
 

@@ -13,7 +13,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
 from tests.actions.history import HOUR_MS, ROOT, History
-from tests.actions.storage_events import EventStorage
+from tests.actions.storage_events import Event, EventStorage
 from tests.support.corpus import Case, case, corpus_cases
 
 
@@ -248,3 +248,23 @@ def test_java_reads_a_snapshot_that_came_back_from_its_tag(oracle: Any, tmp_path
 def _files(folder: Any) -> set[str]:
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return {str(path) for path in found if not path.name.startswith(".")}
+
+
+def test_a_target_that_expires_meanwhile_leaves_the_last_snapshot() -> None:
+    """Without it the table would have none."""
+    storage = EventStorage()
+    history = History({"snapshot.num-retained.min": "1"}, storage=storage)
+    history.write("a").write("b").write("c")
+
+    def expire(event: Event) -> None:
+        if event == ("delete", history.handle.paths.snapshot(3)):
+            storage.before = None
+            history.expire(retain_max=1)
+
+    storage.before = expire
+    with pytest.raises(ConflictError, match="snapshot 2 .* expired while it was rolled back to; 3 is the latest now"):
+        history.rollback(snapshot=2)
+
+    assert history.ids() == [3]
+    assert history.latest() == 3
+    assert check_table(history.handle, footers=False) == []

@@ -1,7 +1,8 @@
-"""Eight processes write, compact and expire one table for some seconds; longer: `python -m tests.contention`."""
+"""Processes in nine roles on one table for some seconds; longer: `python -m tests.contention`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 from tests.contention.fleet import new_table, settle
 from tests.contention.launch import launch
+from tests.contention.roles import EIGHT, NINE, STARVING
 from tests.support.s3 import BUCKET, start_s3
 
-SECONDS = 6
-SECONDS_ON_S3 = 10
+SECONDS = 5
+SECONDS_IN_NINE_ROLES = 12
+SECONDS_ON_S3 = 8
 
 
 @pytest.fixture(scope="module")
@@ -20,22 +23,41 @@ def s3_storage() -> Iterator[dict[str, str]]:
     yield from start_s3(one_at_a_time=True)
 
 
-@pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
-def test_every_acknowledged_commit_of_eight_processes_is_there_once(tmp_path: Path, keyed: bool):
-    path = new_table(str(tmp_path), keyed=keyed).path
+def test_every_acknowledged_commit_to_a_keyed_table_is_there_once(tmp_path: Path):
+    path = new_table(str(tmp_path), keyed=True).path
 
-    account = settle(path, launch(path, SECONDS, {}), {})
+    account = settle(path, launch(path, SECONDS, {}, EIGHT), {})
 
     print(account)
-    assert account.commits > 0
-    assert account.unknown == 0
+    assert account["commits"] > 0
+    assert account["unknown"] == 0
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
+def test_every_compaction_gets_through_beside_twelve_commits_a_second(tmp_path: Path, keyed: bool):
+    path = new_table(str(tmp_path), keyed=keyed).path
+
+    account = settle(path, launch(path, SECONDS, {}, STARVING), {})
+
+    print(account)
+    assert account["gave up"] == 0
+    assert account["compactions"] > 0
+
+
+def test_nobody_loses_anything_in_nine_roles(tmp_path: Path):
+    path = new_table(str(tmp_path), keyed=False).path
+
+    everybody_did_something(settle(path, launch(path, SECONDS_IN_NINE_ROLES, {}, NINE), {}))
 
 
 @pytest.mark.s3
-def test_every_acknowledged_commit_is_there_once_on_s3(s3_storage: dict[str, str]):
+def test_nobody_loses_anything_in_nine_roles_on_s3(s3_storage: dict[str, str]):
     path = new_table(f"s3://{BUCKET}/contended", keyed=False, storage=s3_storage).path
 
-    account = settle(path, launch(path, SECONDS_ON_S3, s3_storage), s3_storage)
+    everybody_did_something(settle(path, launch(path, SECONDS_ON_S3, s3_storage, NINE), s3_storage))
 
+
+def everybody_did_something(account: Counter[str]) -> None:
     print(account)
-    assert account.commits > 0
+    for what in ("commits", "tags", "reads"):
+        assert account[what] > 0, account

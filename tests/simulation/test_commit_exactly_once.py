@@ -22,7 +22,8 @@ from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.commit import CommitRequest, Committed, Conflict, commit
+from paimon_engine.table.commit import CommitRequest, Committed, Conflict
+from paimon_engine.table.commit import commit as commit_messages
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.manifests import live_entries, snapshot_manifests
@@ -86,6 +87,14 @@ def file(name: str, level: int = 0) -> DataFile:
 
 def append(name: str) -> list[CommitMessage]:
     return [CommitMessage(EMPTY_ROW, 0, 1, new_files=(file(name),))]
+
+
+def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
+    """A commit of files that are there, as the first commit of a table looks for them."""
+    for message in request.messages:
+        for added in (*message.new_files, *message.compact_after):
+            table.env.storage.overwrite(f"{ROOT}/bucket-0/{added.name}", b"x")
+    return commit_messages(table, request)
 
 
 def commit_until_acknowledged(table: TableHandle, messages: list[CommitMessage], user: str) -> Committed | Conflict:

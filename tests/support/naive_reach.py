@@ -17,7 +17,7 @@ from paimon_engine.storage import Storage
 _VERSION = re.compile(r"(?:branch/branch-[^/]+/)?(?:snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)")
 _OTHER = re.compile(
     r"(?:branch/branch-[^/]+/)?"
-    r"(?:schema/schema-\d+|(?:snapshot|changelog)/(?:EARLIEST|LATEST)|tag/tag-success-file/[^/.][^/]*)"
+    r"(?:commits/[^/]+\.json|commits/SETTLED|schema/schema-\d+|(?:snapshot|changelog)/(?:EARLIEST|LATEST)|tag/tag-success-file/[^/.][^/]*)"
     r"|consumer/consumer-[^/]+|(?:[^/]+=[^/]+/)+_SUCCESS|quarantine/.*"
 )
 _ADDED = 0

@@ -100,6 +100,16 @@ class NewestPaimon:
         source = str(rows_of)
         self._call("write", path, **{"from": source}, kind=kind, compact=compact, options=dict(options or {}))
 
+    def clean_orphans(self, path: str | Path, older_ms: int, meanwhile: Mapping[str, Any] | None = None) -> list[Any]:
+        """Deletes orphan files; how many, then what others were answered who acted `meanwhile`."""
+        return self._call("clean_orphans", path, older_ms=older_ms, meanwhile=dict(meanwhile or {}))
+
+    def expire(
+        self, path: str | Path, *, retain_max: int, retain_min: int = 1, meanwhile: Mapping[str, Any] | None = None
+    ) -> list[Any]:
+        """Expires snapshots, however young; how many, then what others were answered who acted `meanwhile`."""
+        return self._call("expire", path, retain_max=retain_max, retain_min=retain_min, meanwhile=dict(meanwhile or {}))
+
     def close(self) -> None:
         """Ends the process."""
         self._process.communicate(timeout=60)

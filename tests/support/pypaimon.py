@@ -135,6 +135,10 @@ class PyPaimon:
             return
         self._call("write", path, data=[self._save(rows) for rows in tables], overwrite=overwrite)
 
+    def append_at_once(self, path: Place, *tables: pa.Table) -> None:
+        """One commit per Arrow table, each in a thread; all have seen that no snapshot is there before one makes it."""
+        self._call("write_at_once", path, data=[self._save(rows) for rows in tables])
+
     def write(
         self,
         path: Place,

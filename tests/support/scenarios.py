@@ -308,6 +308,6 @@ SCENARIOS = (
     Scenario("alter the schema", _with(keyed), _job(AlterTable([AddColumn("w", "INT")]))),
     Scenario("reset a consumer", consumed, _job(ResetConsumer("one", 4))),
     Scenario("clear consumers", consumed, _job(ClearConsumers("t.*"))),
-    Scenario("expire consumers", consumed, _job(ExpireConsumers(START_MS + 100 * HOUR_MS))),
+    Scenario("expire consumers", consumed, _job(ExpireConsumers(START_MS + 7 * HOUR_MS))),
 )
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import shutil
 import time
 from collections.abc import Sequence
 from datetime import UTC
@@ -391,3 +392,36 @@ def test_a_read_since_a_creation_time_is_that_of_the_first_snapshot_then(table: 
     # Where no snapshot is older, or none younger, the files themselves say when they were made.
     assert since(commits[0] - 3_600_000 * 30) == 3
     assert since(commits[2] + 3_600_000 * 30) == 0
+
+
+def test_numbers_as_texts_are_snapshots_unless_there_are_tags_of_these_names(table: Table) -> None:
+    for key in (1, 2, 3):
+        put(table, (key, "a"))
+
+    def keys(bounds: tuple[int | str, int | str] | str) -> list[int]:
+        how: dict[str, Any] = {"options": {"incremental-between": bounds}} if isinstance(bounds, str) else {}
+        asked = how or {"incremental": bounds}
+        return sorted(table.to_arrow(["k"], **asked)["k"].to_pylist())
+
+    for bounds in ((1, 3), ("1", "3"), (1, "3"), ("1", 3), "1,3"):
+        assert keys(bounds) == [2, 3], bounds
+    # Nobody can make such tags here, but 0.9 can.
+    path = Path(table.path)
+    (path / "tag").mkdir()
+    shutil.copy(path / "snapshot" / "snapshot-2", path / "tag" / "tag-1")
+    assert keys(("1", "3")) == [2, 3]
+    shutil.copy(path / "snapshot" / "snapshot-3", path / "tag" / "tag-3")
+    for bounds in (("1", "3"), "1,3"):
+        assert keys(bounds) == [3], bounds
+    assert keys((1, 3)) == [2, 3]
+    with pytest.raises(NotFoundError, match="x"):
+        keys(("1", "x"))
+
+
+def test_options_on_how_java_reads_have_no_effect(log: Table) -> None:
+    table = put(log, (1, "a"))
+    harmless = {"scan.parallelism": 4, "scan.infer-parallelism": "false", "read.batch-size": 10}
+
+    assert table.to_arrow(options={**harmless, "scan.plan-sort-partition": True}).num_rows == 1
+    with pytest.raises(UnsupportedError, match="'scan.paralelism' is not honoured by a read; did you mean 'scan.par"):
+        table.to_arrow(options={"scan.paralelism": "4"})

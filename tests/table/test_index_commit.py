@@ -1,6 +1,6 @@
 """Index files in commits: what a message brings and takes away, beside what others have done meanwhile.
 
-The index files are of no use to any reader here: a commit looks at their entries, not into them.
+The index files are empty: a commit looks at their entries, and whether they are there, not into them.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def vectors(table: Subject, name: str, *data_files: str) -> IndexFile:
 def message(table: Subject, *, new: Sequence[IndexFile] = (), gone: Sequence[IndexFile] = ()) -> CommitMessage:
     place = (new or gone)[0]
     total = table.handle.options.bucket
+    for file in new:
+        table.handle.env.storage.overwrite(table.handle.paths.index(file.name), b"")
     return CommitMessage(place.partition, 0, total, new_index_files=tuple(new), deleted_index_files=tuple(gone))
 
 

@@ -3,16 +3,22 @@
 //   {"op": "columns", "table": PATH, "system": NAME}   -> {"rows": [[NAME, TYPE], …]}
 //   {"op": "create", "table": PATH, "like": PATH, "primary_keys": […], "partition_keys": […], "options": {…}}
 //   {"op": "write", "table": PATH, "from": PATH, "kind": "-D", "compact": true}     all rows of another table, one commit
+//   {"op": "clean_orphans", "table": PATH, "older_ms": EPOCH_MS}      -> {"rows": [NUMBER OF FILES DELETED, …]}
+//   {"op": "expire", "table": PATH, "retain_max": 1, "retain_min": 1}  -> {"rows": [NUMBER OF SNAPSHOTS, …]}
+// The last two take "meanwhile": {"call": "list" or "delete", "path": PART, "run": COMMAND}: others who carry out that
+// command after each such listing, or ahead of each such deletion; the answers, or errors as texts, follow in "rows".
 // Rows are in the form of `tests/support/canonical.py`.
 
 import java.io.BufferedReader;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.time.Duration;
 import java.time.LocalDate;
 import java.time.LocalTime;
 import java.time.format.DateTimeFormatter;
@@ -31,9 +37,12 @@ import org.apache.paimon.data.InternalMap;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
+import org.apache.paimon.fs.FileStatus;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.index.HashBucketAssigner;
+import org.apache.paimon.operation.LocalOrphanFilesClean;
+import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReaderIterator;
@@ -104,8 +113,73 @@ public class NewestPaimon {
             case "write":
                 write(command);
                 return List.of();
+            case "clean_orphans":
+                return beside(command, table ->
+                        new LocalOrphanFilesClean(table, command.get("older_ms").asLong()).clean().getDeletedFileCount());
+            case "expire":
+                return beside(command, table -> (long) table.newExpireSnapshots().config(retained(command)).expire());
             default:
                 throw new IllegalArgumentException(command.toString());
+        }
+    }
+
+    // ── beside others ────────────────────────────────────────────────────────────────────────────
+
+    private interface Action {
+        long run(FileStoreTable table) throws Exception;
+    }
+
+    private static ExpireConfig retained(JsonNode command) {
+        return ExpireConfig.builder()
+                .snapshotRetainMax(command.get("retain_max").asInt())
+                .snapshotRetainMin(command.get("retain_min").asInt())
+                .snapshotTimeRetain(Duration.ZERO)
+                .build();
+    }
+
+    private List<Object> beside(JsonNode command, Action action) throws Exception {
+        List<Object> answers = new ArrayList<>();
+        JsonNode meanwhile = command.path("meanwhile");
+        BesideOthers store = new BesideOthers(meanwhile.path("call").asText(), meanwhile.path("path").asText(), () -> {
+            try {
+                answers.add(run(meanwhile.get("run")));
+            } catch (Throwable error) {
+                answers.add(error.toString());
+            }
+        });
+        answers.add(0, action.run(FileStoreTableFactory.create(store, new Path(command.get("table").asText()))));
+        return answers;
+    }
+
+    /** Lets others act at chosen calls; one call at a time, and not at calls of theirs. */
+    private static class BesideOthers extends LocalFileIO {
+        private final String call;
+        private final String part;
+        private final transient Runnable others;
+
+        private BesideOthers(String call, String part, Runnable others) {
+            this.call = call;
+            this.part = part;
+            this.others = others;
+        }
+
+        private synchronized void at(String call, Path path) {
+            if (call.equals(this.call) && path.toString().contains(part)) {
+                others.run();
+            }
+        }
+
+        @Override
+        public FileStatus[] listStatus(Path path) throws IOException {
+            FileStatus[] found = super.listStatus(path);
+            at("list", path);
+            return found;
+        }
+
+        @Override
+        public boolean delete(Path path, boolean recursive) throws IOException {
+            at("delete", path);
+            return super.delete(path, recursive);
         }
     }
 

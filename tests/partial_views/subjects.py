@@ -1,0 +1,138 @@
+"""Whole tables, of which the views show a part: small, and with everything that can keep a file alive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from paimon_engine.actions.delete_rows import DeleteRows
+from paimon_engine.meta.snapshot import parse_snapshot
+from paimon_engine.storage import MemoryStorage
+from tests.support.naive_reach import reachable_names
+from tests.support.scenarios import HOUR_MS, ROOT, World, appended, keyed
+
+Files = Mapping[str, tuple[bytes, int]]
+"""Content and modification time by path, counted from the table's directory."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A table at rest: its files, the ids of its generator so far, and its time."""
+
+    files: Files
+    now_ms: int
+
+
+def _versions(world: World) -> None:
+    """Seven snapshots with compactions, two tags and a branch of the older one, of which the oldest two have expired."""
+    table = world.table()
+    table.create_tag("old", snapshot=2)
+    table.compact(full=True)
+    world.write({1: 6, 9: 6})
+    table.create_branch("b", tag="middle")
+    world.write({1: 100, 50: 100}, branch="b")
+    world.write({2: 101, 51: 101}, branch="b")
+    world.table("b").compact(full=True)
+    table.expire_snapshots(retain_max=6, retain_min=1, older_than=world.now_ms)
+    table.compact(full=True)
+    world.write({1: 7})
+    newest = table.latest_snapshot_id()
+    assert newest is not None
+    table.reset_consumer("reader", newest - 1)
+
+
+def _keyed(world: World) -> None:
+    keyed(world)
+    _versions(world)
+
+
+def _never_expired(world: World) -> None:
+    """Six snapshots since the first one, and none has expired."""
+    world.create(keys=("k",), by=(), bucket=1)
+    for number in range(3):
+        world.write({1: number, number + 2: number})
+    world.table().compact(full=True)
+    world.write({1: 7})
+    world.table().compact(full=True)
+
+
+def _changelogs(world: World) -> None:
+    keyed(world, changelog_producer="input", changelog__num_retained__min=20, snapshot__num_retained__min=1)
+    _versions(world)
+
+
+def _vectors(world: World) -> None:
+    appended(world, deletion_vectors__enabled="true")
+    world.run(DeleteRows("k < 3"))
+    _versions(world)
+
+
+def _hash_indexes(world: World) -> None:
+    keyed(world, bucket=-1, dynamic_bucket__target_row_num=2)
+    _versions(world)
+
+
+SUBJECTS: Final[Mapping[str, Callable[[World], None]]] = {
+    "keyed": _keyed,
+    "never expired": _never_expired,
+    "changelogs": _changelogs,
+    "vectors": _vectors,
+    "hash indexes": _hash_indexes,
+}
+
+
+@cache
+def whole(name: str) -> Whole:
+    """The whole table of that name."""
+    world = World()
+    SUBJECTS[name](world)
+    world.now_ms += HOUR_MS
+    return Whole(files_of(world.inner), world.now_ms)
+
+
+def files_of(storage: MemoryStorage) -> dict[str, tuple[bytes, int]]:
+    """All files below the table's directory."""
+    found = {info.path: info.modified_ms for info in storage.walk(ROOT)}
+    return {path.removeprefix(f"{ROOT}/"): (storage.read(path), time) for path, time in found.items()}
+
+
+def world_of(files: Files, now_ms: int) -> World:
+    """A world in which the table has these files, with their times, and whose clock goes on from there."""
+    world = World(now_ms=now_ms)
+    world.inner._files = {f"{ROOT}/{path}": file for path, file in files.items()}
+    # Ids that the whole table does not have.
+    world._numbers = iter(range(1 << 20, 1 << 30))  # type: ignore[assignment]
+    return world
+
+
+def reached(files: Files, versions: list[str]) -> set[str]:
+    """Paths of the files that these snapshots, tags and changelogs of the table need."""
+    storage = world_of(files, 0).inner
+    full = [path for path in versions if "changelog/" not in path]
+    needed = reachable_names(storage, ROOT, full)
+    for path in versions:
+        if "changelog/" in path:
+            needed |= _changes(storage, path)
+    return {path for path in files if path.rpartition("/")[2] in needed}
+
+
+def _changes(storage: MemoryStorage, path: str) -> set[str]:
+    """What a changelog that outlives its snapshot needs: its list of changelog files, and what that names."""
+    snapshot = parse_snapshot(storage.read(f"{ROOT}/{path}"), path)
+    name = snapshot.changelog_manifest_list
+    if name is None:
+        return set()
+    only = MemoryStorage()
+    for info in storage.walk(ROOT):
+        only.overwrite(info.path, storage.read(info.path))
+    only.overwrite(f"{ROOT}/{path}", _with_changelog_alone(storage.read(f"{ROOT}/{path}")))
+    return reachable_names(only, ROOT, [path])
+
+
+def _with_changelog_alone(data: bytes) -> bytes:
+    stored = json.loads(data)
+    dropped = ("baseManifestList", "deltaManifestList", "indexManifest", "statistics")
+    return json.dumps({key: value for key, value in stored.items() if key not in dropped}).encode()

@@ -1,0 +1,60 @@
+"""Of any part of a table that is in sight, an action deletes nothing that the whole table can reach.
+
+`python -m tests.partial_views` tries every part; here it is every so many.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.partial_views.subjects import SUBJECTS, files_of, whole, world_of
+from tests.partial_views.trial import DEEDS, FAR_MS, LOOKING, can_know, run_trial
+from tests.partial_views.views import views
+
+OTHERS = tuple(deed for deed in DEEDS if deed not in LOOKING)
+
+
+@pytest.mark.parametrize("deed", LOOKING)
+@pytest.mark.parametrize("subject", ["keyed", "changelogs"])
+def test_what_the_whole_table_reaches_stays(subject: str, deed: str) -> None:
+    _try(subject, deed, every=8)
+
+
+@pytest.mark.parametrize("deed", OTHERS)
+def test_no_other_action_deletes_what_the_whole_table_reaches(deed: str) -> None:
+    _try("keyed", deed, every=20)
+
+
+def _try(subject: str, deed: str, *, every: int) -> None:
+    paths = sorted(whole(subject).files)
+    tried = 0
+    for view in views(paths, seeds=range(2), every=every):
+        if not can_know(deed, view, paths):
+            continue
+        outcome = run_trial(subject, view, deed)
+        assert outcome.lost == (), f"{view.name}: {outcome.said}"
+        tried += 1
+    assert tried > 5
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_whole_table_is_cleaned(subject: str) -> None:
+    table = whole(subject)
+    world = world_of(table.files, table.now_ms)
+    dead = {"p=a/bucket-0/data-dead-0.parquet", "bucket-0/data-dead-0.parquet", "manifest/manifest-dead-0"}
+    for path in dead:
+        world.inner.overwrite(f"{world.root}/{path}", b"dead")
+    if world.handle().schema.partition_keys:
+        dead -= {"bucket-0/data-dead-0.parquet"}
+    else:
+        dead -= {"p=a/bucket-0/data-dead-0.parquet"}
+    world.now_ms += 1
+    world.write({77: 7})
+    before = files_of(world.inner)
+    world.now_ms += FAR_MS
+
+    result = world.table().remove_orphan_files(world.now_ms)
+
+    assert (result.status, result.stopped) == ("deleted", ())
+    gone = before.keys() - files_of(world.inner).keys()
+    assert {path for path in gone if not path.startswith("commits/")} == dead

@@ -1,0 +1,101 @@
+"""One trial: an action on a part of a table must leave all that the whole table can reach.
+
+What may go all the same: what the same action takes from the whole table; and what only versions reach which the action
+was asked to remove and has removed. (These versions themselves are what the action is for: that somebody sees too few
+to keep the right ones harms nobody else.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapshot
+from paimon_engine.errors import PaimonError
+from tests.partial_views.subjects import Files, files_of, reached, whole, world_of
+from tests.partial_views.views import View
+from tests.support.scenarios import HOUR_MS, World
+
+FAR_MS: Final = 400 * 24 * HOUR_MS
+_VERSION = re.compile(r"(?:branch/branch-[^/]+/)?(?:snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)")
+
+Deed = Callable[[World], Any]
+
+
+def _expire(world: World) -> Any:
+    return world.table().expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms)
+
+
+DEEDS: Final[Mapping[str, Deed]] = {
+    "remove_orphan_files": lambda w: w.table().remove_orphan_files(w.now_ms),
+    "remove_orphan_files, quarantine": lambda w: w.table().remove_orphan_files(w.now_ms, quarantine=True),
+    "expire_snapshots": _expire,
+    "expire_snapshots of a branch": lambda w: w.table("b").expire_snapshots(
+        retain_max=1, retain_min=1, older_than=w.now_ms
+    ),
+    "expire_changelogs": lambda w: w.table().expire_changelogs(delete_all=True),
+    "expire_tags": lambda w: w.table().expire_tags(older_than=w.now_ms),
+    "delete_tag": lambda w: w.table().delete_tag("old"),
+    "delete_branch": lambda w: w.table().delete_branch("b"),
+    "fast_forward": lambda w: w.table().fast_forward("b"),
+    "rollback": lambda w: w.table().rollback(snapshot=8 if w.handle().schema.partition_keys else 5),
+    "rollback to a tag": lambda w: w.table().rollback(tag="old"),
+    "purge_files, keeping": lambda w: w.table().purge_files(keep_tags=True, keep_branches=True, older_than=w.now_ms),
+    "repair_earliest_snapshot": lambda w: w.run(RepairEarliestSnapshot()),
+    "rename_branch": lambda w: w.table().rename_branch("b", "c"),
+    "drop_partition": lambda w: w.table().drop_partition({"p": "a"}),
+    "remove_unexisting_files": lambda w: w.table().remove_unexisting_files(),
+    "compact": lambda w: w.table().compact(full=True),
+}
+
+
+LOOKING: Final = ("remove_orphan_files", "remove_orphan_files, quarantine")
+_TAG_OR_BRANCH = re.compile(r"(?:branch/branch-[^/]+/(?:snapshot/snapshot-\d+|schema/.*)|(?:.*/)?tag/tag-[^/]+)")
+
+
+def can_know(deed: str, view: View, paths: Sequence[str]) -> bool:
+    """Whether what is in sight can tell the action that something is missing.
+
+    A tag or branch that is out of sight leaves no trace where all its files are needed by versions in sight, too. Orphan
+    removal does not touch such files. Who removes these versions cannot know.
+    """
+    return deed in LOOKING or not any(_TAG_OR_BRANCH.fullmatch(path) for path in paths if path not in view.paths)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`lost` are files that the whole table reaches and that went; `said` what the action answered."""
+
+    lost: tuple[str, ...]
+    said: str
+
+
+def _carried_out(files: Files, now_ms: int, deed: Deed) -> tuple[dict[str, tuple[bytes, int]], str]:
+    world = world_of(files, now_ms + FAR_MS)
+    try:
+        result = deed(world)
+    except PaimonError as error:
+        return files_of(world.inner), f"{type(error).__name__}: {error}"
+    return files_of(world.inner), repr(result)
+
+
+@cache
+def _after_whole(subject: str, name: str) -> frozenset[str]:
+    """Paths that are left of the whole table after the action."""
+    table = whole(subject)
+    return frozenset(_carried_out(table.files, table.now_ms, DEEDS[name])[0])
+
+
+def run_trial(subject: str, view: View, name: str) -> Outcome:
+    """Carries the action out on what is in sight of the table."""
+    table = whole(subject)
+    seen = {path: file for path, file in table.files.items() if path in view.paths}
+    after, said = _carried_out(seen, table.now_ms, DEEDS[name])
+    gone = {path for path in seen if path not in after and not any(left.endswith(f"/{path}") for left in after)}
+    may_go = table.files.keys() - _after_whole(subject, name)
+    staying = [path for path in table.files if _VERSION.fullmatch(path) and path not in gone]
+    needed = reached(table.files, staying)
+    return Outcome(tuple(sorted((gone & needed) - may_go)), said)

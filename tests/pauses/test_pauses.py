@@ -1,0 +1,141 @@
+"""Actions are held up while a clean-up runs; see `trial`. All calls of all actions: `python -m tests.pauses`."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
+from paimon_engine.errors import ConflictError, PaimonError
+from paimon_engine.executor import LocalExecutor
+from paimon_engine.table.check import check_table
+from paimon_engine.table.snapshots import latest_snapshot_id
+from tests.faults.trial import Stage
+from tests.pauses.trial import CLEAN_UPS, WRITING, Pause, beside, pauses, run_pause
+from tests.support.faulty_storage import FaultyStorage
+from tests.support.naive_reach import unreached
+from tests.support.scenarios import BY_NAME, World, keyed, rows_of
+
+SEED = random.randrange(1 << 30) if os.environ.get("PAIMON_TEST_EXPLORE") == "1" else 7
+PAUSES = 1
+
+
+def _before_snapshot(stage: Stage) -> int:
+    return next(
+        number for number, (verb, path) in enumerate(stage.calls) if verb == "create" and "/snapshot/snapshot-" in path
+    )
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_an_action_held_up_beside_a_clean_up_is_refused_or_readable(name: str):
+    chance = random.Random(f"{name} {SEED}")
+    stage = Stage(BY_NAME[name])
+
+    for pause in chance.sample(list(pauses(stage)), PAUSES):
+        print(pause, stage.calls[pause.number])
+        run_pause(stage, pause)
+
+
+@pytest.mark.parametrize("clean_up", CLEAN_UPS)
+@pytest.mark.parametrize("name", ["append rows", "compact fully", "analyze"])
+def test_a_commit_held_up_just_before_it_publishes_is_not_acknowledged_without_its_files(name: str, clean_up: str):
+    stage = Stage(BY_NAME[name])
+
+    outcome = run_pause(stage, Pause(_before_snapshot(stage), clean_up))
+
+    # A compaction plans again by itself.
+    assert outcome == ("succeeded" if name == "compact fully" else "ConflictError")
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_clean_up_held_up_anywhere_leaves_what_a_writer_commits_meanwhile(old: bool):
+    """The other way round: at each call of a clean-up, a write begins and ends."""
+    world = World()
+    keyed(world)
+    world.inner.overwrite(f"{world.root}/p=a/bucket-0/data-lost.parquet", b"lost")
+    world.now_ms += 1
+    files, now_ms = dict(world.inner._files), world.now_ms
+
+    def clean(fail_at: int | None) -> FaultyStorage:
+        world.inner._files, world.now_ms = dict(files), now_ms
+        faulty = FaultyStorage(world.inner)
+        table = beside(world, faulty)
+
+        def write(_verb: str, _path: str) -> None:
+            faulty.act = faulty.fail_at = None
+            world.now_ms += -1 if old else 1
+            world.table().write(rows_of({11: 11}), commit_user="meanwhile")
+
+        faulty.arm(fail_at, act=write)
+        remove_orphan_files(table, RemoveOrphanFiles(older_than_ms=now_ms), LocalExecutor(1, env=table.env))
+        return faulty
+
+    for number in range(len(clean(None).calls))[::5]:
+        clean(number)
+        assert check_table(world.handle()) == []
+        unreached(world.inner, world.root)
+        assert 11 in world.table().to_arrow()["k"].to_pylist()
+
+
+def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_until_the_next_one():
+    stage = Stage(BY_NAME["append rows"])
+    world = stage.world
+    stage.reset()
+
+    def dies(_verb: str, _path: str) -> None:
+        stage.faulty.act = stage.faulty.fail_at = None
+        world.now_ms += 1
+        dying = FaultyStorage(world.inner)
+        table = beside(world, dying)
+
+        class Dead(BaseException):
+            pass
+
+        def die(paths: object) -> None:
+            raise Dead
+
+        dying.delete = die
+        with pytest.raises(Dead):
+            spec = RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=latest_snapshot_id(table))
+            remove_orphan_files(table, spec, LocalExecutor(1, env=table.env))
+
+    stage.faulty.arm(_before_snapshot(stage), act=dies)
+    world.through(stage.faulty)
+    with pytest.raises(ConflictError, match="run it again"):
+        stage.scenario.act(world)
+    world.through(world.inner)
+    plans = [info.path for info in world.inner.walk(f"{world.root}/deletion/orphans")]
+    assert len(plans) == 1
+
+    stage.act()
+    world.now_ms += 1
+    world.run(RemoveOrphanFiles(older_than_ms=world.now_ms))
+
+    assert list(world.inner.walk(f"{world.root}/deletion/orphans")) == []
+    assert unreached(world.inner, world.root) == set()
+    assert check_table(world.handle()) == []
+
+
+def test_a_dry_run_keeps_nobody_out():
+    stage = Stage(BY_NAME["remove orphan files"])
+    stage.reset()
+    before = dict(stage.world.inner._files)
+
+    result = stage.world.run(RemoveOrphanFiles(stage.world.now_ms, dry_run=True))
+
+    assert result.files_deleted > 0
+    assert stage.world.inner._files == before
+
+
+def test_a_damaged_plan_is_named_and_stops_only_commits_that_would_need_it():
+    stage = Stage(BY_NAME["append rows"])
+    world = stage.world
+    stage.reset()
+    plan = f"{world.root}/deletion/orphans/1.json"
+    world.inner.overwrite(plan, b"{")
+
+    world.write({20: 20})
+    with pytest.raises(PaimonError, match="no valid plan of a clean-up"):
+        world.run(RemoveOrphanFiles(older_than_ms=world.now_ms))

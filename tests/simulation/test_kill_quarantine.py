@@ -1,0 +1,449 @@
+"""A kill at each change of the store while a quarantine is written, emptied or brought back: nothing is lost, all works.
+
+The process dies just before the n-th change, or in the middle of it: a file on a local disk is then there in part, under
+its name or beside it. Whoever comes next must find every verb working, listing ones included, and everything that was
+to be moved aside still somewhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
+from paimon_engine.actions.consumers import ClearConsumers, ResetConsumer, clear_consumers, reset_consumer
+from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
+from paimon_engine.actions.purge_files import PurgeFiles, purge_files
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
+from paimon_engine.actions.restore import EmptyQuarantine, Restore, empty_quarantine, list_quarantines, restore
+from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, StorageError
+from paimon_engine.storage import LocalStorage, MemoryStorage
+from paimon_engine.table.check import check_table
+from paimon_engine.table.quarantine_state import QuarantineState
+from paimon_engine.table.snapshots import branches
+from tests.actions.history import ROOT, History
+from tests.support.killed_storage import Killed, KilledStorage
+
+OLD_MS, LATE_MS = 1, 1 << 45
+SHORT = os.environ.get("PAIMON_TEST_EXPLORE") != "1"
+ALONE: dict[str, Any] = {"quarantine": True, "parallelism": 1}
+"""One worker, so that the n-th change is the same in every run."""
+State = dict[str, bytes]
+
+
+def begin() -> History:
+    """Five snapshots, a tag that an expired one is kept by, a branch, a consumer and orphans."""
+    store = KilledStorage(MemoryStorage(clock=lambda: OLD_MS))
+    history = History({"snapshot.num-retained.min": "1"}, storage=store).write("a").write("b")
+    history.tag("old", 2)
+    history.tag("fork", 1)
+    history.branch("dev", "fork")
+    history.write("on-dev", branch="dev").compact("c").write("d").overwrite("e")
+    reset_consumer(history.handle, ResetConsumer("reader", 5))
+    history.file("orphan")
+    return history
+
+
+def copy(history: History, now_ms: int, first_id: int) -> History:
+    """Another process on a copy of the store."""
+    storage = MemoryStorage(clock=lambda: OLD_MS)
+    storage._files = dict(history.storage.inner._files)
+    found = History(history.options, storage=KilledStorage(storage), now_ms=now_ms)
+    found._numbers = itertools.count(first_id)
+    return found
+
+
+def later(history: History) -> History:
+    """Another process on a copy of the store, long after."""
+    return copy(history, LATE_MS + 1, 1000)
+
+
+def stored(history: History) -> State:
+    """Every file of the table, without hints and records of deletions, which no reader needs."""
+    found = (info.path for info in history.storage.walk(ROOT))
+    wanted = (path for path in found if "/deletion/" not in path and not path.endswith(("/LATEST", "/EARLIEST")))
+    return {path: history.storage.read(path) for path in wanted}
+
+
+# ── what moves files aside ──────────────────────────────────────────────────────────────────────
+
+
+def _orphans(history: History) -> Any:
+    history.now_ms = LATE_MS
+    return remove_orphan_files(
+        history.handle,
+        RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0, **ALONE),
+        history.executor,
+    )
+
+
+def _expire(history: History) -> Any:
+    return history.expire(retain_max=1, **ALONE)
+
+
+def _delete_tag(history: History) -> Any:
+    return history.delete_tag("old", **ALONE)
+
+
+def _expire_tags(history: History) -> Any:
+    return expire_tags(history.handle, ExpireTags(older_than_ms=history.now_ms, **ALONE), history.executor)
+
+
+def _rollback(history: History) -> Any:
+    return history.rollback(snapshot=2, **ALONE)
+
+
+def _delete_branch(history: History) -> Any:
+    return delete_branch(history.handle, DeleteBranch("dev", **ALONE), history.executor)
+
+
+def _fast_forward(history: History) -> Any:
+    return fast_forward(history.handle, FastForward("dev", **ALONE), history.executor)
+
+
+def _purge(history: History) -> Any:
+    return purge_files(history.handle, PurgeFiles(**ALONE), history.executor, commit_user="me")
+
+
+def _clear_consumers(history: History) -> Any:
+    return clear_consumers(history.handle, ClearConsumers(quarantine=True))
+
+
+ACTIONS = (
+    *(_orphans, _expire, _delete_tag, _expire_tags, _rollback),
+    *(_delete_branch, _fast_forward, _purge, _clear_consumers),
+)
+NOT_UNDONE = (_fast_forward, _purge)
+"""These commit, or leave other roots under the names of those that they hide; `as_tags` brings these back."""
+
+
+NUMBER_TAKEN = (_rollback, _delete_branch)
+"""Where these were cut short, the fence of the orphan clean-up may take the number of a snapshot that they hid."""
+
+
+def kills(begun: History, act: Callable[[History], Any], *, some: bool = False) -> Iterator[History]:
+    """The store after a kill at each change that `act` makes; with `some` at the first, the last and some between.
+
+    PAIMON_TEST_EXPLORE=1 takes all of them.
+    """
+    whole = copy(begun, begun.now_ms, 500)
+    whole.storage.arm(None)
+    act(whole)
+    assert whole.storage.changes > 1
+    count = whole.storage.changes
+    trials = [(number, False) for number in range(count)] + [(number, True) for number in whole.storage.torn_changes]
+    for number, torn in trials:
+        if some and SHORT and 8 < number < count - 4 and number % 6 != torn:
+            continue
+        history = copy(begun, begun.now_ms, 500)
+        history.storage.arm(number, torn=torn)
+        with pytest.raises(Killed):
+            act(history)
+        history.storage.arm(None)
+        yield history
+
+
+def prepared(act: Callable[[History], Any]) -> History:
+    history = begin()
+    if act in (_delete_tag, _expire_tags, _fast_forward):
+        reset_consumer(history.handle, ResetConsumer("reader", 5))
+        history.expire(retain_max=1)
+    return history
+
+
+# ── what must hold ──────────────────────────────────────────────────────────────────────────────
+
+
+def lists(history: History) -> list[Any]:
+    """What the lists of all quarantines say."""
+    found = (path for path in stored(history) if path.endswith("/moved.json"))
+    return [json.loads(history.storage.read(path)) for path in found]
+
+
+def lost(history: History, before: State) -> set[str]:
+    """Files of before that are neither in their places, nor aside, nor as text in a list."""
+    now = stored(history)
+    aside = {(path.split("/", 7)[7], data) for path, data in now.items() if path.startswith(f"{ROOT}/quarantine/")}
+    aside |= {(name, text.encode()) for held in lists(history) for name, text in held["roots"].items()}
+    return {
+        path
+        for path, data in before.items()
+        if now.get(path) != data and (path.removeprefix(f"{ROOT}/"), data) not in aside
+    }
+
+
+def assert_listed(history: History) -> list[str]:
+    """Names of the quarantines, newest first; each is told with its state."""
+    found = list_quarantines(history.handle)
+    assert all(QuarantineState(item["state"]) is not QuarantineState.UNREADABLE_LIST for item in found)
+    return [item["quarantine"] for item in reversed(found)]
+
+
+def assert_all_can_come_back(history: History, before: State, *, as_tags: bool) -> None:
+    """An orphan clean-up of all ages deletes nothing that was promised to be kept, and then all comes back."""
+    assert_listed(history)
+    promised = {f"{ROOT}/{name}" for held in lists(history) for name in held["files"]}
+    kept = {path: data for path, data in before.items() if path in promised or "/orphan.orc" not in path}
+    cleaned = remove_orphan_files(
+        history.handle, RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0), history.executor
+    )
+    assert cleaned.stopped == ()
+    assert lost(history, kept) == set()
+    for name in assert_listed(history):
+        back = restore(history.handle, Restore(quarantine=name, as_tags=as_tags), history.executor)
+        assert (back.status, back.stopped) == ("restored", ())
+    assert assert_listed(history) == []
+    assert check_table(history.handle, footers=False) == []
+    if not as_tags:
+        assert kept.items() <= stored(history).items()
+
+
+def assert_all_can_be_emptied(history: History) -> None:
+    names = assert_listed(history)
+    planned = empty_quarantine(history.handle, EmptyQuarantine(older_than_ms=LATE_MS + 1, dry_run=True))
+    assert {item["quarantine"] for item in planned.quarantines} == set(names)
+    for name in names[:1]:
+        assert empty_quarantine(history.handle, EmptyQuarantine(name)).status == "deleted"
+    emptied = empty_quarantine(history.handle, EmptyQuarantine(older_than_ms=LATE_MS + 1))
+    assert (emptied.stopped, assert_listed(history)) == ((), [])
+    assert not [path for path in stored(history) if "/quarantine/" in path]
+
+
+def assert_upkeep_works(history: History) -> None:
+    """Other verbs do their work, say nothing of what was cut short, and leave what is needed and nothing else."""
+    clear_consumers(history.handle, ClearConsumers())
+    assert history.expire(retain_max=3).stopped == ()
+    assert expire_tags(history.handle, ExpireTags(), history.executor).stopped == ()
+    history.write("after")
+    assert (
+        remove_orphan_files(
+            history.handle,
+            RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0),
+            history.executor,
+        ).stopped
+        == ()
+    )
+    history.assert_exact()
+    assert not list(history.storage.walk(f"{ROOT}/deletion"))
+
+
+@pytest.mark.parametrize("act", ACTIONS, ids=lambda act: act.__name__.strip("_"))
+def test_a_kill_while_files_are_moved_aside_loses_nothing_and_blocks_nothing(act: Callable[[History], Any]) -> None:
+    begun = prepared(act)
+    before = stored(begun)
+
+    for history in kills(begun, act, some=True):
+        assert lost(history, before) == set()
+        if act in NOT_UNDONE:
+            act(history)
+            assert lost(history, before) == set()
+        assert_all_can_come_back(later(history), before, as_tags=act in (*NOT_UNDONE, *NUMBER_TAKEN))
+        emptied = later(history)
+        assert_all_can_be_emptied(emptied)
+        if act is _delete_branch and branches(emptied.handle):
+            delete_branch(emptied.handle, DeleteBranch("dev"), emptied.executor)
+        assert_upkeep_works(emptied)
+
+
+def aside(history: History) -> str:
+    """Moves old snapshots aside; the quarantine's name."""
+    name = _expire(history).quarantine
+    assert name is not None
+    return name
+
+
+def test_a_kill_while_a_quarantine_is_emptied_leaves_one_that_can_be_emptied() -> None:
+    begun = begin()
+    before = stored(begun)
+    name, other = aside(begun), begun.delete_tag("old", **ALONE).quarantine
+    live = {path: data for path, data in stored(begun).items() if f"/quarantine/{name}/" not in path}
+
+    for history in kills(begun, lambda history: empty_quarantine(history.handle, EmptyQuarantine(name))):
+        assert live.items() <= stored(history).items()
+        emptied = later(history)
+        assert_all_can_be_emptied(emptied)
+        assert_upkeep_works(emptied)
+        # The other one does not depend on this one.
+        back = restore(history.handle, Restore(quarantine=other, as_tags=True), history.executor)
+        assert back.status == "restored"
+        # What is left of this one either comes back, or says why it cannot.
+        if name in assert_listed(history):
+            try:
+                done = restore(history.handle, Restore(quarantine=name), history.executor)
+            except ConflictError as error:
+                assert "lacks" in str(error) or "cannot be read any more" in str(error)
+            else:
+                assert done.status == "restored"
+        assert check_table(history.handle, footers=False) == []
+        assert lost(history, {path: before[path] for path in before if path in live}) == set()
+
+
+def test_a_kill_while_a_quarantine_is_brought_back_loses_nothing_and_can_be_repeated() -> None:
+    begun = begin()
+    before = stored(begun)
+    name = aside(begun)
+
+    def bring_back(history: History) -> Any:
+        return restore(history.handle, Restore(quarantine=name, parallelism=1), history.executor)
+
+    for history in kills(begun, bring_back, some=True):
+        assert lost(history, before) == set()
+        kept = {path: data for path, data in before.items() if "/orphan.orc" not in path}
+        assert_all_can_come_back(later(history), kept, as_tags=False)
+        if name in assert_listed(history):
+            assert restore(history.handle, Restore(quarantine=name), history.executor).status == "restored"
+        assert before.items() <= stored(history).items()
+        assert_upkeep_works(later(history))
+
+
+@pytest.mark.parametrize("kind", ["bucket-0", "manifest"])
+def test_the_begin_of_a_copy_in_its_place_keeps_nothing_from_coming_back(kind: str) -> None:
+    history = begin()
+    before = stored(history)
+    name = aside(history)
+    for path in [path for path in stored(history) if f"/quarantine/{name}/{kind}/" in path]:
+        data = history.storage.read(path)
+        history.storage.overwrite(path.replace(f"/quarantine/{name}", ""), data[: len(data) // 2])
+
+    assert restore(history.handle, Restore(quarantine=name), history.executor).status == "restored"
+    assert before.items() <= stored(history).items()
+
+
+# ── without a list ──────────────────────────────────────────────────────────────────────────────
+
+
+def without_list(history: History) -> str:
+    """What emptying left that deleted the list first, and died."""
+    name = aside(history)
+    history.storage.delete([f"{ROOT}/quarantine/{name}/moved.json"])
+    return name
+
+
+def test_a_quarantine_without_a_list_is_told_and_its_files_come_back() -> None:
+    history = begin()
+    name = without_list(history)
+    inside = {path for path in stored(history) if "/quarantine/" in path}
+
+    (told,) = list_quarantines(history.handle)
+    planned = restore(history.handle, Restore(quarantine=name, dry_run=True), history.executor)
+    back = restore(history.handle, Restore(quarantine=name), history.executor)
+
+    assert (told["state"], told["action"], told["files"]) == ("without_list", None, len(inside))
+    assert (planned.status, back.status, back.files) == ("dry_run", "restored", len(inside))
+    assert "orphan clean-up" in back.left[0]
+    assert {path.replace(f"/quarantine/{name}", "") for path in inside} <= stored(history).keys()
+    assert list_quarantines(history.handle) == []
+    assert check_table(history.handle, footers=False) == []
+    assert_upkeep_works(later(history))
+
+
+def test_a_file_that_is_there_with_another_size_is_never_replaced() -> None:
+    history = begin()
+    name = without_list(history)
+    moved = min(path for path in stored(history) if f"/quarantine/{name}/bucket-0/" in path)
+    place = moved.replace(f"/quarantine/{name}", "")
+    history.storage.overwrite(place, b"the whole file")
+
+    back = restore(history.handle, Restore(quarantine=name), history.executor)
+
+    assert back.status == "stopped"
+    assert place in back.stopped[0]
+    assert history.storage.read(place) == b"the whole file"
+    assert history.storage.exists(moved)
+
+
+def test_a_list_that_nobody_understands_keeps_no_other_quarantine_from_anything() -> None:
+    history = begin()
+    name = aside(history)
+    other = history.delete_tag("old", **ALONE).quarantine
+    history.storage.overwrite(f"{ROOT}/quarantine/{name}/moved.json", b"{")
+
+    states = {item["quarantine"]: item["state"] for item in list_quarantines(history.handle)}
+    with pytest.raises(CorruptTableError, match="no JSON"):
+        restore(history.handle, Restore(quarantine=name), history.executor)
+    assert restore(history.handle, Restore(quarantine=other, as_tags=True), history.executor).status == "restored"
+    history.now_ms = LATE_MS
+    by_age = empty_quarantine(history.handle, EmptyQuarantine(older_than_ms=LATE_MS))
+    by_name = empty_quarantine(history.handle, EmptyQuarantine(name))
+
+    assert states == {name: "unreadable_list", other: "complete"}
+    assert (by_age.status, by_age.files_deleted) == ("noop", 0)
+    assert f"quarantine {name} is left" in by_age.stopped[0]
+    assert (by_name.status, list_quarantines(history.handle)) == ("deleted", [])
+
+
+def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
+    history = begin()
+    name = without_list(history)
+
+    for act in (
+        lambda: restore(history.handle, Restore(quarantine="nosuch"), history.executor),
+        lambda: empty_quarantine(history.handle, EmptyQuarantine("nosuch")),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"no quarantine 'nosuch' in .*; there are: {name}"):
+            act()
+
+
+def test_an_orphan_clean_up_brings_files_to_the_quarantine_that_waits_for_them() -> None:
+    history = begin()
+    history.storage.arm(6)
+    with pytest.raises(Killed):
+        _expire(history)
+    history = later(history)
+    (told,) = list_quarantines(history.handle)
+
+    done = remove_orphan_files(
+        history.handle, RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0), history.executor
+    )
+
+    assert told["state"] == "unfinished"
+    assert told["files_there"] < told["files"]
+    waited = [file for file in done.deleted if "waits for it" in file.why]
+    assert len(waited) == told["files"] - told["files_there"]
+    assert list_quarantines(history.handle)[0]["state"] == "complete"
+    assert restore(history.handle, Restore(quarantine=told["quarantine"]), history.executor).missing == ()
+
+
+def test_a_full_disk_leaves_no_quarantine_without_a_list(tmp_path: Path) -> None:
+    class Full(LocalStorage):
+        def overwrite(self, path: str, data: bytes) -> None:
+            if path.endswith("moved.json"):
+                os.makedirs(os.path.dirname(path))
+                raise StorageError(f"{path}: No space left on device")
+            super().overwrite(path, data)
+
+    history = History({"snapshot.num-retained.min": "1"}, storage=Full(), root=f"{tmp_path}/db.db/t").write().write()
+
+    with pytest.raises(StorageError, match="No space left"):
+        history.expire(retain_max=1, quarantine=True)
+
+    assert list_quarantines(history.handle) == []
+    history.assert_exact()
+
+
+def test_empty_directories_of_a_run_that_died_are_told_and_go(tmp_path: Path) -> None:
+    root = f"{tmp_path}/db.db/t"
+    history = History({"snapshot.num-retained.min": "1"}, storage=LocalStorage(), root=root).write().write()
+    os.makedirs(f"{root}/quarantine/first/bucket-0")
+    os.makedirs(f"{root}/quarantine/second")
+    Path(f"{root}/quarantine/second/.moved.json.6d9f.tmp").write_bytes(b"{")
+
+    told = list_quarantines(history.handle)
+    back = restore(history.handle, Restore(quarantine="first"), history.executor)
+    history.now_ms = LATE_MS
+    gone = empty_quarantine(history.handle, EmptyQuarantine(older_than_ms=LATE_MS))
+
+    assert sorted((item["quarantine"], item["state"], item["files"]) for item in told) == [
+        ("first", "without_list", 0),
+        ("second", "without_list", 0),
+    ]
+    assert (back.status, back.files) == ("restored", 0)
+    assert (gone.status, gone.files_deleted) == ("deleted", 0)
+    assert os.listdir(f"{root}/quarantine") == []
+    history.assert_exact()

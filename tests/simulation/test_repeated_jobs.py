@@ -1,0 +1,202 @@
+"""Jobs, repeated for ever among writers, expiries, rollbacks and kills: the rows of each are there once, or not at all.
+
+One seed is one history, all in one thread: attempts and upkeep die at any of their changes to the store, and others act
+in the midst of them. Where no other engine expires snapshots, an attempt that is left alone always ends; where one does,
+an attempt may refuse, and never commits twice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError
+from paimon_engine.format.binary_row import EMPTY_ROW
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.storage import MemoryStorage
+from paimon_engine.table.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.snapshots import latest_snapshot
+from tests.actions.history import History
+
+SEEDS = range(50)
+STEPS = 30
+CHANGES_MAX = 14
+"""More changes than an attempt makes."""
+
+
+class Died(BaseException):
+    """The process is gone: nothing catches that."""
+
+
+class Mortal:
+    """A store that acts, or dies, before or after one of the changes to come."""
+
+    def __init__(self) -> None:
+        self._inner = MemoryStorage()
+        self._left: int | None = None
+        self._act: Callable[[], None] = lambda: None
+        self._after = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def arm(self, changes: int, act: Callable[[], None], *, after: bool) -> None:
+        self._left, self._act, self._after = changes, act, after
+
+    def disarm(self) -> None:
+        self._left = None
+
+    def create(self, path: str, data: bytes) -> bool:
+        return bool(self._around(lambda: self._inner.create(path, data)))
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self._around(lambda: self._inner.overwrite(path, data))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._around(lambda path=path: self._inner.delete([path]))
+
+    def _around(self, change: Callable[[], Any]) -> Any:
+        if self._left is None:
+            return change()
+        self._left -= 1
+        if self._left >= 0:
+            return change()
+        self.disarm()
+        if not self._after:
+            self._act()
+            return change()
+        result = change()
+        self._act()
+        return result
+
+
+class Play:
+    """The table, the job, and what else happens."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.storage = Mortal()
+        options = {"commit.min-retry-wait": "0 ms", "commit.max-retry-wait": "0 ms"}
+        self.history = History(options, storage=self.storage).write("begin")
+        self.has_foreigners = seed % 2 == 1
+        self.others = [self.write, self.write, self.expire, self.tag]
+        self.others += [self.expire_elsewhere] if self.has_foreigners else []
+        self.jobs = ["job0"]
+        self.job = "job0"
+        self._attempts = 0
+
+    def attempt(self) -> str:
+        """What every named job does."""
+        handle, identifier = self.history.handle, identifier_of(Maker.JOB)
+        self._attempts += 1
+        own = find_own_commit(handle, self.job, CommitKind.APPEND, identifier)
+        if own.snapshot is not None:
+            return "already_done"
+        file = self.history.file(f"{self.job}-{self._attempts}")
+        message = CommitMessage(EMPTY_ROW, 0, 1, new_files=(file,))
+        self.history.now_ms += 1
+        request = CommitRequest([message], CommitKind.APPEND, self.job, identifier, checked_up_to=own.checked_up_to)
+        outcome = commit(handle, request)
+        assert isinstance(outcome, Committed)
+        return "already_done" if outcome.by_other_attempt else "committed"
+
+    def times(self) -> Counter[str]:
+        """How often the rows of each job are in the table."""
+        table = self.history.handle
+        names = (entry.file.name.partition("-") for entry in live_entries(table, latest_snapshot(table)))
+        return Counter(job for job, dash, _ in names if dash)
+
+    # ── the others ──────────────────────────────────────────────────────────────────────────────
+
+    def write(self) -> None:
+        for _ in range(self.chance.randint(1, 3)):
+            self.history.write()
+
+    def expire(self) -> None:
+        self.history.expire(retain_max=self.chance.randint(1, 3), retain_min=1, older_than_ms=self.history.now_ms)
+
+    def expire_elsewhere(self) -> None:
+        """As another engine does it."""
+        ids = self.history.ids()
+        gone = ids[: self.chance.randint(0, len(ids) - 1)]
+        paths = self.history.handle.paths
+        self.storage.delete([paths.snapshot(number) for number in gone])
+        self.storage.overwrite(paths.earliest_hint, str(self.history.ids()[0]).encode())
+
+    def tag(self) -> None:
+        name = f"t{self.chance.randrange(4)}"
+        if name in self.history.tags():
+            self.history.delete_tag(name)
+        else:
+            self.history.tag(name)
+
+    def roll_back(self) -> None:
+        tags = self.history.tags()
+        with suppress(ConflictError):
+            if tags and self.chance.random() < 0.5:
+                self.history.rollback(tag=self.chance.choice(tags))
+            else:
+                self.history.rollback(snapshot=self.chance.choice(self.history.ids()))
+
+    # ── one after the other ─────────────────────────────────────────────────────────────────────
+
+    def step(self) -> None:
+        self.job = self.chance.choice(self.jobs[-3:])
+        match self.chance.choice(["attempt"] * 3 + ["kill"] * 4 + ["rival"] * 2 + ["others"] * 6 + ["back"]):
+            case "attempt":
+                self.alone()
+            case "kill":
+                self.killed(self.attempt)
+            case "rival":
+                rival = self.chance.choice([self.attempt, *self.others])
+                self.storage.arm(self.chance.randrange(CHANGES_MAX), rival, after=self.chance.random() < 0.5)
+                with suppress(OutcomeUnknownError, ConflictError, NotFoundError):
+                    assert self.attempt() in ("committed", "already_done")
+                self.storage.disarm()
+            case "others":
+                other = self.chance.choice(self.others)
+                self.killed(other) if self.chance.random() < 0.2 else other()
+            case "back":
+                if self.chance.random() < 0.3:
+                    self.killed(self.roll_back)
+                self.roll_back()
+        assert set(self.times().values()) <= {1}
+
+    def alone(self) -> None:
+        """An attempt that nobody disturbs."""
+        try:
+            assert self.attempt() in ("committed", "already_done")
+        except OutcomeUnknownError as error:
+            assert self.has_foreigners, error
+            assert "nothing was written" in str(error)
+        else:
+            assert self.times()[self.job] == 1
+            self.jobs.append(f"job{len(self.jobs)}")
+
+    def killed(self, act: Callable[[], Any]) -> None:
+        def die() -> None:
+            raise Died
+
+        self.storage.arm(self.chance.randrange(CHANGES_MAX), die, after=self.chance.random() < 0.5)
+        with suppress(Died, OutcomeUnknownError, ConflictError):
+            act()
+        self.storage.disarm()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_job_is_done_once_whatever_happens_between_its_attempts(seed: int) -> None:
+    play = Play(seed)
+
+    for _ in range(STEPS):
+        play.step()
+    play.alone()
