@@ -35,10 +35,10 @@ def spark_condition(predicate: Predicate, columns: Mapping[str, str]) -> str | N
         return None
     match predicate:
         case Compare(operator, _, value):
-            literal = _literal(value)
-            if literal is None or (_is_zero(value) and (operator, _is_negative(value)) not in _ZERO_ALIKE):
+            text = literal(value)
+            if text is None or (_is_zero(value) and (operator, _is_negative(value)) not in _ZERO_ALIKE):
                 return None
-            return f"{column} {operator} {literal}"
+            return f"{column} {operator} {text}"
         case In(_, values):
             return _in(column, values)
         case IsNull(_, negated):
@@ -52,10 +52,10 @@ def _in(column: str, values: tuple[pa.Scalar | None, ...]) -> str | None:
     if not known:
         # Unknown of nulls, and with a null in the list of all.
         return "CAST(NULL AS BOOLEAN)" if values else f"IF({column} IS NULL, CAST(NULL AS BOOLEAN), FALSE)"
-    literals = [None if _is_zero(value) else _literal(value) for value in known]
-    if None in literals:
+    texts = [None if _is_zero(value) else literal(value) for value in known]
+    if None in texts:
         return None
-    listed = ", ".join(str(literal) for literal in literals)
+    listed = ", ".join(str(text) for text in texts)
     return f"{column} IN ({listed}{'' if len(known) == len(values) else ', NULL'})"
 
 
@@ -81,7 +81,7 @@ def _is_negative(value: pa.Scalar) -> bool:
     return math.copysign(1, value.as_py()) < 0
 
 
-def _literal(value: pa.Scalar) -> str | None:
+def literal(value: pa.Scalar) -> str | None:
     """The SQL text of a value; None if there is none."""
     kind = value.type
     if pa.types.is_boolean(kind):

@@ -31,20 +31,14 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from paimon_engine import errors
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError, UnsupportedError
 from paimon_engine.executor import Done, Failed, Split, TaskRows, attempt, coalesce
-
-try:
-    from py4j.protocol import Py4JError
-except ImportError:  # The Connect client alone comes without py4j, and then nothing raises its errors.
-    Py4JError = PySparkException
+from paimon_engine.spark.failures import spark_calls
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,7 +68,7 @@ _PACKS_ARROW = pa.schema(
 _OUTCOME = StructType([StructField("number", IntegerType(), False), StructField("outcome", BinaryType(), False)])
 _OUTCOME_ARROW = pa.schema([pa.field("number", pa.int32(), False), pa.field("outcome", pa.binary(), False)])
 
-_OUR_ERROR = re.compile(r"^paimon_engine\.errors\.(\w+): (.*)$", re.MULTILINE)
+_GAVE_UP = "Spark gave the job up"
 
 
 class SparkExecutor:
@@ -100,9 +94,10 @@ class SparkExecutor:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the session runs at once, as far as Spark tells; asked once."""
+        """How many tasks the session runs at once, as far as Spark tells; asked once. Raises: SparkError."""
         if self._parallelism is None:
-            self._parallelism = _default_parallelism(self.session)
+            with spark_calls("Spark does not say how many tasks it runs at once"):
+                self._parallelism = _default_parallelism(self.session)
         return self._parallelism
 
     def map(
@@ -118,9 +113,10 @@ class SparkExecutor:
             return []
         check_reachable(config)
         work = _map_work(run, [pickle.dumps(task) for task in tasks], config)
-        frame = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, _OUTCOME)
         try:
-            found = dict(self._collect(frame))
+            with spark_calls(_GAVE_UP):
+                frame = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, _OUTCOME)
+                found = dict(self._collect(frame))
         except PaimonError as error:
             failed = Failed.of(error)
             found = dict.fromkeys(range(len(tasks)), failed)
@@ -138,11 +134,12 @@ class SparkExecutor:
     ) -> list[Done[R] | Failed]:
         """Run every group as part of one Spark task; see `Executor.shuffle`. A part is a partition of the source.
 
-        Raises: PaimonError if Spark gives the job up.
+        Raises: SparkError if Spark gives the job up; errors of ours that splitting raised in a worker.
         """
         check_reachable(config)
-        packs = self._packs(source, split, config)
-        found = self._collect(self._by_group(packs).mapInArrow(_group_work(run, config), _OUTCOME))
+        with spark_calls(_GAVE_UP):
+            packs = self._packs(source, split, config)
+            found = self._collect(self._by_group(packs).mapInArrow(_group_work(run, config), _OUTCOME))
         return [outcome for _, outcome in sorted(found, key=lambda item: (item[0] >= 0, abs(item[0])))]
 
     def _packs(self, source: DataFrame | pa.Table | TaskRows[Any], split: Split, config: EnvConfig) -> DataFrame:
@@ -161,8 +158,8 @@ class SparkExecutor:
         return packs.repartitionById(partitions, packs["group"]).sortWithinPartitions("group", "place")
 
     def _collect(self, frame: DataFrame) -> list[tuple[int, Any]]:
-        """Run the job: outcomes with their numbers. Raises: PaimonError if Spark gives up."""
-        with _tagged(self.session), _mapped():
+        """Run the job: outcomes with their numbers."""
+        with _tagged(self.session):
             return [(row[0], pickle.loads(bytes(row[1]))) for row in frame.collect()]
 
 
@@ -322,18 +319,3 @@ def _tagged(session: SparkSession) -> Iterator[None]:
         raise
     finally:
         session.removeTag(tag)
-
-
-@contextmanager
-def _mapped() -> Iterator[None]:
-    """Turn Spark's errors into ours; an error of ours that was raised in a worker keeps its class and text."""
-    try:
-        yield
-    except (PySparkException, Py4JError, OSError) as error:
-        ours = _OUR_ERROR.search(str(error))
-        kind = getattr(errors, ours[1], PaimonError) if ours else PaimonError
-        raise kind(ours[2] if ours else f"Spark gave the job up: {_without_java_stack(str(error))}") from error
-
-
-def _without_java_stack(message: str) -> str:
-    return "\n".join(line for line in message.splitlines() if not line.lstrip().startswith(("at ", "...")))

@@ -6,8 +6,8 @@ so with a file if
 1. the file needs no merge, nothing of it is deleted, and it has no delete records;
 2. its columns are of today's types, and of types that Spark reads as Arrow does, which are all but TIME;
 3. names differ by more than case, which Spark does not look at;
-4. no default values stand for its nulls, and it has the values of partition columns and keys, which Spark does not
-   take from elsewhere;
+4. no default values stand for its nulls, and it has the values of keys, and of partition columns that Spark is not told
+   of otherwise (`partition_columns`);
 5. it has no NaN. Files written through Arrow say nothing of NaN in the ranges of their row groups, and Spark takes
    these for the whole truth: with a filter `d > 5`, be it the user's own, rows with NaN would be lost;
 6. Spark's file systems reach it under its path.
@@ -22,7 +22,8 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import Final
 
 from paimon_engine.lsm.sections import Section
@@ -32,6 +33,7 @@ from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, T
 from paimon_engine.meta.stats import UNKNOWN_STATS
 from paimon_engine.predicate import bind, columns_of
 from paimon_engine.spark.conditions import spark_condition
+from paimon_engine.spark.partition_columns import is_told_by_path, literals
 from paimon_engine.table.external import data_file_at
 from paimon_engine.table.file_filter import is_float
 from paimon_engine.table.file_format import bucket_path
@@ -57,12 +59,22 @@ _GLOB_SIGNS: Final = frozenset("*?[]{}\\")
 _MICRO_DIGITS: Final = 6
 
 
+_LITERALS_MAX: Final = 16
+"""Partitions of a table that get a DataFrame each because names of directories do not tell their values."""
+
+
 @dataclass(frozen=True, slots=True)
 class NativeFiles:
-    """Files that one DataFrame can read: `stored` has the file's name of each column, None where the files lack it."""
+    """Files that one DataFrame can read: `stored` has the file's name of each column, None where the files lack it.
+
+    Partition columns come from the names of directories below `root`, or are the same for all rows, `literals`; without
+    either they are columns of the files as well.
+    """
 
     paths: Sequence[str]
     stored: Mapping[str, str | None]
+    root: str | None = None
+    literals: Mapping[str, str] = field(default_factory=dict)
 
 
 def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeFiles], list[Unit]]:
@@ -74,7 +86,7 @@ def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeF
     if not columns:
         return [], list(part.units)
     judge = _Judge(part.table, columns, schemes)
-    found: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
+    found: dict[tuple[_Origin | bytes, tuple[str | None, ...]], list[str]] = defaultdict(list)
     left: list[Unit] = []
     for unit in part.units:
         if not isinstance(unit, Split):
@@ -86,11 +98,15 @@ def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeF
             if native is None:
                 rest.append(section)
             for path, stored in native or ():
-                found[stored].append(path)
+                found[judge.origin(unit.partition, path), stored].append(path)
         if rest:
             left.append(replace(unit, sections=tuple(rest)))
     names = [column.name for column in columns]
-    return [NativeFiles(paths, dict(zip(names, stored, strict=True))) for stored, paths in found.items()], left
+    groups = [
+        NativeFiles(paths, dict(zip(names, stored, strict=True)), *judge.known(origin))
+        for (origin, stored), paths in found.items()
+    ]
+    return groups, left
 
 
 def _columns(part: ReadPart) -> list[DataField]:
@@ -128,8 +144,15 @@ def _is_readable(data_type: DataType) -> bool:
     )
 
 
+class _Origin(Enum):
+    """Where values of partition columns come from, other than from literals of a partition."""
+
+    FILES = auto()
+    DIRECTORIES = auto()
+
+
 class _Judge:
-    """Says which files of a table Spark reads."""
+    """Says which files of a table Spark reads, and what it knows of their partition columns."""
 
     def __init__(self, table: TableHandle, columns: Sequence[DataField], schemes: Collection[str]) -> None:
         self._table = table
@@ -137,6 +160,8 @@ class _Judge:
         self._schemes = schemes
         self._stored: dict[int, tuple[str | None, ...] | None] = {}
         self._directories: dict[tuple[bytes, int], str] = {}
+        self._origins: dict[bytes, _Origin | bytes] = {}
+        self._root = _address(table.paths.root)
         names, schema = [column.name for column in columns], table.schema
         self._floats = [column.name for column in columns if is_float(column)]
         self._partition = [name for name in names if name in schema.partition_keys]
@@ -150,31 +175,58 @@ class _Judge:
             return None
         found = []
         for file in section[0]:
-            stored, path = self._columns_in(file, split), self._path(split, file)
+            path = self._path(split, file)
+            origin = None if path is None else self.origin(split.partition, path)
+            stored = self._columns_in(file, split, in_files=origin is _Origin.FILES)
             if stored is None or path is None:
                 return None
             found.append((path, stored))
         return found
 
-    def _columns_in(self, file: DataFile, split: Split) -> tuple[str | None, ...] | None:
+    def _columns_in(self, file: DataFile, split: Split, *, in_files: bool) -> tuple[str | None, ...] | None:
+        """The file's names of the columns, partition columns too if their values are `in_files`; None if not so."""
         has_retracts = bool(self._table.schema.primary_keys) and file.delete_row_count != 0
         if file.format != "parquet" or has_retracts or file.name in split.vectors:
             return None
         if file.schema_id not in self._stored:
             self._stored[file.schema_id] = self._names_in(self._table.schema_of(file.schema_id))
-        return self._stored[file.schema_id] if self._has_what_it_should(file) else None
+        return self._stored[file.schema_id] if self._has_what_it_should(file, in_files=in_files) else None
 
-    def _has_what_it_should(self, file: DataFile) -> bool:
-        """Whether the file is known to have no NaN, and the values of partition columns and keys."""
-        if not (self._floats or self._partition or self._keys):
+    def _has_what_it_should(self, file: DataFile, *, in_files: bool) -> bool:
+        """Whether the file is known to have no NaN, and the values of keys and, `in_files`, of partition columns."""
+        partition = self._partition if in_files else ()
+        if not (self._floats or partition or self._keys):
             return True
         ranges = value_ranges(self._table, file)
         floats, keys = ([ranges.get(name, UNKNOWN_STATS) for name in names] for names in (self._floats, self._keys))
         return (
             all(_is_number(known.max) or known.null_count == file.row_count for known in floats)
             and all(known.null_count == 0 for known in keys)
-            and all(name in ranges for name in self._partition)
+            and all(name in ranges for name in partition)
         )
+
+    def origin(self, partition: bytes, path: str) -> _Origin | bytes:
+        """Where the values of partition columns come from; a partition if they are literals of it."""
+        if not self._partition:
+            return _Origin.FILES
+        if partition not in self._origins:
+            self._origins[partition] = self._origin(partition)
+        origin = self._origins[partition]
+        lies_elsewhere = origin is _Origin.DIRECTORIES and not path.startswith(f"{self._root}/")
+        return _Origin.FILES if lies_elsewhere else origin
+
+    def _origin(self, partition: bytes) -> _Origin | bytes:
+        if is_told_by_path(self._table, partition, self._partition):
+            return _Origin.DIRECTORIES
+        of_literals = sum(isinstance(origin, bytes) for origin in self._origins.values())
+        has_all = len(literals(self._table, partition, self._partition)) == len(self._partition)
+        return partition if has_all and of_literals < _LITERALS_MAX else _Origin.FILES
+
+    def known(self, origin: _Origin | bytes) -> tuple[str | None, Mapping[str, str]]:
+        """The root of directories whose names tell values, and literals."""
+        if isinstance(origin, bytes):
+            return None, literals(self._table, origin, self._partition)
+        return (self._root if origin is _Origin.DIRECTORIES else None), {}
 
     def _names_in(self, schema: TableSchema) -> tuple[str | None, ...] | None:
         """The names of the columns in files of a schema; None if they are not there as they are."""
@@ -201,9 +253,13 @@ class _Judge:
         # Spark takes some signs for wildcards, and files with such names for hidden.
         if _GLOB_SIGNS & set(path) or file.name.startswith(("_", ".")):
             return None
-        if "://" not in path:
-            path = f"file://{os.path.abspath(path)}"
-        return path if path.partition(":")[0] in self._schemes else None
+        address = _address(path)
+        return address if address.partition(":")[0] in self._schemes else None
+
+
+def _address(path: str) -> str:
+    """A path as Spark takes it, with a scheme."""
+    return path if "://" in path else f"file://{os.path.abspath(path)}"
 
 
 def _is_number(bound: float | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ from paimon_engine.predicate import bind
 from paimon_engine.spark.conditions import quoted, spark_condition
 from paimon_engine.spark.dataframe import read_files, spark_arrow_schema, to_dataframe
 from paimon_engine.spark.executor import SparkExecutor, check_reachable
+from paimon_engine.spark.failures import spark_calls
 from paimon_engine.spark.native import NativeFiles, native_files
+from paimon_engine.spark.partition_columns import discovered_columns, discovered_fields, literals
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.incremental import Unit
 from paimon_engine.table.read_plan import ReadPart, ReadPlan, UnitReader, plan_read
@@ -33,6 +36,10 @@ from paimon_engine.types import to_arrow_schema
 _TASKS_PER_CORE = 4
 """Enough to even out tasks of unequal length."""
 
+_APART_MIN, _APART_MAX = 16, 64
+"""How many partitions may be read by tasks of their own, however few tasks run at once, and however many."""
+
+_REFUSED = "Spark makes no DataFrame of the table"
 _LOOK_UPS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _SETTING = threading.Lock()
 """Held while a setting of a session is another one than its user's."""
@@ -43,27 +50,28 @@ _PARQUET_OPTIONS = {
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
-    # Names of directories add no columns.
-    "recursiveFileLookup": "true",
 }
 
 
 def read_frame(executor: Executor, table: TableHandle, request: ReadRequest, system: str | None = None) -> DataFrame:
     """A lazy DataFrame of what `open_read` or, with `system`, `open_system_table` gives; it stays at its snapshot.
 
-    Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
+    Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError; SparkError.
     """
     assert isinstance(executor, SparkExecutor)
     if system is None:
         plan = plan_read(table, request)
-        return _frame(executor, plan, None)
+        with spark_calls(_REFUSED):
+            return _frame(executor, plan, None)
     found = plan_row_view(table, system, request)
     if found is None:
         schema, batches = open_system_table(table, system, request)
         taken = spark_arrow_schema(_nullable(schema))
         rows = pa.Table.from_batches(batches, schema).cast(taken)
-        return executor.session.createDataFrame(rows, from_arrow_schema(taken))
-    return _frame(executor, *found)
+        with spark_calls(_REFUSED):
+            return executor.session.createDataFrame(rows, from_arrow_schema(taken))
+    with spark_calls(_REFUSED):
+        return _frame(executor, *found)
 
 
 def _frame(executor: SparkExecutor, plan: ReadPlan, view: RowView | None) -> DataFrame:
@@ -78,8 +86,7 @@ def _frame(executor: SparkExecutor, plan: ReadPlan, view: RowView | None) -> Dat
         if ours:
             check_reachable(part.table.config)
             read = _ViewReader(UnitReader(part.table.seen(), part.rows, plan.schema), view)
-            tasks = _tasks(part.table, ours, executor.parallelism)
-            frames.append(to_dataframe(session, read, tasks, schema=schema, config=part.table.config))
+            frames += _task_frames(executor, part.table, ours, read, schema)
     if not frames:
         return session.createDataFrame([], taken)
     joined = frames[0]
@@ -109,18 +116,28 @@ class _ViewReader:
 
 def _native_frame(session: SparkSession, part: ReadPart, files: NativeFiles, schema: pa.Schema) -> DataFrame:
     """Rows of files that need no merge, filtered."""
-    today = to_arrow_schema(part.table.schema.row_type)
+    table, today = part.table, to_arrow_schema(part.table.schema.row_type)
     types = from_arrow_schema(spark_arrow_schema(pa.schema([today.field(name) for name in files.stored])))
-    fields, columns = [], {}
+    options, fields = dict(_PARQUET_OPTIONS), list[StructField]()
+    columns: dict[str, str] = {}
+    if files.root is None:
+        # Names of directories add no columns.
+        options["recursiveFileLookup"] = "true"
+    else:
+        options["basePath"] = files.root
+        fields += discovered_fields(table, files.stored)
+        columns |= discovered_columns(table, files.stored)
     for field, stored in zip(types, files.stored.values(), strict=True):
-        if stored is None:
-            columns[field.name] = f"CAST(NULL AS {field.dataType.simpleString()})"
+        if field.name in columns:
+            continue
+        if stored is None or field.name in files.literals:
+            value = files.literals.get(field.name, "NULL")
+            columns[field.name] = f"CAST({value} AS {field.dataType.simpleString()})"
         else:
             columns[field.name] = quoted(stored)
             fields.append(StructField(stored, field.dataType))
-    asked = StructType(fields)
     with _looked_up_here(session, files.paths):
-        frame = read_files(session, files.paths, file_format="parquet", options=_PARQUET_OPTIONS, schema=asked)
+        frame = read_files(session, files.paths, file_format="parquet", options=options, schema=StructType(fields))
     if part.rows.where is not None:
         condition = spark_condition(bind(part.rows.where, today), columns)
         assert condition is not None
@@ -146,21 +163,57 @@ def _looked_up_here(session: SparkSession, paths: Sequence[str]) -> Iterator[Non
             session.conf.set(_LOOK_UPS, before)
 
 
-def _tasks(table: TableHandle, units: Sequence[Unit], parallelism: int) -> list[list[Unit]]:
-    """The units in order, small ones together: tasks enough for all cores, and none much larger than a split."""
-    options = table.options
-    sizes = [[file.size_bytes for file in _files_of(unit)] for unit in units]
-    weights = [sum(max(size, options.split_open_file_cost_bytes) for size in of_unit) for of_unit in sizes]
-    share = sum(weights) / (parallelism * _TASKS_PER_CORE)
+def _task_frames(
+    executor: SparkExecutor, table: TableHandle, units: Sequence[Unit], read: _ViewReader, schema: pa.Schema
+) -> list[DataFrame]:
+    """Rows of units that tasks read; of each partition by itself where that takes few tasks more."""
+    target, partitions = executor.parallelism * _TASKS_PER_CORE, dict.fromkeys(unit.partition for unit in units)
+    # Rows of `$binlog` hold lists of what columns hold.
+    names = [] if read.view is not None and read.view.in_lists else schema.names
+    has_literals = any(name in table.schema.partition_keys for name in names)
+    # Columns whose names differ by case only cannot be named.
+    has_literals = has_literals and len({name.lower() for name in names}) == len(names)
+    is_apart = has_literals and len(partitions) <= min(max(target, _APART_MIN), _APART_MAX)
+    groups: dict[bytes | None, list[Unit]] = defaultdict(list)
+    for unit in units:
+        groups[unit.partition if is_apart else None].append(unit)
+    types = from_arrow_schema(spark_arrow_schema(schema))
+    share = sum(_weight(table, unit) for unit in units) / target
+    frames = []
+    for partition, members in groups.items():
+        tasks = _tasks(table, members, share)
+        frame = to_dataframe(executor.session, read, tasks, schema=schema, config=table.config)
+        if partition is not None:
+            known = literals(table, partition, names)
+            frame = frame.selectExpr(
+                *(
+                    f"CAST({known[one.name]} AS {one.dataType.simpleString()}) AS {quoted(one.name)}"
+                    if one.name in known
+                    else quoted(one.name)
+                    for one in types
+                )
+            )
+        frames.append(frame)
+    return frames
+
+
+def _tasks(table: TableHandle, units: Sequence[Unit], share: float) -> list[list[Unit]]:
+    """The units in order, small ones together up to that share of all, and none much larger than a split."""
     tasks: list[list[Unit]] = []
     weight = size = 0
-    for unit, unit_weight, of_unit in zip(units, weights, sizes, strict=True):
-        if not tasks or weight + unit_weight > share or size + sum(of_unit) > options.split_target_size_bytes:
+    for unit in units:
+        unit_weight, unit_size = _weight(table, unit), sum(file.size_bytes for file in _files_of(unit))
+        if not tasks or weight + unit_weight > share or size + unit_size > table.options.split_target_size_bytes:
             tasks.append([])
             weight = size = 0
         tasks[-1].append(unit)
-        weight, size = weight + unit_weight, size + sum(of_unit)
+        weight, size = weight + unit_weight, size + unit_size
     return tasks
+
+
+def _weight(table: TableHandle, unit: Unit) -> int:
+    """What reading a unit costs, in bytes."""
+    return sum(max(file.size_bytes, table.options.split_open_file_cost_bytes) for file in _files_of(unit))
 
 
 def _files_of(unit: Unit) -> list[DataFile]:

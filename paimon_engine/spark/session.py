@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,8 +24,9 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from paimon_engine.arrow_memory import SETTINGS
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, SparkError, UnsupportedError
 from paimon_engine.spark.class_archive import make_archive, options_to_use_it
+from paimon_engine.spark.failures import spark_calls
 
 _JAVA_MIN = 17
 _JAVA_OPTIONS = (
@@ -108,7 +110,8 @@ def _started(
         with _environment(_NO_CONNECTION):
             with _environment({**_START, "SPARK_LOCAL_DIRS": directory}):
                 builder = SparkSession.builder.master(f"local[{cores or '*'}]").config(map=dict(settings))
-                session = builder.getOrCreate()
+                with spark_calls("Spark did not start"):
+                    session = builder.getOrCreate()
             try:
                 yield session
             finally:
@@ -121,31 +124,66 @@ def connect_session(url: str, *, ship: bool = True) -> SparkSession:
     """A session on a Spark Connect server (`sc://host:port/;token=…`), to be stopped by the caller.
 
     `ship` sends this engine's code along; switch it off where the workers have it installed.
+
+    Raises: InvalidArgumentError for another address; SparkError.
     """
+    # What follows the first semicolon may be a token.
+    shown = url.partition(";")[0]
     if not url.startswith("sc://"):
-        raise InvalidArgumentError(f"A Spark Connect address looks like sc://host:15002, not {url}")
-    session: SparkSession = SparkSession.builder.remote(url).create()
+        raise InvalidArgumentError(f"A Spark Connect address looks like sc://host:15002, not {shown}")
+    try:
+        session: SparkSession = SparkSession.builder.remote(url).create()
+    except ValueError as error:
+        raise InvalidArgumentError(f"A Spark Connect address looks like sc://host:15002, not {shown}") from error
     if ship:
         ship_engine(session)
     return session
 
 
 def ship_engine(session: SparkSession) -> None:
-    """Send the code of `paimon_engine` to the workers of a session, for the length of that session.
+    """Send the code of `paimon_engine` to the workers of a session, for the length of that session; may be repeated.
 
     Not needed for `local_session`. Compiled packages cannot travel this way: pyarrow and numpy, and fsspec with the
     file system in use, must be installed where the workers run.
+
+    Raises: SparkError.
     """
+    with spark_calls("the engine's code did not reach Spark"), _folder_of_session(session) as folder:
+        session.addArtifacts(_packed_engine(folder), pyfile=True)
+
+
+@contextlib.contextmanager
+def _folder_of_session(session: SparkSession) -> Iterator[Path]:
+    """A folder for an archive that is to be sent.
+
+    A Connect session sends it at once. A classic one only tells its executors where it is: they fetch it when they
+    start, whenever that may be, so it stays among the files of the Spark application until that ends.
+    """
+    if type(session).__module__.startswith("pyspark.sql.connect."):
+        with tempfile.TemporaryDirectory(prefix="paimon-ship-") as directory:
+            yield Path(directory)
+        return
+    from pyspark import SparkFiles
+
+    folder = Path(SparkFiles.getRootDirectory(), "paimon-ship")
+    folder.mkdir(exist_ok=True)
+    yield folder
+
+
+def _packed_engine(folder: Path) -> str:
+    """The path of an archive of the engine's code; the same code always gives the same name."""
     root = Path(__file__).resolve().parent.parent
     sources = sorted(root.rglob("*.py"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
-    with tempfile.TemporaryDirectory(prefix="paimon-ship-") as directory:
-        # The name changes with the content: Spark refuses another content under a name that it knows.
-        archive = os.path.join(directory, f"{root.name}-{digest}.zip")
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+    # The name changes with the content: Spark refuses another content under a name that it knows.
+    archive = folder / f"{root.name}-{digest}.zip"
+    if not archive.exists():
+        unfinished = archive.with_suffix(f".{uuid.uuid4()}")
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file:
             for source in sources:
                 file.write(source, source.relative_to(root.parent))
-        session.addArtifacts(archive, pyfile=True)
+        unfinished.replace(archive)
+    return str(archive)
 
 
 def check_spark() -> None:
@@ -285,7 +323,13 @@ def _stop(session: SparkSession, timeout_s: float) -> None:
     """
     from pyspark.core.context import SparkContext
 
-    session.stop()
+    context = session.sparkContext
+    try:
+        with spark_calls("the session did not stop"):
+            session.stop()
+    except SparkError:
+        # The JVM has died. The second time pyspark only lets go of it, without which it would start no other.
+        context.stop()
     # pyspark has no public way to end its JVM.
     gateway = SparkContext._gateway  # noqa: SLF001
     SparkContext._gateway = None  # noqa: SLF001

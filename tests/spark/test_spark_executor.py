@@ -15,7 +15,7 @@ from pyspark import cloudpickle
 
 import paimon_engine
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, SparkError, UnsupportedError
 from paimon_engine.executor import ByGroup, Done, Failed, LocalExecutor, values
 from paimon_engine.spark import SparkExecutor, arrow_schema, is_dataframe, read_files, ship_engine, to_dataframe
 
@@ -204,7 +204,7 @@ def test_a_worker_that_dies_fails_the_tasks_and_not_the_caller(executor):
     outcomes = executor.map(dies, [0, 1], config=CONFIG)
 
     assert all(isinstance(outcome, Failed) for outcome in outcomes)
-    assert type(outcomes[1].error()) is PaimonError
+    assert type(outcomes[1].error()) is SparkError
     assert "worker exited unexpectedly" in outcomes[1].message
     assert len(outcomes[1].message) < 1000
     assert values(executor.map(dies, [0, 2], config=CONFIG)) == [0, 2]

@@ -208,7 +208,7 @@ def test_partitioned_tables(catalog: Catalog) -> None:
     assert_reads(table, NATIVE, columns=["k"], where="q < DATE '2000-01-01' AND p = '1'")
 
     table.write(pa.table([["x{y}", None], [None, None], [20, 21]], schema=schema))
-    assert_reads(table, BOTH)
+    assert_reads(table, NATIVE)
     assert_reads(table, NEITHER, where="p = 'nowhere'")
 
 

@@ -49,9 +49,12 @@ def test_java_that_is_too_old_is_named(tmp_path, answer):
         session_module._check_java(str(java))
 
 
-def test_an_address_that_is_none_is_refused():
-    with pytest.raises(InvalidArgumentError, match="sc://"):
-        connect_session("spark://host:7077")
+@pytest.mark.parametrize("url", ["spark://host:7077", "sc://", "sc://host:port/;token=secret"])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(InvalidArgumentError, match="looks like sc://host:15002") as refused:
+        connect_session(url)
+
+    assert "secret" not in str(refused.value)
 
 
 def test_a_second_session_in_one_process_is_refused(spark):
@@ -95,6 +98,48 @@ def test_a_program_may_start_one_session_after_another_and_nothing_stays(java, t
     assert [line for line in done.stderr.splitlines() if "incubator" not in line] == []
     assert os.listdir(work) == []
     assert os.listdir(temporary) == []
+
+
+def test_a_jvm_that_dies_is_an_error_of_ours_and_the_next_session_starts(java, tmp_path):
+    program = """
+        import os, signal
+        import pyarrow as pa
+        from pyspark.core.context import SparkContext
+        from paimon_engine import Catalog, SparkError
+        from paimon_engine.env import EnvConfig
+        from paimon_engine.executor import values
+        from paimon_engine.spark import SparkExecutor, local_session, ship_engine
+
+        def add(env, task):
+            return task + 1
+
+        def expect(call):
+            try:
+                call()
+            except SparkError as error:
+                print(type(error).__name__)
+
+        with local_session(cores=1, quick_start=True) as session:
+            executor = SparkExecutor(session)
+            table = Catalog(sys.argv[1], executor=executor).create_table("db.t", schema=pa.schema([("k", pa.int64())]))
+            table.write(pa.table({"k": [1]}))
+            frame = session.range(3)
+            jvm = SparkContext._gateway.proc
+            os.kill(jvm.pid, signal.SIGKILL)
+            jvm.wait()
+            expect(lambda: executor.parallelism)
+            expect(lambda: values(executor.map(add, [1], config=EnvConfig("/"))))
+            expect(lambda: table.write(frame))
+            expect(lambda: table.to_spark())
+            expect(lambda: ship_engine(session))
+        with local_session(cores=1, quick_start=True) as session:
+            print(session.range(3).count())
+        expect(lambda: local_session(memory="no size").__enter__())
+    """
+
+    done = _python(textwrap.dedent(program), str(tmp_path))
+
+    assert done.stdout.splitlines() == ["SparkError"] * 5 + ["3", "SparkError"]
 
 
 def test_a_session_starts_from_the_archive_that_a_warm_up_made(java, tmp_path):

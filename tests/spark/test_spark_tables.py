@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_engine import Catalog, InvalidArgumentError, Table
+from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
 from paimon_engine.actions.write import Write, write
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import CreateTable, Job, TableRef, run
@@ -75,6 +75,15 @@ def test_a_dataframe_is_written_and_compacted_in_tasks(session: Any, executor: S
     assert (compacted.files_after, compacted.rows_after) == (6, 4000)
     assert_same_rows(rows_of(table.to_arrow()), rows_of(expected))
     assert check_table(load_table(table.path, EnvConfig(table.path))) == []
+
+
+def test_a_dataframe_brings_its_session_where_the_table_has_none(session: Any, tmp_path: Path) -> None:
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA)
+
+    done = open_table(table.path).write(session.createDataFrame(rows(0, 5, "a")))
+
+    assert done.rows == 5
+    assert_same_rows(rows_of(table.to_arrow()), rows_of(rows(0, 5, "a")))
 
 
 def two_halves(session: Any, second: str) -> Any:

@@ -1,0 +1,114 @@
+"""A classic Spark with a master, a worker and an executor in processes of their own, which do not have the engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from paimon_engine.spark import session as session_module
+
+ROOT = Path(session_module.__file__).parents[2]
+PACKAGES = Path(pyspark.__file__).parents[1]
+
+PROGRAM = """
+    import json, os, sys
+
+    sys.path.insert(0, sys.argv[1])
+    from pyspark import cloudpickle
+    from pyspark.sql import SparkSession
+
+    import paimon_engine
+    from paimon_engine.env import EnvConfig
+    from paimon_engine.executor import values
+    from paimon_engine.spark import SparkExecutor, ship_engine
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {
+        "spark.driver.extraJavaOptions": quick,
+        "spark.executor.extraJavaOptions": quick,
+        "spark.executor.memory": "1g",
+        "spark.local.dir": os.getcwd(),
+        "spark.log.level": "OFF",
+        "spark.task.maxFailures": "1",
+        "spark.ui.enabled": "false",
+    }
+    session = SparkSession.builder.master("local-cluster[1,1,1024]").config(map=settings).getOrCreate()
+
+    def where_the_engine_is(env, task):
+        return paimon_engine.__file__
+
+    def tell(key, call):
+        try:
+            found = call()
+        except Exception as error:
+            found = [type(error).__name__, type(error.__cause__).__name__, str(error).splitlines()[0]]
+        print(json.dumps({key: found}), flush=True)
+
+    config = EnvConfig("/")
+    tell("engine", lambda: values(SparkExecutor(session).map(where_the_engine_is, [0], config=config)))
+    ship_engine(session)
+    ship_engine(session)
+    tell("shipped", lambda: values(SparkExecutor(session).map(where_the_engine_is, [0], config=config)))
+    tell("parallelism", lambda: SparkExecutor(session).parallelism)
+    with open("goes.txt", "w") as file:
+        file.write("no executor finds this")
+    session.addArtifacts("goes.txt", file=True)
+    os.remove("goes.txt")
+    tell("gone", lambda: SparkExecutor(session).parallelism)
+    session.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def told(java: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What the program says of its cluster; workers run a Python that has packages, and ours is none of them."""
+    work = tmp_path_factory.mktemp("cluster")
+    python = work / "python"
+    # Without `site`, paths to projects that are installed in place are not followed.
+    python.write_text(f'#!/bin/sh\nexec env PYTHONPATH="$PYTHONPATH:{PACKAGES}" "{sys.executable}" -S "$@"\n')
+    python.chmod(0o755)
+    # Another test's connection leaves a variable of Spark's.
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH" and not name.startswith("SPARK_")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(ROOT)],
+        cwd=work,
+        env={**environment, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            found |= json.loads(line)
+    return found
+
+
+def test_executors_of_a_cluster_get_the_engine_that_was_shipped(told):
+    kind, _, message = told["engine"]
+    assert kind == "SparkError"
+    assert "Spark gave the job up because its workers lack the engine" in message
+    assert "ship_engine(session)" in message
+
+    (place,) = told["shipped"]
+    assert ".zip/paimon_engine" in place
+    assert told["parallelism"] >= 1
+
+
+def test_a_cluster_that_fails_is_an_error_of_ours(told):
+    kind, cause, message = told["gone"]
+
+    assert (kind, cause) == ("SparkError", "Py4JJavaError")
+    assert "how many tasks it runs at once" in message
