@@ -17,7 +17,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from typing import Final, Literal, Protocol
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from airflow_provider_paimon.job_folder import job_folder
 from paimon_engine import InvalidArgumentError, NotFoundError, PaimonError, Progress, UnsupportedError
 from paimon_engine.jobs import ACTIONS, Job, JobResult, name_of, run
 
@@ -154,8 +154,8 @@ class Subprocess:
 
     def launch(self, job: Job, secrets: Mapping[str, str]) -> JobResult:
         """Carries out the job."""
-        with tempfile.TemporaryDirectory(prefix="paimon-job-") as directory:
-            job_file, result_file = Path(directory, "job.json"), Path(directory, "result.json")
+        with job_folder() as directory:
+            job_file, result_file = directory / "job.json", directory / "result.json"
             job_file.write_text(job.to_json(), encoding="utf-8")
             process = self._start(job_file, result_file, {**self.environment, **secrets})
             logger.info("Running %s in process %s with Spark %s", name_of(job.action), process.pid, self.spark)

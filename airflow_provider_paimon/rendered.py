@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from paimon_engine import InvalidArgumentError
+from paimon_engine.units import moment_ms as engine_moment_ms
 from paimon_engine.units import parse_size_bytes
 
 _NOTHING: Final = ("", "None", "null")
@@ -104,26 +105,7 @@ def moment_ms(name: str, value: Any, *, now: datetime | None = None) -> int | No
     A time without a zone is UTC, as elsewhere in Airflow.
     Raises: InvalidArgumentError.
     """
-    if isinstance(value, timedelta):
-        return _epoch_ms((now or datetime.now(UTC)) - value)
-    if isinstance(value, datetime):
-        return _epoch_ms(value)
-    given = text(value)
-    if given is None or given.isdigit():
-        return number(name, given)
-    try:
-        return _epoch_ms(datetime.fromisoformat(given))
-    except ValueError:
-        pass
-    try:
-        span = duration_ms(name, given)
-    except InvalidArgumentError:
-        raise InvalidArgumentError(
-            f"{name}={value!r} is no time; write a datetime, an ISO time, epoch milliseconds, or an age such as '7 d'"
-        ) from None
-    return _epoch_ms((now or datetime.now(UTC)) - timedelta(milliseconds=span or 0))
-
-
-def _epoch_ms(moment: datetime) -> int:
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(aware.timestamp() * 1000)
+    if not isinstance(value, datetime | timedelta) and text(value) is None:
+        return None
+    moment = now or datetime.now(UTC)
+    return engine_moment_ms(name, value, now_ms=int(moment.timestamp() * 1000), zone=UTC)

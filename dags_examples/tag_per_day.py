@@ -2,8 +2,8 @@
 
 Each run stands for one day, the partition date of its schedule. Days may be repeated, cleared or made up for in any
 order and end in the same table: every task commits once for its day, `sequence.field` keeps newer knowledge on top,
-and the tag is put on the snapshot that the day made. To load corrected files of a day, take `idempotency_key` away
-and let the tag move by `if_exists="replace"`.
+and the tag is put on the snapshot that the day made. To load corrected files of a day, clear it with `on_clear="rerun"`
+among the defaults, and let the tag move by `if_exists="replace"`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ class PaimonCommitHook(PaimonHook):
     def commit(self, table: str, messages: Sequence[str], commit_user: str, kind: str = "APPEND") -> dict[str, Any]:
         """Makes one snapshot of all messages (JSON of `CommitMessage`).
 
-        `kind` is `APPEND` or `COMPACT`. Under the same `commit_user` and kind it happens once; then the status is
-        `already_done` instead of `committed`. `noop` if no message changes anything.
+        `kind` is `APPEND` or `COMPACT`. Under the same `commit_user` and kind it happens once, also after its snapshot
+        has expired; then the status is `already_done` instead of `committed`. `noop` if no message changes anything.
 
         Raises: InvalidArgumentError; ConflictError if files that the messages remove are gone.
         """

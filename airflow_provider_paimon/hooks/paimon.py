@@ -17,7 +17,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, PaimonError, Table, open_table
-from paimon_engine.jobs import CatalogRef, StorageRef, TableRef
+from paimon_engine.errors import masked
+from paimon_engine.jobs import CatalogRef, StorageRef, TableRef, shows_storage_option, shows_table_option
 
 _S3_SCHEMES: Final = ("s3://", "s3a://")
 _S3_FIELDS: Final[Mapping[str, str]] = {
@@ -26,10 +27,6 @@ _S3_FIELDS: Final[Mapping[str, str]] = {
 }
 _PLAIN_CATALOG_OPTIONS: Final = ("metastore", "warehouse")
 """What a job has to know of its catalog before it looks into the environment."""
-
-_SECRET_NAME: Final = re.compile(
-    r"secret|passw|token|credential|signature|access.?key|account.?key|^key$|sas", re.IGNORECASE
-)
 
 
 class PaimonHook(BaseHook):
@@ -158,16 +155,23 @@ class PaimonHook(BaseHook):
         hidden = [name for name in self.catalog_options if name not in plain]
         return CatalogRef(plain, {name: self._variable(f"catalog_{name}") for name in hidden})
 
-    def secrets(self) -> dict[str, str]:
+    def table_refs(self, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Options of the table for a job: those that may be shown, and the environment variables of all others."""
+        plain = {name: value for name, value in options.items() if shows_table_option(name, value)}
+        return plain, {name: self._variable(f"table_{name}") for name in options if name not in plain}
+
+    def secrets(self, table_options: Mapping[str, str] | None = None) -> dict[str, str]:
         """Environment variables, with their values, that a process needs to run a job of this warehouse."""
         values = {variable: self.storage_options[name] for name, variable in self.storage_ref().secrets.items()}
         values |= {variable: self.catalog_options[name] for name, variable in self.catalog_ref().secrets.items()}
+        given = table_options or {}
+        values |= {variable: given[name] for name, variable in self.table_refs(given)[1].items()}
         for value in values.values():
             mask_secret(value)
         return values
 
     def _is_secret(self, name: str, value: str) -> bool:
-        if _SECRET_NAME.search(name) or (value[:1] in ("{", "[") and _SECRET_NAME.search(value)):
+        if not shows_storage_option(name, value):
             return True
         # What else somebody put into a connection's free form, they may have put there to keep it from view.
         return name not in self._given_options and name not in _S3_FIELDS.values()
@@ -217,11 +221,15 @@ class PaimonHook(BaseHook):
             return None
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the warehouse can be listed; for the button in Airflow's connection form."""
+        """Whether the warehouse can be listed, and its store decides commits; for Airflow's connection form."""
         try:
-            databases = self.catalog().list_databases()
+            catalog = self.catalog()
+            databases = catalog.list_databases()
+            problems = [item for item in catalog.examine() if not item.is_ok]
         except (PaimonError, OSError) as error:
-            return False, str(error)
+            return False, masked(str(error))
+        if problems:
+            return False, masked("; ".join(f"{item.what}: {item.found}; {item.way_out}" for item in problems))
         names = ", ".join(databases[:5]) + (", …" if len(databases) > 5 else "")
         return True, f"{self.warehouse}: databases {names}" if databases else f"{self.warehouse}: no database yet"
 

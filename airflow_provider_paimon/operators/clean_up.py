@@ -9,7 +9,7 @@ from typing import Any, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
-from airflow_provider_paimon.rendered import flag, moment_ms
+from airflow_provider_paimon.rendered import flag, moment_ms, number
 
 _PROBLEMS_SHOWN: Final = 5
 
@@ -21,26 +21,36 @@ class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
         older_than: only files that are older: a datetime, an ISO time, an age (timedelta, or a text such as `3 d`);
             a day by default. It must be longer than any job runs.
         dry_run: say what would be deleted, and delete nothing.
+        confirm_latest_snapshot: vouch for it that this is the number of the table's latest snapshot (0: it has none)
+            and that no version is out of sight; for a single run, where the result's `stopped` asks for it.
     """
 
-    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "older_than", "dry_run")
+    template_fields: Sequence[str] = (
+        *PaimonDeletingOperator.template_fields,
+        "older_than",
+        "dry_run",
+        "confirm_latest_snapshot",
+    )
 
     def __init__(
         self,
         *,
         older_than: datetime | timedelta | int | str | None = None,
         dry_run: bool | str = False,
+        confirm_latest_snapshot: int | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(action="remove_orphan_files", **kwargs)
         self.older_than = older_than
         self.dry_run = dry_run
+        self.confirm_latest_snapshot = confirm_latest_snapshot
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
         """Fields of the action."""
         return {
             "older_than_ms": moment_ms("older_than", self.older_than),
             "dry_run": flag("dry_run", self.dry_run),
+            "confirm_latest_snapshot": number("confirm_latest_snapshot", self.confirm_latest_snapshot),
             **self.disposal_arguments(),
         }
 

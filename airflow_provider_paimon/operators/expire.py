@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonDeletingOperator
-from airflow_provider_paimon.rendered import flag, moment_ms, number
+from airflow_provider_paimon.rendered import decimal_number, flag, moment_ms, number
 
 
 class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
@@ -20,15 +20,15 @@ class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
         retain_max: keep at most this many snapshots.
         retain_min: keep at least this many.
         older_than: expire only what is older: a datetime, an ISO time, an age (timedelta, or a text such as `7 d`).
+        limit: expire at most this many snapshots; by default all, or as many as the table's option
+            `snapshot.expire.limit` says. `remaining` of the result counts those that are left.
+        max_seconds: begin no further round of about a thousand snapshots after this time.
         dry_run: say what would be deleted, and delete nothing.
     """
 
     template_fields: Sequence[str] = (
         *PaimonDeletingOperator.template_fields,
-        "retain_max",
-        "retain_min",
-        "older_than",
-        "dry_run",
+        *("retain_max", "retain_min", "older_than", "limit", "max_seconds", "dry_run"),
     )
 
     def __init__(
@@ -37,6 +37,8 @@ class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
         retain_max: int | str | None = None,
         retain_min: int | str | None = None,
         older_than: datetime | timedelta | int | str | None = None,
+        limit: int | str | None = None,
+        max_seconds: float | str | None = None,
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
@@ -44,6 +46,8 @@ class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
         self.retain_max = retain_max
         self.retain_min = retain_min
         self.older_than = older_than
+        self.limit = limit
+        self.max_seconds = max_seconds
         self.dry_run = dry_run
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
@@ -52,6 +56,8 @@ class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
             "retain_max": number("retain_max", self.retain_max),
             "retain_min": number("retain_min", self.retain_min),
             "older_than_ms": moment_ms("older_than", self.older_than),
+            "limit": number("limit", self.limit),
+            "max_seconds": decimal_number("max_seconds", self.max_seconds),
             "dry_run": flag("dry_run", self.dry_run),
             **self.disposal_arguments(),
         }

@@ -3,50 +3,53 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import Launcher, choose_launcher
 from airflow_provider_paimon.rendered import decimal_number, flag, number, text
 from paimon_engine import InvalidArgumentError
-from paimon_engine.jobs import CreateTable, Job, JobResult, action_type
+from paimon_engine.jobs import CreateTable, Job, JobResult, action_type, spec_from_texts
 
-_NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "airflow-provider-paimon")
+__all__ = ["PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
+
 _XCOM_ITEMS_MAX: Final = 100
-
-
-def commit_user_of(context: Mapping[str, Any], idempotency_key: str | None = None) -> str:
-    """The name under which a task commits: the same in every attempt, so that a repeated one commits once."""
-    instance = context["ti"]
-    parts = [instance.dag_id, instance.task_id, instance.run_id, getattr(instance, "map_index", -1)]
-    if idempotency_key is not None:
-        parts[2] = {"idempotency_key": idempotency_key}
-    return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
+_RECORD_TIME: Final = "commit-record.time-retained"
+_RECORD_TIME_OF_KEYS: Final = "400 d"
+"""Partitions are made up for, and runs repeated, as long as a year later."""
 
 
 class PaimonJobOperator(BaseOperator):
     """Runs an action of the engine on a table and returns what it did, as plain JSON values.
 
-    A retry, or clearing the task, finds what an earlier attempt in the same DAG run committed, and then returns
-    the status `already_done` without doing it again. `idempotency_key` draws that line elsewhere.
+    A retry finds what an earlier attempt committed, also after its snapshot has expired, and then returns the status
+    `already_done` without doing it again. A task that is cleared after it had succeeded does its work again; where
+    that cannot replace what it did before, such as rows appended to a table without a primary key, the result has
+    `warnings`. See docs/retry-clear-backfill.md.
 
     Args:
         table: `database.table`, or the path of a table's directory.
         action: name of the action, as in `paimon_engine.jobs.ACTIONS`.
-        arguments: fields of the action's spec.
+        arguments: fields of the action's spec. Texts that templates leave, such as `False` and `5`, stand for the
+            flag or the number that the field takes; a flag is `true` or `false`, and nothing else.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, over those of the connection.
         table_options: Paimon options for this run, over those stored with the table.
         spark_conn_id: connection of type `spark_connect`; without it, Spark is embedded.
-        idempotency_key: attempts of this task with the same key commit once; the run's id by default.
-            `{{ partition_key }}` makes another run for the same partition, such as a backfill, find the work done;
-            `{{ run_id }} {{ ti.try_number }}` makes each attempt do it again.
+        idempotency_key: attempts of this task with the same key commit once, cleared or not; the run's id by default.
+            `{{ partition_key }}` makes another run for the same partition, such as a backfill, find the work done.
+            The table knows a key for `commit-record.time-retained` after its commit: 30 days, or what `table_options`
+            say; 400 days where a key is given and they say nothing.
+        on_clear: `rerun` lets a cleared task do its work again, `once` does not; `once` by default where there is an
+            `idempotency_key`, else `rerun`.
+        force_rerun: do the work again, whatever an earlier attempt or another run with the same key has done; retries
+            of this attempt still do it once.
         launcher: where to run: `auto`, `in_process`, `subprocess` or `spark_connect`.
     """
 
@@ -60,6 +63,8 @@ class PaimonJobOperator(BaseOperator):
         "table_options",
         "spark_conn_id",
         "idempotency_key",
+        "on_clear",
+        "force_rerun",
         "launcher",
     )
     template_fields_renderers: Mapping[str, str] = {"arguments": "json", "table_options": "json"}
@@ -77,6 +82,8 @@ class PaimonJobOperator(BaseOperator):
         table_options: Mapping[str, str] | None = None,
         spark_conn_id: str | None = None,
         idempotency_key: str | None = None,
+        on_clear: str | None = None,
+        force_rerun: bool | str = False,
         launcher: str = "auto",
         **kwargs: Any,
     ) -> None:
@@ -90,8 +97,12 @@ class PaimonJobOperator(BaseOperator):
         self.table_options = table_options
         self.spark_conn_id = spark_conn_id
         self.idempotency_key = idempotency_key
+        self.on_clear = on_clear
+        self.force_rerun = force_rerun
         self.launcher = launcher
         self._running: Launcher | None = None
+        # Airflow calls it once it has been told of the success; a retry comes only after attempts without that.
+        self.on_success_callback = [*self.on_success_callback, note_success]  # type: ignore[has-type]
 
     # ── for subclasses ──────────────────────────────────────────────────────────────────────────
 
@@ -113,12 +124,14 @@ class PaimonJobOperator(BaseOperator):
         hook = PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
         try:
             job = self.job(hook, context)
-            secrets = hook.secrets()
+            secrets = hook.secrets(self._table_options())
         except (InvalidArgumentError, TypeError) as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         self._running = choose_launcher(self.action, self.launcher, self.spark_conn_id)
         result = self._running.launch(job, secrets)
         self.log.info("%s %s: %s, snapshot %s", result.action, result.table, result.status, result.snapshot_id)
+        for warning in result.details.get("warnings", ()):
+            self.log.warning("%s", warning)
         self._describe_outlets(context, result)
         return xcom_of(result)
 
@@ -132,15 +145,27 @@ class PaimonJobOperator(BaseOperator):
 
         Raises: InvalidArgumentError, TypeError.
         """
+        key = text(self.idempotency_key)
+        attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=flag("force_rerun", self.force_rerun))
+        options, table_secrets = hook.table_refs(self._table_options())
         return Job(
             table=hook.table_ref(self.table),
-            action=action_type(self.action)(**self.action_arguments(context)),
-            commit_user=commit_user_of(context, text(self.idempotency_key)),
+            # Templates make texts of flags and numbers: 'False' must not be a flag that is set.
+            action=spec_from_texts(action_type(self.action), self.action_arguments(context), self.action),
+            commit_user=attempt.commit_user,
+            earlier_user=attempt.earlier_user,
             storage=hook.storage_ref(),
-            table_options={name: str(value) for name, value in (self.table_options or {}).items()},
+            table_options=options,
+            table_secrets=table_secrets,
             create=self.create_table(),
             catalog=hook.catalog_ref(),
         )
+
+    def _table_options(self) -> dict[str, str]:
+        options = {name: str(value) for name, value in (self.table_options or {}).items()}
+        if text(self.idempotency_key) is not None:
+            options.setdefault(_RECORD_TIME, _RECORD_TIME_OF_KEYS)
+        return options
 
     def _describe_outlets(self, context: Mapping[str, Any], result: JobResult) -> None:
         """Tells consumers of the assets which snapshot and tag to read."""

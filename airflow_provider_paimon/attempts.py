@@ -1,0 +1,128 @@
+"""Which attempts of a task are one piece of work: those commit under one name, and so once.
+
+A *retry* follows an attempt of which Airflow never heard that it succeeded: it goes on with the same work. A task that
+is *cleared* after it had succeeded is to do its work again: somebody wants that. Airflow runs both as the next try of
+the same task instance; so each attempt notes in the task's state store under which name it commits, and, once Airflow
+has been told of its success, that it succeeded. The note never expires by itself; it goes with the DAG run.
+
+Where the note is missing on a later try, the work is done once: nobody can tell then what is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]
+from airflow.sdk.configuration import conf
+
+from paimon_engine import InvalidArgumentError
+
+_NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "airflow-provider-paimon")
+NOTE: Final = "paimon_commit"
+"""Key in the task's state store."""
+ON_CLEAR: Final = ("rerun", "once")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The name under which an attempt commits; and that of the run whose work it does again, if it does so."""
+
+    commit_user: str
+    earlier_user: str | None = None
+
+
+def commit_user_of(
+    context: Mapping[str, Any], idempotency_key: str | None = None, again: Mapping[str, Any] | None = None
+) -> str:
+    """The name under which a task commits: the same in every attempt, so that a repeated one commits once.
+
+    `again` tells work that is done on purpose once more from the work before.
+    """
+    instance = context["ti"]
+    parts = [instance.dag_id, instance.task_id, instance.run_id, getattr(instance, "map_index", -1)]
+    if idempotency_key is not None:
+        parts[2] = {"idempotency_key": idempotency_key}
+    if again is not None:
+        parts.append({"again": dict(again)})
+    return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
+
+
+def begin_attempt(
+    context: Mapping[str, Any],
+    idempotency_key: str | None = None,
+    on_clear: str | None = None,
+    *,
+    force_rerun: bool = False,
+) -> Attempt:
+    """Finds out what this attempt is, and notes it.
+
+    Raises: InvalidArgumentError for another `on_clear`; what the state store raises, since a retry could not be told
+    from a clear then.
+    """
+    if on_clear not in (None, *ON_CLEAR):
+        raise InvalidArgumentError(f"on_clear={on_clear!r}; choose one of {', '.join(ON_CLEAR)}")
+    once = on_clear == "once" or (on_clear is None and idempotency_key is not None)
+    store = context.get("task_state_store")
+    before = None if store is None else _note(store.get(NOTE))
+    clears = getattr(context.get("dag_run"), "clear_number", None)
+    again, earlier = _again(context, before, once=once, forced=force_rerun, clears=clears)
+    if before is None and again is not None:
+        earlier = commit_user_of(context, idempotency_key)
+    user = commit_user_of(context, idempotency_key, again)
+    if store is not None:
+        note = {"user": user, "again": again, "earlier": earlier, "forced": force_rerun}
+        store.set(NOTE, {**note, "clears": clears, "succeeded": False}, retention=NEVER_EXPIRE)
+    return Attempt(user, earlier)
+
+
+def note_success(context: Mapping[str, Any]) -> None:
+    """To be called when Airflow has been told that the task succeeded."""
+    store = context.get("task_state_store")
+    note = None if store is None else _note(store.get(NOTE))
+    if store is not None and note is not None:
+        store.set(NOTE, {**note, "succeeded": True}, retention=NEVER_EXPIRE)
+
+
+def _again(
+    context: Mapping[str, Any], before: Mapping[str, Any] | None, *, once: bool, forced: bool, clears: int | None
+) -> tuple[dict[str, Any] | None, str | None]:
+    """What tells this attempt's work from the first one of that name, None if it is that; and whose work it repeats."""
+    instance = context["ti"]
+    tries = getattr(instance, "try_number", 1)
+    fresh = {"run_id": instance.run_id, "try": tries}
+    if before is None:
+        if "task_state_store" not in context:
+            # Nobody can tell tries apart here: those of one DAG run are one piece of work.
+            return ({"run_id": instance.run_id} if forced else None), None
+        if forced or (tries > 1 and not once and conf.getboolean("state_store", "clear_on_success", fallback=False)):
+            return fresh, None
+        if tries > 1:
+            logger.warning(
+                "The task's state store holds no note of earlier attempts, so that nobody can tell whether this is a "
+                "retry or was cleared: what they committed is not done again. To do it again, set force_rerun=True"
+            )
+        return None, None
+    if forced and not before["forced"]:
+        return fresh, before["user"]
+    if before["succeeded"] and _was_cleared(before["clears"], clears) and (forced or not once):
+        logger.info("The task had succeeded and was cleared: it does its work again")
+        return fresh, before["user"]
+    return before["again"], before["earlier"]
+
+
+def _was_cleared(before: int | None, now: int | None) -> bool:
+    """Whether the DAG run's counter of clears allows it: where Airflow itself repeats a task, it stays."""
+    return before is None or now is None or now > before
+
+
+def _note(stored: Any) -> Mapping[str, Any] | None:
+    """The note, if it is one."""
+    names = {"user", "again", "earlier", "forced", "clears", "succeeded"}
+    return stored if isinstance(stored, Mapping) and names <= stored.keys() else None
