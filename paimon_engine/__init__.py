@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NotFoundError,
         OutcomeUnknownError,
         PaimonError,
+        SparkError,
         StorageError,
         UnsupportedError,
     )
@@ -64,6 +65,7 @@ __all__ = [
     "RemoveOption",
     "RenameColumn",
     "SetOption",
+    "SparkError",
     "StorageError",
     "Table",
     "TagCallback",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +28,7 @@ from paimon_engine.table.read import read_schema
 from paimon_engine.table.read_request import ReadRequest
 from paimon_engine.table.row_input import batches_of, with_kinds
 from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
-from paimon_engine.version_verbs import VersionVerbs, epoch_ms
+from paimon_engine.version_verbs import Moment, VersionVerbs, time_of
 
 
 class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
@@ -80,8 +79,9 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> WriteResult:
-        """Writes and commits an Arrow table, record batch or record-batch reader, or a Spark DataFrame.
+        """Writes and commits an Arrow table, record batch or reader, a data frame of pandas or polars, or one of Spark.
 
+        A Spark DataFrame is written by tasks of its own session if the table has no `SparkExecutor`.
         `row_kinds` is an array of `+I -U +U -D` beside the rows, or the name of a column that holds them.
         `overwrite={}` replaces the partitions that rows come for (all rows of an unpartitioned table),
         `{"column": value}` those partitions. A `commit_user` makes repeating the call safe: it commits once.
@@ -93,9 +93,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         if _is_frame(data):
             if row_kinds is not None and not isinstance(row_kinds, str):
                 raise InvalidArgumentError("rows of a DataFrame have no order: name the column that holds their kinds")
-            return write_frame(
-                self._handle, data, self._executor, overwrite=overwrite, kind_column=row_kinds, name=name
-            )
+            executor = self._executor if _is_spark(self._executor) else _executor_of(data)
+            return write_frame(self._handle, data, executor, overwrite=overwrite, kind_column=row_kinds, name=name)
         batches = batches_of(data)
         kind_column = row_kinds if isinstance(row_kinds, str) else None
         if row_kinds is not None and kind_column is None:
@@ -129,7 +128,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: int | datetime | None = None,
+        timestamp: Moment | None = None,
         *,
         branch: str | None = None,
         incremental: tuple[int, int] | tuple[str, str] | None = None,
@@ -140,8 +139,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         """All rows, merged: of the latest snapshot, or of one chosen by id, tag or time.
 
         `where` is a SQL condition over the columns, or an expression: `(col("k") > 1) & col("s").like("a%")`.
-        `timestamp` is epoch milliseconds or a datetime (a naive one is
-        local time). An empty table gives no rows.
+        `timestamp` is epoch milliseconds, a datetime (a naive one is local time) or an age such as `7 d`. An empty
+        table gives no rows.
 
         `incremental=(from, to)` gives what changed after `from` up to `to`, two snapshot ids or two tags. With
         `with_row_kinds` a first column `rowkind` says `+I` or `+U`. Rows that went are not shown; the system table
@@ -151,8 +150,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
         """
-        moment = None if timestamp is None else epoch_ms(timestamp)
-        names, given = names_of(columns), dict(options or {})
+        moment = time_of(self._source, "timestamp", timestamp)
+        names, given = names_of(columns), {} if options is None else options
         request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
         schema, batches = self._read(request)
         return pa.Table.from_batches(batches, schema)
@@ -163,7 +162,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: int | datetime | None = None,
+        timestamp: Moment | None = None,
         *,
         branch: str | None = None,
         incremental: tuple[int, int] | tuple[str, str] | None = None,
@@ -172,8 +171,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """As `to_arrow`, as a stream: memory stays bounded by runs × batch."""
-        moment = None if timestamp is None else epoch_ms(timestamp)
-        names, given = names_of(columns), dict(options or {})
+        moment = time_of(self._source, "timestamp", timestamp)
+        names, given = names_of(columns), {} if options is None else options
         request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
         schema, batches = self._read(request)
         return pa.RecordBatchReader.from_batches(schema, batches)
@@ -184,7 +183,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: int | datetime | None = None,
+        timestamp: Moment | None = None,
         *,
         branch: str | None = None,
         incremental: tuple[int, int] | tuple[str, str] | None = None,
@@ -193,12 +192,15 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
     ) -> Any:
         """As `to_arrow`, a lazy Spark DataFrame in the session of the table's `SparkExecutor`.
 
-        What is read is settled now: the DataFrame stays at its snapshot, as long as the files of that are there.
-        Files that need no merge are read by Spark itself, which skips columns and rows that a query does not need; all
-        others by the engine in Spark tasks, for which `columns` and `where` say the same.
+        What is read is settled now: the DataFrame stays at its snapshot, as long as the files of that are there. A tag
+        keeps them: `create_tag(name, time_retained="1 d")`, then `to_spark(tag=name)`; once the snapshot has expired,
+        actions fail with Spark's own error, `FAILED_READ_FILE.FILE_NOT_EXIST`, wherever Spark reads files itself.
+        Those are the files that need no merge, in which it skips columns and rows that a query does not need; all
+        others are read by the engine in Spark tasks, for which `columns` and `where` say the same. Filters on
+        partition columns drop files of either kind, see `docs/spark.md`.
 
         Raises: as `to_arrow`; InvalidArgumentError without a `SparkExecutor`; UnsupportedError for timestamps of more
-        than 6 digits.
+        than 6 digits; SparkError.
         """
         if not _is_spark(self._executor):
             raise InvalidArgumentError(
@@ -206,8 +208,8 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
             )
         from paimon_engine.spark.read import read_frame
 
-        moment = None if timestamp is None else epoch_ms(timestamp)
-        names, given = names_of(columns), dict(options or {})
+        moment = time_of(self._source, "timestamp", timestamp)
+        names, given = names_of(columns), {} if options is None else options
         request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given)
         return read_frame(self._executor, self._source, request, self._system)
 
@@ -239,12 +241,24 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
     def files(self, snapshot: int | None = None, tag: str | None = None) -> pa.Table:
         """Live data files; columns as in the system table `$files`."""
-        return inspect.files(self._handle, choose_snapshot(self._handle, snapshot=snapshot, tag=tag))
+        asked = ReadRequest(snapshot=snapshot, tag=tag)
+        return inspect.files(self._handle, choose_snapshot(self._handle, snapshot=asked.snapshot, tag=asked.tag))
 
 
 def _is_frame(data: Any) -> bool:
-    """Whether the data is a Spark DataFrame; asked without importing pyspark."""
-    return type(data).__module__.startswith("pyspark.")
+    """Whether the data is a Spark DataFrame; asked without importing pyspark for data that is not of Spark."""
+    if not type(data).__module__.startswith("pyspark."):
+        return False
+    from paimon_engine.spark.dataframe import is_dataframe
+
+    return is_dataframe(data)
+
+
+def _executor_of(frame: Any) -> Executor:
+    """Tasks in the session of a Spark DataFrame."""
+    from paimon_engine.spark.executor import SparkExecutor
+
+    return SparkExecutor(frame.sparkSession)
 
 
 def _is_spark(executor: Executor) -> bool:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from paimon_engine.actions.alter_table import AlterResult
 from paimon_engine.api import Table
 from paimon_engine.catalogs import CatalogConfig, open_metastore
 from paimon_engine.catalogs.base import TableName, checked_database
+from paimon_engine.catalogs.config import LOCK_ENABLED, is_true
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import ConflictError, NotFoundError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.inspect.doctor import Finding, examine_programs, examine_store
 from paimon_engine.inspect.system_tables import check_system_table
+from paimon_engine.meta.create_statement import parse_create_table
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema_change import SchemaChange
+from paimon_engine.options.names import check_names
 from paimon_engine.table import catalog as tables
-from paimon_engine.table.catalog import TableDraft
+from paimon_engine.table.catalog import Columns, TableDraft
 from paimon_engine.table.handle import load_table
 
 
@@ -47,7 +49,22 @@ class Catalog:
         config = CatalogConfig.of(address, options, secrets=secrets, storage_options=storage_options)
         self.warehouse = config.warehouse
         self.executor: Executor = executor or LocalExecutor()
+        self._config = config
         self._metastore = open_metastore(config)
+
+    def examine(self, *, programs: bool = False) -> list[Finding]:
+        """Whether the catalog answers, and its store keeps what a commit needs; with `programs` also what is installed.
+
+        Makes and removes a small object in the warehouse. What is wrong is a finding, no error.
+        """
+        values = self._config.values()
+        kind = values.get("metastore", "filesystem")
+        decided_by = "the server" if kind == "rest" else "the catalog's lock" if is_true(values, LOCK_ENABLED) else None
+        found = examine_programs() if programs else []
+        return [
+            *found,
+            *examine_store(self.warehouse, self._config.storage.build(), self.list_databases, decided_by=decided_by),
+        ]
 
     # ── databases ───────────────────────────────────────────────────────────────────────────────
 
@@ -93,24 +110,42 @@ class Catalog:
 
     def create_table(
         self,
-        name: str,
+        name: str | None = None,
         *,
-        schema: pa.Schema,
+        schema: Columns | None = None,
+        sql: str | None = None,
         primary_keys: Sequence[str] = (),
         partition_keys: Sequence[str] = (),
         options: Mapping[str, Any] | None = None,
         comment: str | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Creates `database.table` with the columns of an Arrow schema.
+        """Creates `database.table`.
+
+        `schema` is an Arrow schema, or names with types, each an Arrow type or a text of Paimon's, as in
+        `{"id": "INT NOT NULL", "name": "VARCHAR(10)"}`. Or `sql` is a whole `CREATE TABLE` statement as Flink or Spark
+        take it, with columns, keys, options and comment; options given beside it win, and `name` may be left out where
+        the statement names the database.
 
         The filesystem catalog makes the database where it is missing; others want it made before.
 
         Raises: InvalidArgumentError, UnsupportedError; NotFoundError without the database; ConflictError if the table
         exists and `if_not_exists` is false.
         """
-        draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
-        handle = self._metastore.create_table(TableName.parse(name), draft, if_not_exists=if_not_exists)
+        if sql is not None:
+            if schema is not None or primary_keys or partition_keys or comment is not None:
+                raise InvalidArgumentError("the statement says columns, keys and comment; give only options beside it")
+            wanted = parse_create_table(sql)
+            full_name = _named(name, wanted.name)
+            all_options = {**(wanted.options or {}), **(options or {})}
+            draft = TableDraft(wanted.columns, wanted.primary_keys, wanted.partition_keys, all_options, wanted.comment)
+            if_not_exists = if_not_exists or wanted.if_not_exists
+        elif name is None or schema is None:
+            raise InvalidArgumentError("give the table's name and its schema, or a CREATE TABLE statement as sql=")
+        else:
+            full_name = name
+            draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
+        handle = self._metastore.create_table(TableName.parse(full_name), draft, if_not_exists=if_not_exists)
         return Table(handle, self.executor)
 
     def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
@@ -125,6 +160,7 @@ class Catalog:
         if system is not None:
             check_system_table(system)
         dynamic = dict(options or {})
+        check_names(dynamic)
         branch = branch or dynamic.pop("branch", MAIN_BRANCH)
         handle = self._metastore.load_table(TableName.parse(text), branch=branch, options=dynamic)
         return Table(handle, self.executor, system)
@@ -189,6 +225,16 @@ def _opened(
     if system is not None:
         check_system_table(system)
     dynamic = dict(options or {})
+    check_names(dynamic)
     # An option as good as any other in Java, but here it chooses the files, not how they are read.
     branch = branch or dynamic.pop("branch", MAIN_BRANCH)
     return Table(load_table(path, config, branch=branch, options=dynamic), executor, system)
+
+
+def _named(given: str | None, in_statement: str) -> str:
+    """The name of the table to create, given by argument, in the statement, or in both."""
+    if given is None or given == in_statement:
+        return in_statement
+    if in_statement != given.rpartition(".")[2]:
+        raise InvalidArgumentError(f"the table is to be {given!r}, but the statement creates {in_statement!r}")
+    return given

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Unpack
 
 from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult, purge_files
@@ -37,9 +36,10 @@ from paimon_engine.actions.restore import (
     restore,
 )
 from paimon_engine.executor import Executor
+from paimon_engine.meta.names import checked_user
 from paimon_engine.table.disposal import DisposalWords
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.version_verbs import epoch_ms
+from paimon_engine.version_verbs import Moment, time_of
 
 
 class CleanUpVerbs(ABC):
@@ -53,18 +53,26 @@ class CleanUpVerbs(ABC):
         """The table itself."""
 
     def remove_orphan_files(
-        self, older_than: int | datetime | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+        self,
+        older_than: Moment | None = None,
+        *,
+        dry_run: bool = False,
+        confirm_latest_snapshot: int | None = None,
+        **how: Unpack[DisposalWords],
     ) -> RemoveOrphanFilesResult:
         """Deletes old files that no snapshot, tag, branch or changelog names; what jobs that died have left.
 
-        `older_than` is epoch milliseconds or a datetime, a day ago by default: it must be older than the longest
-        running job. With `quarantine` files are moved aside, and `restore` brings them back. Nothing goes where
-        anything cannot be read; `stopped` says so.
+        `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; a day by default. It must be longer ago
+        than any job runs. With `quarantine` files are moved aside, and `restore` brings them back. Nothing goes where
+        anything cannot be read, or where versions of the table seem to be out of sight; `stopped` says so.
+        `confirm_latest_snapshot` vouches for it that none is: the number of the latest snapshot, 0 if there is none.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        limit = None if older_than is None else epoch_ms(older_than)
-        return remove_orphan_files(self._handle, RemoveOrphanFiles(limit, dry_run, **how), self._executor)
+        limit = time_of(self._handle, "older_than", older_than)
+        return remove_orphan_files(
+            self._handle, RemoveOrphanFiles(limit, dry_run, confirm_latest_snapshot, **how), self._executor
+        )
 
     def restore(
         self,
@@ -79,8 +87,9 @@ class CleanUpVerbs(ABC):
 
         Files, tags, branches and snapshots come back to where they were. Where something else has taken their place
         nothing is moved, and the error says what is in the way; `as_tags` then brings versions back under new names.
+        Of a quarantine in the state `without_list` only files come back.
 
-        Raises: InvalidArgumentError, ConflictError, StorageError.
+        Raises: InvalidArgumentError, CorruptTableError if its list is damaged, ConflictError, StorageError.
         """
         spec = Restore(
             quarantine=quarantine,
@@ -92,22 +101,26 @@ class CleanUpVerbs(ABC):
         return restore(self._handle, spec, self._executor)
 
     def quarantines(self) -> list[Mapping[str, Any]]:
-        """What was moved aside and can be brought back, oldest first.
+        """What was moved aside and can be brought back, oldest first, also what runs that died have left of it.
 
-        Each with `quarantine` (its name), `action`, `time_ms`, `files`, `bytes` and `roots`.
+        Each with `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, `files_there`, `problem` and
+        `state`: `complete`, `unfinished` (files of it are still, or again, in their old places), `incomplete` (files
+        of it are gone), `without_list` or `unreadable_list`.
 
-        Raises: CorruptTableError.
+        Raises: StorageError.
         """
         return list_quarantines(self._handle)
 
     def empty_quarantine(
-        self, quarantine: str | None = None, *, older_than: int | datetime | None = None, dry_run: bool = False
+        self, quarantine: str | None = None, *, older_than: Moment | None = None, dry_run: bool = False
     ) -> EmptyQuarantineResult:
         """Deletes for good what was moved aside: one quarantine, or all that are older (30 days by default).
 
+        Run it again to finish what was cut short. `stopped` of the result says what was left.
+
         Raises: InvalidArgumentError, StorageError.
         """
-        limit = None if older_than is None else epoch_ms(older_than)
+        limit = time_of(self._handle, "older_than", older_than)
         return empty_quarantine(self._handle, EmptyQuarantine(quarantine, limit, dry_run))
 
     def purge_files(
@@ -115,7 +128,7 @@ class CleanUpVerbs(ABC):
         *,
         keep_tags: bool = False,
         keep_branches: bool = False,
-        older_than: int | datetime | None = None,
+        older_than: Moment | None = None,
         dry_run: bool = False,
         commit_user: str | None = None,
         **how: Unpack[DisposalWords],
@@ -127,9 +140,10 @@ class CleanUpVerbs(ABC):
 
         Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        limit = None if older_than is None else epoch_ms(older_than)
+        limit = time_of(self._handle, "older_than", older_than)
         spec = PurgeFiles(keep_tags, keep_branches, limit, dry_run, **how)
-        return purge_files(self._handle, spec, self._executor, commit_user=commit_user)
+        user = checked_user(commit_user)
+        return purge_files(self._handle, spec, self._executor, commit_user=user)
 
     def remove_unexisting_files(
         self, *, dry_run: bool = False, parallelism: int | None = None, commit_user: str | None = None
@@ -139,7 +153,8 @@ class CleanUpVerbs(ABC):
         Raises: NotFoundError, ConflictError, UnsupportedError, StorageError.
         """
         spec = RemoveUnexistingFiles(dry_run, parallelism)
-        return remove_unexisting_files(self._handle, spec, self._executor, commit_user=commit_user)
+        user = checked_user(commit_user)
+        return remove_unexisting_files(self._handle, spec, self._executor, commit_user=user)
 
     def remove_unexisting_manifests(
         self, *, dry_run: bool = False, commit_user: str | None = None
@@ -150,7 +165,8 @@ class CleanUpVerbs(ABC):
 
         Raises: CorruptTableError, ConflictError, UnsupportedError, StorageError.
         """
-        return remove_unexisting_manifests(self._handle, RemoveUnexistingManifests(dry_run), commit_user=commit_user)
+        user = checked_user(commit_user)
+        return remove_unexisting_manifests(self._handle, RemoveUnexistingManifests(dry_run), commit_user=user)
 
     def repair_earliest_snapshot(
         self, snapshot: int | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]

@@ -7,15 +7,15 @@ Nothing with a connection travels to workers. They get an `EnvConfig`, plain val
 from __future__ import annotations
 
 import os
-import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Protocol
 
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, hide
+from paimon_engine.secrecy import check_address, hidden_values, shows_storage_option
 from paimon_engine.storage import Storage, storage_for
 
 
@@ -64,12 +64,17 @@ class EnvConfig:
     secrets: Mapping[str, str] = field(default_factory=dict)
     source: StorageSource | None = None
 
+    def __post_init__(self) -> None:
+        """Raises: InvalidArgumentError for an address that holds a password."""
+        check_address(self.address, "the store")
+
     def build(self) -> Env:
         """The `Env` of this configuration, one per process, store and options.
 
         Raises: InvalidArgumentError if the environment variable of a secret is not set.
         """
         options = {**self.options, **secret_values(self.secrets)}
+        hide(hidden_values(options, shows_storage_option))
         return _build(os.getpid(), _store(self.address), tuple(sorted(options.items())), self.source)
 
 
@@ -83,25 +88,6 @@ def _store(address: str) -> str:
     """Scheme and authority of an address, which all tables of one store share."""
     scheme, separator, rest = address.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}" if separator else ""
-
-
-_SECRET_NAME: Final = re.compile(
-    r"secret|passw|token(?!\.provider|-path|\.enabled)|credential|signature|access.?key|account.?key|^key$|sas",
-    re.IGNORECASE,
-)
-_USER_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/@\s]*@|(?<=[?&;])(password|pwd|token)=[^&;\s]*", re.IGNORECASE)
-_PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/@\s]*:[^/@\s]*@|[?&;](password|pwd|token)=[^&;\s]", re.IGNORECASE)
-
-
-def is_secret(name: str, text: str) -> bool:
-    """Whether an option's value should be kept from view, as far as its name, or those of parts of it, tell."""
-    in_parts = text[:1] in ("{", "[") and _SECRET_NAME.search(text) is not None
-    return in_parts or _SECRET_NAME.search(name) is not None or _PASSWORD_IN_ADDRESS.search(text) is not None
-
-
-def without_secrets(address: str) -> str:
-    """An address for messages: without user and password, and without what of its parameters is secret."""
-    return _USER_IN_ADDRESS.sub("", address)
 
 
 def secret_values(secrets: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import date
@@ -20,11 +20,21 @@ from paimon_engine.action_table import ACTIONS, Action, Context, action_type, na
 from paimon_engine.actions.write import Write
 from paimon_engine.catalogs import CatalogConfig, open_metastore
 from paimon_engine.catalogs.base import TableName
-from paimon_engine.env import EnvConfig, is_secret
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.env import EnvConfig, secret_values
+from paimon_engine.errors import InvalidArgumentError, hide
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.options.names import check_names
 from paimon_engine.progress import OnProgress
+from paimon_engine.secrecy import (
+    check_address,
+    check_shown,
+    hidden_values,
+    shows_catalog_option,
+    shows_storage_option,
+    shows_table_option,
+)
+from paimon_engine.specs import Spec, check_fields, spec_from, spec_from_texts
 from paimon_engine.table.catalog import TableDraft, create_table, table_path
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.source_files import source_schema
@@ -43,18 +53,27 @@ __all__ = [
     "name_of",
     "open_executor",
     "run",
+    "shows_storage_option",
+    "shows_table_option",
+    "spec_from_texts",
 ]
 
 JOB_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class TableRef:
+class TableRef(Spec):
     """A table: a warehouse and `database.table`, or the path of its directory."""
 
     warehouse: str | None = None
     name: str | None = None
     path: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises: InvalidArgumentError for what is no text, or an address that holds a password."""
+        check_fields(self)
+        for address in (self.warehouse, self.path):
+            check_address(address or "", "the table")
 
     def location(self) -> str:
         """Path of the table's directory, where its place follows from its name.
@@ -69,7 +88,7 @@ class TableRef:
 
 
 @dataclass(frozen=True, slots=True)
-class StorageRef:
+class StorageRef(Spec):
     """Options of the store; `secrets` maps an option to the environment variable that holds its value."""
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -77,7 +96,7 @@ class StorageRef:
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogRef:
+class CatalogRef(Spec):
     """Options of the catalog that knows the table's name, as in `Catalog(options=…)`; secrets as in `StorageRef`.
 
     Without any the warehouse is a directory.
@@ -88,41 +107,44 @@ class CatalogRef:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
+class CreateTable(Spec):
     """How to create the table of a write if it is not there; the columns are those of the first source file."""
 
-    primary_keys: tuple[str, ...] = ()
-    partition_keys: tuple[str, ...] = ()
+    primary_keys: Sequence[str] = ()
+    partition_keys: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """An action on a table. `commit_user` is the same for every attempt of one job: a repeated one commits once."""
+class Job(Spec):
+    """An action on a table. `commit_user` is the same for every attempt of one job: a repeated one commits once.
+
+    `table_secrets` maps options of the table to the environment variables that hold their values.
+    `earlier_user` is the commit user of an earlier job whose work is done again on purpose: the result warns of what
+    stays of that.
+    """
 
     table: TableRef
     action: Action
     commit_user: str
     storage: StorageRef = field(default_factory=StorageRef)
-    table_options: Mapping[str, str] = field(default_factory=dict)
+    table_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     create: CreateTable | None = None
     catalog: CatalogRef = field(default_factory=CatalogRef)
     version: int = JOB_VERSION
+    table_secrets: Mapping[str, str] = field(default_factory=dict)
+    earlier_user: str | None = None
 
     def to_json(self) -> str:
         """Versioned JSON text.
 
-        Raises: InvalidArgumentError if an option of the store or the catalog holds a secret, by its name: the text is
-        kept in files, which are for more eyes.
+        Raises: InvalidArgumentError if an option is not known to be harmless: the text is kept in files, which are for
+        more eyes.
         """
-        for ref in (self.storage, self.catalog):
-            in_clear = [name for name, text in ref.options.items() if is_secret(name, text)]
-            if in_clear:
-                raise InvalidArgumentError(
-                    f"the job would show the option {in_clear[0]!r} to everyone who sees it: put the value into an "
-                    "environment variable, and the variable's name into `secrets`"
-                )
+        check_shown("store", self.storage.options, shows_storage_option)
+        check_shown("catalog", self.catalog.options, shows_catalog_option)
+        check_shown("table", self.table_options, shows_table_option)
         value = asdict(self)
         value["action"] = {"name": name_of(self.action), **value["action"]}
         return json.dumps(value, default=_json_text)
@@ -138,18 +160,20 @@ class Job:
             if value.get("version") != JOB_VERSION:
                 raise InvalidArgumentError(f"job of version {value.get('version')}, expected {JOB_VERSION}")
             spec = dict(value["action"])
-            create = value.get("create")
+            name, create = spec.pop("name"), value.get("create")
             return cls(
-                table=TableRef(**value["table"]),
-                action=action_type(spec.pop("name"))(**spec),
+                table=spec_from(TableRef, value["table"], "table"),
+                action=spec_from(action_type(name), spec, name),
                 commit_user=value["commit_user"],
-                storage=StorageRef(**value.get("storage", {})),
+                storage=spec_from(StorageRef, value.get("storage", {}), "storage"),
                 table_options=value.get("table_options", {}),
-                create=None if create is None else CreateTable(**create),
-                catalog=CatalogRef(**value.get("catalog", {})),
+                table_secrets=value.get("table_secrets", {}),
+                create=None if create is None else spec_from(CreateTable, create, "create"),
+                catalog=spec_from(CatalogRef, value.get("catalog", {}), "catalog"),
+                earlier_user=value.get("earlier_user"),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidArgumentError(f"no valid job: {error!r}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InvalidArgumentError(f"no valid job: {_reason(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +210,12 @@ class JobResult:
         try:
             value = json.loads(text)
             return cls(**{item.name: value[item.name] for item in fields(cls) if item.name in value})
-        except (ValueError, KeyError, TypeError) as error:
-            raise InvalidArgumentError(f"no valid job result: {error!r}") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InvalidArgumentError(f"no valid job result: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return "lists or objects are nested too deep" if isinstance(error, RecursionError) else repr(error)
 
 
 def _json_text(value: object) -> str:
@@ -251,7 +279,7 @@ def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | No
         raise InvalidArgumentError("a job needs a commit_user, by which a repeated job is known")
     info = ACTIONS[name_of(job.action)]
     table = _open_named(job) if job.catalog.options else _open(job)
-    context = Context(table, executor or LocalExecutor(), job.commit_user, on_progress)
+    context = Context(table, executor or LocalExecutor(), job.commit_user, on_progress, job.earlier_user)
     details = info.run(context, job.action).to_dict()
     return JobResult(
         status=details["status"],
@@ -279,7 +307,14 @@ def _open(job: Job) -> TableHandle:
             comment=job.create.comment,
             if_not_exists=True,
         )
-    return load_table(location, config, options=job.table_options)
+    return load_table(location, config, options=_table_options(job))
+
+
+def _table_options(job: Job) -> dict[str, str]:
+    options = {**job.table_options, **secret_values(job.table_secrets)}
+    hide(hidden_values(options, shows_table_option))
+    check_names(options)
+    return options
 
 
 def _open_named(job: Job) -> TableHandle:
@@ -299,4 +334,4 @@ def _open_named(job: Job) -> TableHandle:
         keys, partitions = tuple(job.create.primary_keys), tuple(job.create.partition_keys)
         draft = TableDraft(columns, keys, partitions, job.create.options, job.create.comment)
         metastore.create_table(name, draft, if_not_exists=True)
-    return metastore.load_table(name, branch=MAIN_BRANCH, options=job.table_options)
+    return metastore.load_table(name, branch=MAIN_BRANCH, options=_table_options(job))

@@ -6,8 +6,8 @@ Each verb is one call of an action.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Unpack
 
 from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
@@ -36,12 +36,14 @@ from paimon_engine.actions.mark_partition_done import (
 from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.verify import Verify, VerifyResult, verify
+from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.executor import Executor
+from paimon_engine.meta.names import checked_user
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.disposal import DisposalWords
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.version_verbs import epoch_ms
+from paimon_engine.version_verbs import Moment, duration_ms, time_of
 
 
 class MaintenanceVerbs(ABC):
@@ -86,7 +88,7 @@ class MaintenanceVerbs(ABC):
         """
         spec = Compact(
             full,
-            None if where is None else str(where),
+            _sql(where),
             dry_run,
             buckets=buckets,
             partition_idle_time=partition_idle_time,
@@ -97,7 +99,8 @@ class MaintenanceVerbs(ABC):
             task_bytes=task_bytes,
             task_memory_bytes=task_memory_bytes,
         )
-        return compact(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+        user = checked_user(commit_user)
+        return compact(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
 
     def cluster(
         self,
@@ -124,9 +127,9 @@ class MaintenanceVerbs(ABC):
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
         spec = Cluster(
-            (columns,) if isinstance(columns, str) else tuple(columns),
+            (columns,) if isinstance(columns, str) else names_of(columns) or (),
             order,
-            None if where is None else str(where),
+            _sql(where),
             dry_run,
             partition_idle_time=partition_idle_time,
             max_bytes=max_bytes,
@@ -135,7 +138,8 @@ class MaintenanceVerbs(ABC):
             task_bytes=task_bytes,
             task_memory_bytes=task_memory_bytes,
         )
-        return cluster(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+        user = checked_user(commit_user)
+        return cluster(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
 
     def delete(
         self,
@@ -150,8 +154,9 @@ class MaintenanceVerbs(ABC):
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        spec = DeleteRows(str(where))
-        return delete_rows(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+        spec = DeleteRows(_sql(where) or "")
+        user = checked_user(commit_user)
+        return delete_rows(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
 
     def rescale(
         self,
@@ -167,8 +172,9 @@ class MaintenanceVerbs(ABC):
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
-        spec = Rescale(None if where is None else str(where), dry_run)
-        return rescale(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+        spec = Rescale(_sql(where), dry_run)
+        user = checked_user(commit_user)
+        return rescale(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
 
     def rewrite_file_index(
         self,
@@ -185,8 +191,9 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
         """
-        spec = RewriteFileIndex(None if where is None else str(where), rebuild, dry_run)
-        return rewrite_file_index(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+        spec = RewriteFileIndex(_sql(where), rebuild, dry_run)
+        user = checked_user(commit_user)
+        return rewrite_file_index(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
 
     def compact_manifests(
         self,
@@ -200,7 +207,8 @@ class MaintenanceVerbs(ABC):
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
-        return compact_manifests(self._handle, CompactManifests(dry_run), commit_user=commit_user)
+        user = checked_user(commit_user)
+        return compact_manifests(self._handle, CompactManifests(dry_run), commit_user=user)
 
     def analyze(
         self,
@@ -217,33 +225,41 @@ class MaintenanceVerbs(ABC):
         Raises: InvalidArgumentError for a missing or nested column; UnsupportedError, ConflictError, StorageError.
         """
         spec = Analyze(names_of(columns))
-        return analyze(self._handle, spec, self._executor, commit_user=commit_user, on_progress=on_progress)
+        user = checked_user(commit_user)
+        return analyze(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
 
     def expire_snapshots(
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: int | datetime | None = None,
+        older_than: Moment | None = None,
         dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as expire_snapshots(dry_run=True), and is in use so
+        *,
+        limit: int | None = None,
+        max_seconds: float | None = None,
+        on_progress: OnProgress | None = None,
         **how: Unpack[DisposalWords],
     ) -> ExpireResult:
         """Deletes old snapshots and the files that nothing else reaches: tags, branches and consumers keep theirs.
 
-        `older_than` is epoch milliseconds or a datetime; what is not given comes from the table's options. Where these
-        (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) ask for a longer life of changelogs, the
-        snapshots leave theirs, and changelogs whose time is over go.
+        `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; what is not given comes from the
+        table's options. Where these (`changelog.num-retained.min`, `.max`, `changelog.time-retained`) ask for a longer
+        life of changelogs, the snapshots leave theirs, and changelogs whose time is over go.
+
+        All that may go goes, in rounds, of which none begins after `max_seconds`; at most `limit` snapshots, or as many
+        as the table's option `snapshot.expire.limit` says. `remaining` of the result counts those that are left.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        limit = None if older_than is None else epoch_ms(older_than)
-        spec = ExpireSnapshots(retain_max, retain_min, limit, dry_run, **how)
-        return expire_snapshots(self._handle, spec, self._executor)
+        age = time_of(self._handle, "older_than", older_than)
+        spec = ExpireSnapshots(retain_max, retain_min, age, dry_run, limit, max_seconds, **how)
+        return expire_snapshots(self._handle, spec, self._executor, on_progress=on_progress)
 
     def expire_changelogs(
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: int | datetime | None = None,
+        older_than: Moment | None = None,
         *,
         limit: int | None = None,
         delete_all: bool = False,
@@ -252,13 +268,13 @@ class MaintenanceVerbs(ABC):
     ) -> ExpireChangelogsResult:
         """Deletes old changelogs of expired snapshots, and the files that nothing else reaches.
 
-        `retain_max` and `retain_min` count snapshots, too; `older_than` is epoch milliseconds or a datetime; what is
-        not given comes from the table's options. The newest changelog stays, unless `delete_all` takes all of them.
-        Consumers keep what they have not read.
+        `retain_max` and `retain_min` count snapshots, too; `older_than` is epoch milliseconds, a datetime, or an age
+        such as `7 d`; what is not given comes from the table's options. The newest changelog stays, unless `delete_all`
+        takes all of them. Consumers keep what they have not read.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        age = None if older_than is None else epoch_ms(older_than)
+        age = time_of(self._handle, "older_than", older_than)
         spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run, **how)
         return expire_changelogs(self._handle, spec, self._executor)
 
@@ -271,7 +287,8 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError, ConflictError, StorageError.
         """
-        return drop_partition(self._handle, DropPartition(partitions, dry_run), commit_user=commit_user)
+        user = checked_user(commit_user)
+        return drop_partition(self._handle, DropPartition(partitions, dry_run), commit_user=user)
 
     def expire_partitions(
         self,
@@ -293,9 +310,10 @@ class MaintenanceVerbs(ABC):
         """
         age = expiration_time
         if isinstance(age, timedelta):
-            age = f"{age // timedelta(milliseconds=1)} ms"
+            age = f"{duration_ms(age)} ms"
         spec = ExpirePartitions(age, strategy, timestamp_pattern, timestamp_formatter, max_num, dry_run)
-        return expire_partitions(self._handle, spec, commit_user=commit_user)
+        user = checked_user(commit_user)
+        return expire_partitions(self._handle, spec, commit_user=user)
 
     def mark_partition_done(self, *partitions: Mapping[str, Any], dry_run: bool = False) -> MarkPartitionDoneResult:
         """Tells that partitions are complete, in the ways that the option `partition.mark-done-action` lists.
@@ -318,5 +336,24 @@ class MaintenanceVerbs(ABC):
 
 
 def names_of(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Names as a value that does not change."""
-    return None if columns is None else tuple(columns)
+    """Names as a value that does not change.
+
+    Raises: InvalidArgumentError for what is no list of names, such as a single text.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
+        raise InvalidArgumentError(f"columns={shown(columns)}: give a list of names")
+    return tuple(columns)
+
+
+def _sql(where: str | Condition | None) -> str | None:
+    """The condition as SQL text, the form that specs keep.
+
+    Raises: InvalidArgumentError for anything else: True would be a condition that chooses all rows.
+    """
+    if where is None or isinstance(where, str):
+        return where
+    if isinstance(where, Condition):
+        return str(where)
+    raise InvalidArgumentError(f"where={shown(where)}: give a SQL condition as text, or an expression of columns")

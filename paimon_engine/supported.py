@@ -136,6 +136,11 @@ def _postponed_blockers(options: TableOptions) -> list[str]:
     return reasons
 
 
+def can_write_metadata(options: TableOptions) -> bool:
+    """Whether the engine can commit to the table, even without data files."""
+    return not _metadata_blockers(options)
+
+
 def check_metadata_writable(options: TableOptions) -> None:
     """Raises UnsupportedError if the engine cannot commit to the table, even without data files."""
     _refuse("writing", _metadata_blockers(options))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
 from abc import ABC, abstractmethod
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Unpack
 
@@ -52,14 +51,15 @@ from paimon_engine.actions.tags import (
     delete_tag,
     rename_tag,
 )
-from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.executor import Executor
+from paimon_engine.meta.names import checked_user
 from paimon_engine.table.disposal import DisposalWords
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.units import parse_duration_ms
+from paimon_engine.units import moment_ms, parse_duration_ms
 
-Moment = int | datetime
-"""Epoch milliseconds, or a datetime; a naive one is local time."""
+Moment = int | datetime | timedelta | str
+"""Epoch milliseconds, a datetime, or a text of one (without a zone it is local time); or an age, such as `7 d`."""
 
 
 Duration = str | timedelta
@@ -103,7 +103,16 @@ class VersionVerbs(ABC):
             if time_retained_ms is not None:
                 raise InvalidArgumentError("give time_retained or time_retained_ms, not both")
             time_retained_ms = duration_ms(time_retained)
-        spec = CreateTag(name, snapshot, if_exists, time_retained_ms, _ms(timestamp), watermark, dry_run, **how)
+        spec = CreateTag(
+            name,
+            snapshot,
+            if_exists,
+            time_retained_ms,
+            time_of(self._handle, "timestamp", timestamp),
+            watermark,
+            dry_run,
+            **how,
+        )
         return create_tag(self._handle, spec, self._executor)
 
     def rename_tag(self, name: str, to: str) -> TagResult:
@@ -124,7 +133,9 @@ class VersionVerbs(ABC):
 
         Raises: CorruptTableError, UnsupportedError, StorageError.
         """
-        return expire_tags(self._handle, ExpireTags(_ms(older_than), dry_run, **how), self._executor)
+        return expire_tags(
+            self._handle, ExpireTags(time_of(self._handle, "older_than", older_than), dry_run, **how), self._executor
+        )
 
     def create_due_tags(self, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DueTagsResult:
         """Makes the tags that `tag.automatic-creation` asks for by now, and drops the oldest of too many.
@@ -138,8 +149,10 @@ class VersionVerbs(ABC):
 
         `like` is a pattern of names such as `2013-01-*`; `since` and `until` bound the commit time of the snapshot.
         """
+        if like is not None and not isinstance(like, str):
+            raise InvalidArgumentError(f"like={shown(like)}: give a pattern of names, such as '2013-01-*'")
         found = inspect.tags(self._handle)
-        low, high = _ms(since), _ms(until)
+        low, high = time_of(self._handle, "since", since), time_of(self._handle, "until", until)
         times = found["commit_time"].cast(pa.int64()).to_pylist()
         keep = [
             (like is None or fnmatchcase(name, like))
@@ -167,7 +180,7 @@ class VersionVerbs(ABC):
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError.
         """
-        spec = Rollback(snapshot, tag, _ms(timestamp), watermark, dry_run, **how)
+        spec = Rollback(snapshot, tag, time_of(self._handle, "timestamp", timestamp), watermark, dry_run, **how)
         return rollback(self._handle, spec, self._executor)
 
     def rollback_to_as_latest(
@@ -185,8 +198,9 @@ class VersionVerbs(ABC):
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        spec = RollbackToAsLatest(snapshot, tag, _ms(timestamp), watermark)
-        return rollback_to_as_latest(self._handle, spec, commit_user=commit_user or str(uuid.uuid4()))
+        spec = RollbackToAsLatest(snapshot, tag, time_of(self._handle, "timestamp", timestamp), watermark)
+        user = checked_user(commit_user)
+        return rollback_to_as_latest(self._handle, spec, commit_user=user)
 
     # ── branches ────────────────────────────────────────────────────────────────────────────────
 
@@ -228,7 +242,8 @@ class VersionVerbs(ABC):
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError.
         """
-        return merge_branch(self._handle, MergeBranch(branch, dry_run), commit_user=commit_user)
+        user = checked_user(commit_user)
+        return merge_branch(self._handle, MergeBranch(branch, dry_run), commit_user=user)
 
     def branches(self) -> pa.Table:
         """Branches by name; columns as in the system table `$branches`."""
@@ -265,20 +280,23 @@ class VersionVerbs(ABC):
 
         Raises: InvalidArgumentError.
         """
-        return expire_consumers(self._handle, ExpireConsumers(_ms(older_than), dry_run, quarantine))
+        return expire_consumers(
+            self._handle, ExpireConsumers(time_of(self._handle, "older_than", older_than), dry_run, quarantine)
+        )
 
 
 def duration_ms(duration: Duration) -> int:
     """Milliseconds of a time span. Raises: InvalidArgumentError."""
-    return duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else parse_duration_ms(duration)
+    if isinstance(duration, timedelta):
+        return duration // timedelta(milliseconds=1)
+    if not isinstance(duration, str):
+        raise InvalidArgumentError(f"{shown(duration)} is no duration; give a timedelta, or a text such as '7 d'")
+    return parse_duration_ms(duration)
 
 
-def epoch_ms(moment: Moment) -> int:
-    """Epoch milliseconds of a moment."""
-    if isinstance(moment, datetime):
-        return (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    return moment
+def time_of(table: TableHandle, name: str, moment: Moment | None) -> int | None:
+    """Epoch milliseconds of a moment that is given as the argument `name`; None if it is not given.
 
-
-def _ms(moment: Moment | None) -> int | None:
-    return None if moment is None else epoch_ms(moment)
+    Raises: InvalidArgumentError.
+    """
+    return None if moment is None else moment_ms(name, moment, now_ms=table.env.clock())

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -167,8 +168,33 @@ def test_row_kinds_must_fit_the_rows(departures: Table, kinds: list[str]):
     assert departures.latest_snapshot_id() is None
 
 
+class OfAnotherLibrary:
+    """Rows in one of the two forms in which libraries hand Arrow data to each other."""
+
+    def __init__(self, rows: Any, method: str) -> None:
+        setattr(type(self), method, lambda _, requested_schema=None: getattr(rows, method)(requested_schema))
+
+
+class Stream(OfAnotherLibrary):
+    pass
+
+
+class Array(OfAnotherLibrary):
+    pass
+
+
 @pytest.mark.parametrize(
-    "form", [lambda t: t, lambda t: t.to_batches()[0], lambda t: t.to_reader(), lambda t: t.to_pandas()]
+    "form",
+    [
+        lambda t: t,
+        lambda t: t.to_batches()[0],
+        lambda t: t.to_reader(),
+        lambda t: t.to_pandas(),
+        lambda t: Stream(t, "__arrow_c_stream__"),
+        lambda t: Array(t.to_batches()[0], "__arrow_c_array__"),
+        lambda t: t.to_struct_array(),
+    ],
+    ids=["table", "batch", "reader", "pandas", "stream", "array", "structs"],
 )
 def test_rows_come_in_any_arrow_form(departures: Table, form: Callable[[pa.Table], Any]):
     departures.write(form(rows(FIRST, 1.0)))
@@ -176,9 +202,22 @@ def test_rows_come_in_any_arrow_form(departures: Table, form: Callable[[pa.Table
     assert delays(departures) == {(FIRST, 0): 1.0}
 
 
-def test_rows_in_no_arrow_form_are_refused(departures: Table):
-    with pytest.raises(InvalidArgumentError, match="cannot write a list"):
-        departures.write([{"day": FIRST}])
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ([{"day": FIRST}], "cannot write a list.*from_pylist"),
+        ({"day": [FIRST]}, r"cannot write a dict.*pa.table\(columns\)"),
+        ((batch for batch in []), "cannot write a generator.*from_batches"),
+        ("rows.parquet", "cannot write a str"),
+        (None, "cannot write a NoneType"),
+        (pa.array([1]), "cannot write this Int64Array"),
+        (pa.chunked_array([[1]]), "cannot write this ChunkedArray"),
+        (pd.DataFrame({"day": [1, "x"]}), "cannot write this DataFrame"),
+    ],
+)
+def test_rows_in_no_arrow_form_are_refused(departures: Table, data: Any, reason: str):
+    with pytest.raises(InvalidArgumentError, match=reason):
+        departures.write(data)
 
 
 def test_writing_nothing_makes_no_snapshot(departures: Table):

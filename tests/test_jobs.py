@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import date
 from decimal import Decimal
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 from paimon_engine.actions.rollback import Rollback
 from paimon_engine.actions.tags import CreateTag, DeleteTag
 from paimon_engine.actions.write import Write
-from paimon_engine.env import EnvConfig, is_secret
+from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import ACTIONS, CreateTable, Job, JobResult, StorageRef, TableRef, name_of, open_executor, run
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
@@ -81,9 +80,11 @@ def lake(tmp_path: Path):
 # ── JSON ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@given(SPECS, TEXTS, st.dictionaries(TEXTS, TEXTS).filter(lambda named: not any(starmap(is_secret, named.items()))))
+@given(
+    SPECS, TEXTS, st.dictionaries(st.sampled_from(["s3.region", "anon", "profile"]), st.sampled_from(["eu", "", "ä"]))
+)
 def test_a_job_survives_its_json(spec: Any, user: str, options: dict[str, str]):
-    job = Job(TableRef(path="/t"), spec, user, StorageRef(options, options), options)
+    job = Job(TableRef(path="/t"), spec, user, StorageRef(options, options), {"bucket": user})
 
     assert Job.from_json(job.to_json()) == job
 

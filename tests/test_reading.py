@@ -153,7 +153,7 @@ def test_who_opens_a_table_cannot_choose_what_its_files_mean(catalog: Catalog, t
 @pytest.mark.parametrize(
     ("how", "error", "said"),
     [
-        ({"options": {"read.batch-size": "7"}}, UnsupportedError, "'read.batch-size' is not honoured"),
+        ({"options": {"scan.bounded.watermark": "7"}}, UnsupportedError, "'scan.bounded.watermark' is not honoured"),
         ({"options": {"scan.mode": "from-creation-timestamp"}}, InvalidArgumentError, "scan.creation-time-millis"),
         ({"options": {"incremental-to-auto-tag": "first"}}, InvalidArgumentError, "'first' is no name.*'1970-01-01'"),
         ({"options": {"scan.mode": "from-file-creation-time"}}, InvalidArgumentError, "file-creation-time-millis"),

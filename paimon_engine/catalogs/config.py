@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_engine.env import EnvConfig, secret_values
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, hide
+from paimon_engine.secrecy import check_address, hidden_values, shows_catalog_option, without_secrets
 
 METASTORE: Final = "metastore"
 URI: Final = "uri"
@@ -94,6 +95,7 @@ class CatalogConfig:
         """
         given = {key: _text(value) for key, value in (options or {}).items()}
         address = _address(warehouse, given.pop(WAREHOUSE, None))
+        check_address(address, "the warehouse")
         hidden = dict(secrets or {})
         if METASTORE in hidden or WAREHOUSE in hidden:
             raise InvalidArgumentError(f"'{METASTORE}' and '{WAREHOUSE}' are no secrets; give them as options")
@@ -117,7 +119,9 @@ class CatalogConfig:
 
     def values(self) -> dict[str, str]:
         """The options with their secrets in clear, for the one who connects. Raises: InvalidArgumentError."""
-        return {**self.options, **secret_values(self.secrets)}
+        values = {**self.options, **secret_values(self.secrets)}
+        hide(hidden_values(values, shows_catalog_option))
+        return values
 
     def __hash__(self) -> int:
         return hash((self.warehouse, tuple(sorted(self.options.items())), tuple(sorted(self.secrets.items()))))
@@ -145,7 +149,9 @@ def _text(value: object) -> str:
 
 def _address(given: str | None, option: str | None) -> str:
     if given is not None and option is not None and given.rstrip("/") != option.rstrip("/"):
-        raise InvalidArgumentError(f"the warehouse is given twice: {given!r}, and {option!r} by option")
+        raise InvalidArgumentError(
+            f"the warehouse is given twice: {without_secrets(given)!r}, and {without_secrets(option)!r} by option"
+        )
     address = given if given is not None else option
     if not address:
         raise InvalidArgumentError("a catalog needs its 'warehouse': a path or URL, or the name that a server gave it")

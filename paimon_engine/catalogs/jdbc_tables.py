@@ -30,7 +30,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.types import TIMESTAMP
 
-from paimon_engine.errors import StorageError, UnsupportedError
+from paimon_engine.errors import StorageError, UnsupportedError, shown_cause
 
 LOCK_KEY_LENGTH = 255
 _SQLITE_WAIT_S = 30
@@ -107,7 +107,7 @@ def transaction(engine: Engine) -> Iterator[Connection]:
         raise
     except DBAPIError as error:
         address = engine.url.render_as_string(hide_password=True)
-        raise StorageError(f"the JDBC catalog at {address}: {error.orig}") from error
+        raise StorageError(f"the JDBC catalog at {address}: {error.orig}") from shown_cause(error)
 
 
 def make_tables(engine: Engine, tables: list[Table]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -21,7 +21,7 @@ import tenacity
 
 from paimon_engine.catalogs.config import HEADER_PREFIX, URI, CatalogConfig, with_prefix
 from paimon_engine.catalogs.rest_auth import Auth, Request, auth_of
-from paimon_engine.env import is_secret, now_ms, without_secrets
+from paimon_engine.env import now_ms
 from paimon_engine.errors import (
     ConflictError,
     InvalidArgumentError,
@@ -30,7 +30,9 @@ from paimon_engine.errors import (
     PaimonError,
     StorageError,
     UnsupportedError,
+    shown_cause,
 )
+from paimon_engine.secrecy import without_secrets
 
 _TIMEOUT_S: Final = 180
 _CONNECT_TIMEOUT_S: Final = 30
@@ -39,7 +41,6 @@ _FIRST_WAIT_S: Final = 0.2
 _WAIT_MAX_S: Final = 10
 _TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_SECRET_LENGTH_MIN: Final = 6
 _PAGES_MAX: Final = 100_000
 """Bounds a server that never stops naming a next page."""
 
@@ -71,8 +72,6 @@ class RestClient:
                 f"the REST catalog's 'uri' ({self._shown}) holds a user or a password, which all would see who see "
                 "the address; prove who you are by 'token.provider' and its options"
             )
-        secrets = (text for name, text in values.items() if is_secret(name, text))
-        self._hidden = [text for text in secrets if len(text) >= _SECRET_LENGTH_MIN]
         self._auth: Auth = auth_of(values)
         self._headers = with_prefix(values, HEADER_PREFIX)
         self._http = httpx.Client(timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S))
@@ -133,15 +132,17 @@ class RestClient:
         try:
             response = retrying(self._try, method, path, parameters, body)
         except tenacity.RetryError as error:
-            raise StorageError(f"{method} {self._shown}{path}: {error.last_attempt.exception()}") from error
+            raise StorageError(f"{method} {self._shown}{path}: {error.last_attempt.exception()}") from shown_cause(
+                error
+            )
         if response.is_error:
-            raise _error(response, method, f"{self._shown}{path}", self._hidden)
+            raise _error(response, method, f"{self._shown}{path}")
         if not response.content.strip():
             return {}
         try:
             answer = response.json()
         except ValueError as error:
-            raise StorageError(f"{method} {self._shown}{path}: the answer is no JSON") from error
+            raise StorageError(f"{method} {self._shown}{path}: the answer is no JSON") from shown_cause(error)
         if not isinstance(answer, dict):
             raise StorageError(f"{method} {self._shown}{path}: the answer is no JSON object")
         return answer
@@ -156,15 +157,15 @@ class RestClient:
         try:
             response = self._http.request(method, url, params=dict(parameters), headers=headers, content=content)
         except _NOT_SENT as error:
-            raise _Again(f"no connection: {error}") from error
+            raise _Again(f"no connection: {error}") from shown_cause(error)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = f"{type(error).__name__}: {error}"
             if method == "GET" and isinstance(error, httpx.TransportError):
-                raise _Again(reason) from error
+                raise _Again(reason) from shown_cause(error)
             where = f"{method} {self._shown}{path}"
             if isinstance(error, httpx.TransportError):
-                raise OutcomeUnknownError(f"{where}: may or may not have been done: {reason}") from error
-            raise StorageError(f"{where}: {reason}") from error
+                raise OutcomeUnknownError(f"{where}: may or may not have been done: {reason}") from shown_cause(error)
+            raise StorageError(f"{where}: {reason}") from shown_cause(error)
         if method == "GET" and response.status_code in _TRY_AGAIN:
             raise _Again(f"status {response.status_code}", response.headers.get("Retry-After"))
         return response
@@ -206,7 +207,7 @@ def _texts(answer: Mapping[str, Any], key: str) -> dict[str, str]:
     return {name: str(value) for name, value in (answer.get(key) or {}).items() if value is not None}
 
 
-def _error(response: httpx.Response, method: str, url: str, hidden: Sequence[str]) -> PaimonError:
+def _error(response: httpx.Response, method: str, url: str) -> PaimonError:
     try:
         told = response.json()
     except ValueError:
@@ -216,9 +217,6 @@ def _error(response: httpx.Response, method: str, url: str, hidden: Sequence[str
     about = " ".join(str(part) for part in (resource, name) if part)
     detail = told.get("message") or response.reason_phrase or "no reason given"
     message = f"{method} {url}: {status}{f' ({about})' if about else ''}: {detail}"
-    for secret in hidden:
-        # Some servers repeat what they were shown.
-        message = message.replace(secret, "***")
     match status:
         case 400 | 405 | 406:
             return InvalidArgumentError(message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from paimon_engine.catalogs.config import CatalogConfig
 from paimon_engine.env import now_ms
@@ -64,7 +64,7 @@ class LentStore:
     def storage(self, address: str, options: Mapping[str, str]) -> Storage:
         def renew() -> Lease:
             if not self.is_lent:
-                return Lease(storage_for(address, options))
+                return Lease(_beside_server(storage_for(address, options)))
             from paimon_engine.catalogs.rest_client import client_of
 
             answer = client_of(self.config).get("databases", self.database, "tables", self.object_name, "token")
@@ -72,6 +72,13 @@ class LentStore:
             expires_ms = answer.get("expiresAtMillis", answer.get("expiresAt"))
             lent = {_STORE_NAMES.get(key, key): str(value) for key, value in (answer.get("token") or {}).items()}
             known = {key: value for key, value in lent.items() if key.startswith("s3.")}
-            return Lease(storage_for(address, {**options, **known}), None if expires_ms is None else int(expires_ms))
+            storage = _beside_server(storage_for(address, {**options, **known}))
+            return Lease(storage, None if expires_ms is None else int(expires_ms))
 
         return LeasedStorage(renew, now_ms, lambda path: _KEPT.search(path) is not None)
+
+
+def _beside_server(storage: Storage) -> Storage:
+    """The storage that need not decide races, since the server does."""
+    beside = getattr(storage, "beside_server", None)
+    return storage if beside is None else cast("Storage", beside())

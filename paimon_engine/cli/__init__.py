@@ -8,14 +8,27 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, TextIO
 
 import typer
 
 from paimon_engine.arrow_memory import choose_for_process
-from paimon_engine.cli import alter, branches, change, clean_up, expire, look, metadata, partitions, repair, tags
-from paimon_engine.cli.terminal import complain
-from paimon_engine.errors import InvalidArgumentError, PaimonError
+from paimon_engine.cli import (
+    alter,
+    branches,
+    change,
+    clean_up,
+    create,
+    expire,
+    look,
+    metadata,
+    partitions,
+    repair,
+    tags,
+)
+from paimon_engine.cli.terminal import complain, warn
+from paimon_engine.errors import InvalidArgumentError, PaimonError, PaimonWarning
 
 app = typer.Typer(
     name="paimon-engine",
@@ -30,6 +43,7 @@ change.add_commands(app)
 expire.add_commands(app)
 tags.add_commands(app)
 branches.add_commands(app)
+create.add_commands(app)
 alter.add_commands(app)
 metadata.add_commands(app)
 clean_up.add_commands(app)
@@ -56,9 +70,22 @@ def paimon_engine(
 ) -> None:
     """Look at Apache Paimon tables, and keep them healthy: read, compact, tag, expire, roll back."""
     choose_for_process()
+    warnings.showwarning = _show_warning
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     if verbose:
         _engine_logger.setLevel(logging.DEBUG)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,  # noqa: ARG001 - Python gives where it was
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    """One line for people."""
+    warn(str(message) if issubclass(category, PaimonWarning) else f"{category.__name__}: {message}")
 
 
 def main() -> None:

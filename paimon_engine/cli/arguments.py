@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -164,16 +163,14 @@ def job_on(
 
 
 def epoch_ms(text: str) -> int:
-    """Epoch milliseconds of a number or an ISO time, local unless it names a zone.
+    """Epoch milliseconds of a number, an ISO time, local unless it names a zone, or an age such as `7 d`.
 
     Raises: InvalidArgumentError.
     """
-    if text.isdigit():
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except ValueError as error:
-        raise InvalidArgumentError(f"{text!r} is no time; write epoch milliseconds or 2013-01-01T12:00") from error
+    from paimon_engine.env import now_ms
+    from paimon_engine.units import moment_ms
+
+    return moment_ms("time", text, now_ms=now_ms())
 
 
 def _is_path(table: str) -> bool:

@@ -60,6 +60,13 @@ def remove_orphans(
     older_than: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only older files: epoch milliseconds or 2013-01-01T12:00.")
     ] = None,
+    confirm_latest_snapshot: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Vouch for it that this is the latest snapshot (0: there is none) and that nothing is out of sight.",
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     quarantine: QuarantineOption = False,
     files_per_second: RateOption = None,
@@ -69,13 +76,19 @@ def remove_orphans(
 ) -> None:
     """Delete old files that nothing names: what jobs that died have left.
 
-    Files that changed within the last day stay, unless --older-than says otherwise.
+    Files that changed within the last day stay, unless --older-than says otherwise. Nothing goes where snapshots, tags
+    or branches seem to be out of sight, as while a table is copied; --confirm-latest-snapshot says that none is.
     """
     from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
 
     limit = None if older_than is None else epoch_ms(older_than)
     spec = RemoveOrphanFiles(
-        limit, dry_run, quarantine=quarantine, files_per_second=files_per_second, parallelism=parallelism
+        limit,
+        dry_run,
+        confirm_latest_snapshot,
+        quarantine=quarantine,
+        files_per_second=files_per_second,
+        parallelism=parallelism,
     )
     details = run_quick(job_on(table, warehouse, storage, catalog, spec), "looking for orphan files", spark=spark)
     if as_json:
@@ -139,6 +152,8 @@ def verify(
     else:
         for problem in details["problems"]:
             say(f"{problem['where']}: {problem['what']}")
+        for note in details["notes"]:
+            warn(f"{note['where']}: {note['what']}")
         say(_looked_at(details))
         if details["closed"]:
             outside = count(details["closed"], "file")

@@ -21,7 +21,7 @@ from paimon_engine.cli.arguments import (
     open_catalog,
     open_named,
 )
-from paimon_engine.cli.terminal import count, hint, print_grid, print_json, print_rows, size
+from paimon_engine.cli.terminal import count, hint, print_grid, print_json, print_rows, size, warn
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def add_commands(app: typer.Typer) -> None:
         + "`paimon-engine read 'db.t$audit_log' -w /lake --incremental 2013-01-01..2013-01-02`"
     )(read)
     app.command(epilog=example + "`paimon-engine tables /lake`")(tables)
+    app.command(epilog=example + "`paimon-engine doctor s3://lake --storage s3.region=eu-central-1`")(doctor)
     app.command(epilog=example + "`paimon-engine snapshots db.t -w /lake`")(snapshots)
     app.command(epilog=example + "`paimon-engine tags /lake/db.db/t --json`")(tags)
     app.command(epilog=example + "`paimon-engine files /lake/db.db/t --tag 2013-01-01`")(files)
@@ -76,6 +77,14 @@ def read(
         typer.Option("--output", "-o", help="On screen, or as text; json is one object a line. Else by --to."),
     ] = None,
     to: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file; needed for parquet.")] = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Put ' before texts in CSV that a spreadsheet would run: those that begin with = + - @. Without it "
+            "texts are written as they are.",
+        ),
+    ] = False,
 ) -> None:
     """Read rows, merged: of now, or as of a snapshot, tag or time; or what changed.
 
@@ -97,10 +106,12 @@ def read(
         with_row_kinds=row_kinds,
         options=key_values("--option", option),
     )
-    if form is Output.TABLE:
+    if form is Output.TABLE and not escape_formulas:
         _show_rows(reader, SCREEN_ROWS if limit is None else limit)
         return
-    rows = store_rows(reader, limit, form, to)
+    if escape_formulas and form is not Output.CSV:
+        raise InvalidArgumentError("--escape-formulas is for CSV: add --output csv")
+    rows = store_rows(reader, limit, form, to, escape_formulas=escape_formulas)
     if to is not None:
         hint(f"{count(rows, 'row')} in {to}")
 
@@ -136,6 +147,30 @@ def _show_rows(reader: pa.RecordBatchReader, limit: int) -> None:
         hint("no rows")
 
 
+def doctor(
+    address: Annotated[str | None, typer.Argument(metavar="[WAREHOUSE]", help="Warehouse: path or URL.")] = None,
+    warehouse: WarehouseOption = None,
+    storage: StorageOption = None,
+    catalog: CatalogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether the programs, the store and its clock are as they should be, and the way out where they are not."""
+    place = address or warehouse
+    if place is None and not catalog:
+        raise InvalidArgumentError("name a warehouse: paimon-engine doctor /lake")
+    found = open_catalog(place, storage, catalog).examine(programs=True)
+    if as_json:
+        print_json([item.to_dict() for item in found])
+    else:
+        rows = [
+            {"what": item.what, "is": "ok" if item.is_ok else "problem", "found": item.found, "way out": item.way_out}
+            for item in found
+        ]
+        print_grid(rows, empty="", flexible=("found", "way out"))
+    if not all(item.is_ok for item in found):
+        raise typer.Exit(1)
+
+
 def tables(
     address: Annotated[str | None, typer.Argument(metavar="[WAREHOUSE]", help="Warehouse: path or URL.")] = None,
     warehouse: WarehouseOption = None,
@@ -150,7 +185,13 @@ def tables(
     lake = open_catalog(place, storage, catalog)
     rows: list[dict[str, Any]] = []
     for database in lake.list_databases():
-        for name in lake.list_tables(database):
+        try:
+            names = lake.list_tables(database)
+        except PaimonError as error:
+            # A directory of another making must not hide the databases beside it.
+            warn(f"left out: {error}")
+            continue
+        for name in names:
             full = f"{database}.{name}"
             try:
                 table = lake.table(full)

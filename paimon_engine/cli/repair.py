@@ -24,7 +24,7 @@ from paimon_engine.cli.arguments import (
 )
 from paimon_engine.cli.outcome import gone, print_deleted, tell, words
 from paimon_engine.cli.running import run_quick
-from paimon_engine.cli.terminal import count, print_grid, print_json, size
+from paimon_engine.cli.terminal import count, print_grid, print_json, size, warn
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -94,13 +94,24 @@ def quarantines(
     catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what was moved aside and can be brought back."""
+    """List what was moved aside and can be brought back, whatever state it is in."""
     found = open_named(table, warehouse, storage, catalog).quarantines()
     if as_json:
         print_json(list(found))
         return
-    rows = [{"quarantine": item["quarantine"], "action": item["action"], "size": size(item["bytes"])} for item in found]
+    rows = [
+        {
+            "quarantine": item["quarantine"],
+            "action": item["action"] or "unknown",
+            "state": item["state"].replace("_", " "),
+            "size": size(item["bytes"]),
+        }
+        for item in found
+    ]
     print_grid(rows, empty="no quarantines")
+    for item in found:
+        if item["problem"]:
+            warn(f"{item['quarantine']}: {item['problem']}")
 
 
 def empty_quarantine(
@@ -123,6 +134,7 @@ def empty_quarantine(
     details = run_quick(job, "deleting files")
     found = count(len(details["quarantines"]), "quarantine")
     tell(details, f"{words(details)}: {found}, {gone(details)}", as_json=as_json)
+    _end(details)
 
 
 def purge(

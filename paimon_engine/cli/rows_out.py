@@ -8,15 +8,19 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from paimon_engine.cli.arguments import Output
-from paimon_engine.cli.terminal import as_json, row_counter
+from paimon_engine.cli.terminal import as_json, row_counter, shown, shown_json
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the begin of a formula."""
 
 
 def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -31,28 +35,31 @@ def first_rows(reader: pa.RecordBatchReader, limit: int | None) -> Iterator[pa.R
         left -= batch.num_rows
 
 
-def store_rows(reader: pa.RecordBatchReader, limit: int | None, output: Output, to: Path | None) -> int:
+def store_rows(
+    reader: pa.RecordBatchReader, limit: int | None, output: Output, to: Path | None, *, escape_formulas: bool = False
+) -> int:
     """Writes the rows to a file, or to standard output; gives their number.
 
-    A file appears only when it is whole.
+    A file appears only when it is whole. Text that a terminal shows has its control characters spelled out.
     """
+    style = _Style(output, is_terminal=to is None and sys.stdout.isatty(), escape_formulas=escape_formulas)
     if to is None:
-        return _store(reader, limit, output, sys.stdout.buffer, "reading")
+        return _store(reader, limit, style, sys.stdout.buffer, "reading")
     partial = to.with_name(f".{to.name}.partial")
     try:
         with partial.open("wb") as sink:
-            rows = _store(reader, limit, output, sink, f"writing {to.name}:")
+            rows = _store(reader, limit, style, sink, f"writing {to.name}:")
         partial.replace(to)
     finally:
         partial.unlink(missing_ok=True)
     return rows
 
 
-def _store(reader: pa.RecordBatchReader, limit: int | None, output: Output, sink: BinaryIO, what: str) -> int:
+def _store(reader: pa.RecordBatchReader, limit: int | None, style: _Style, sink: BinaryIO, what: str) -> int:
     total = 0
     with ExitStack() as stack:
         counter = stack.enter_context(row_counter(what))
-        write = _writer(reader.schema, output, sink, stack)
+        write = _writer(reader.schema, style, sink, stack)
         for batch in first_rows(reader, limit):
             write(batch)
             total += batch.num_rows
@@ -61,20 +68,46 @@ def _store(reader: pa.RecordBatchReader, limit: int | None, output: Output, sink
     return total
 
 
-def _writer(schema: pa.Schema, output: Output, sink: BinaryIO, stack: ExitStack) -> Callable[[pa.RecordBatch], object]:
-    if output is Output.PARQUET:
+def _writer(schema: pa.Schema, style: _Style, sink: BinaryIO, stack: ExitStack) -> Callable[[pa.RecordBatch], object]:
+    if style.output is Output.PARQUET:
         parquet = stack.enter_context(pq.ParquetWriter(sink, schema, compression="zstd"))
         write: Callable[[pa.RecordBatch], object] = parquet.write_batch
         return write
-    if output is Output.JSON:
-        return lambda batch: sink.write(_json_lines(batch))
+    if style.output is Output.JSON:
+        return lambda batch: sink.write(_json_lines(batch, style))
     flat = pa.schema([field.with_type(pa.string()) if _no_csv_form(field.type) else field for field in schema])
-    csv = stack.enter_context(pcsv.CSVWriter(sink, flat))
-    return lambda batch: csv.write_batch(_flatten(batch, flat))
+    named = pa.schema([field.with_name(style.of_csv(field.name)) for field in flat])
+    csv = stack.enter_context(pcsv.CSVWriter(sink, named))
+    return lambda batch: csv.write_batch(_flatten(batch, flat, named, style))
 
 
-def _json_lines(batch: pa.RecordBatch) -> bytes:
+@dataclass(frozen=True)
+class _Style:
+    """How texts are written: as they are, or so that a terminal or a spreadsheet does nothing but show them."""
+
+    output: Output
+    is_terminal: bool
+    escape_formulas: bool
+
+    def of_csv(self, text: str) -> str:
+        if self.escape_formulas and text[:1] in _FORMULA:
+            text = f"'{text}"
+        return shown(text) if self.is_terminal else text
+
+    def of_column(self, column: pa.Array) -> pa.Array:
+        if not (self.is_terminal or self.escape_formulas) or not _is_text(column.type):
+            return column
+        return pa.array([None if text is None else self.of_csv(text) for text in column.to_pylist()], column.type)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
+
+
+def _json_lines(batch: pa.RecordBatch, style: _Style) -> bytes:
     lines = [json.dumps(_plain(row), default=_text, ensure_ascii=False, allow_nan=False) for row in batch.to_pylist()]
+    if style.is_terminal:
+        lines = [shown_json(line) for line in lines]
     return "".join(line + "\n" for line in lines).encode()
 
 
@@ -83,15 +116,15 @@ def _no_csv_form(data_type: pa.DataType) -> bool:
     return any(is_type(data_type) for is_type in tests)
 
 
-def _flatten(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Nested values as JSON text, bytes as Base64."""
+def _flatten(batch: pa.RecordBatch, schema: pa.Schema, named: pa.Schema, style: _Style) -> pa.RecordBatch:
+    """Nested values as JSON text, bytes as Base64; texts as the style has them."""
     columns = [
         column
         if column.type == field.type
         else pa.array([_csv_text(value) for value in column.to_pylist()], pa.string())
         for column, field in zip(batch.columns, schema, strict=True)
     ]
-    return pa.record_batch(columns, schema=schema)
+    return pa.record_batch([style.of_column(column) for column in columns], schema=named)
 
 
 def _csv_text(value: Any) -> str | None:

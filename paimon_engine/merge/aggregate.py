@@ -1,8 +1,10 @@
 """aggregation: each column folds all versions of a key with a function of its own.
 
 1. Every version is added, oldest first, or taken back if it is a retract; a function that cannot take back says so.
-2. Columns of the primary key have their value, columns without a function their last one that is not null, and
-   `sequence.field` columns the newest one.
+2. Columns of the primary key have their value, columns without a function their last one that is not null. So have
+   columns of `sequence.field`, as in 0.9, unless the default function is `last_value`; releases from 1.0 on take the
+   newest one, null or not. No other default function reaches them: 0.9 adds them up with `sum`, for example, but its
+   documentation says that the record with the largest sequence field merges last, which then no longer holds.
 3. The result is an insert with the sequence number of the newest version.
 4. With `aggregation.remove-record-on-delete` a −D ends the row: only versions after it count, and where there are none
    it stays as it is. Releases 1.4 to 2.0 add up later versions on top of the deleted values, which no other cut of
@@ -252,7 +254,7 @@ class Aggregation:
             )
         values = [field for field in schema.row_type if field.name not in self._keys]
         chosen = aggregates(schema, [field.name for field in values if field.name not in ordering])
-        others = {field.name: _without_function(field, options, ordering) for field in values}
+        others = {field.name: _without_function(field, options, orders=field.name in ordering) for field in values}
         self._aggregates = {**others, **chosen}
         self._removes = options.aggregation_remove_record_on_delete
 
@@ -279,8 +281,9 @@ class Aggregation:
         return merged, kinds
 
 
-def _without_function(field: DataField, options: TableOptions, ordering: Iterable[str]) -> Aggregate:
-    name, fold = ("last_value", last_value) if field.name in ordering else ("last_non_null_value", last_non_null_value)
+def _without_function(field: DataField, options: TableOptions, *, orders: bool) -> Aggregate:
+    takes_nulls = orders and options.default_aggregate_function == "last_value"
+    name, fold = ("last_value", last_value) if takes_nulls else ("last_non_null_value", last_non_null_value)
     return Aggregate(field.name, name, fold, options.ignore_retract(field.name))
 
 

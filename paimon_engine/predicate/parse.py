@@ -58,6 +58,12 @@ def parse_where(text: str) -> Predicate:
     """
     try:
         return _predicate(sqlglot.parse_one(text, dialect="spark", into=sql.Condition))
+    except _NoColumnError as error:
+        if error.name is None or f'"{error.name}"' not in text:
+            raise
+        raise InvalidArgumentError(
+            f'"{error.name}" is a text in a filter; write names that are no plain words in backticks: `{error.name}`'
+        ) from error
     except sqlglot.errors.SqlglotError as error:
         raise InvalidArgumentError(f"cannot read the filter {text!r}: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
@@ -302,8 +308,19 @@ def parse_timestamp(text: str, *, is_instant: bool = False) -> datetime | np.dat
     return moment.replace(tzinfo=UTC) if is_instant and moment.tzinfo is None else moment
 
 
+class _NoColumnError(InvalidArgumentError):
+    """A test is not of a column with a value; `name` is a text that stands where a column should."""
+
+    def __init__(self, message: str, name: str | None) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 def _not_understood(node: sql.Expression) -> InvalidArgumentError:
-    return InvalidArgumentError(
+    subject = node if isinstance(node, sql.Literal) else node.this
+    name = subject.this if isinstance(subject, sql.Literal) and subject.is_string else None
+    return _NoColumnError(
         f"cannot use {node.sql(dialect='spark')!r} in a filter; use comparisons of a column with a value, IN, BETWEEN, "
-        "LIKE, startswith, endswith, contains, IS NULL, AND, OR, NOT"
+        "LIKE, startswith, endswith, contains, IS NULL, AND, OR, NOT",
+        name,
     )

@@ -68,3 +68,16 @@ def test_nothing_to_list_is_said_in_words(paimon: Run, tmp_path: Path):
 
     for command, said in (("snapshots", "no snapshots yet"), ("tags", "no tags yet"), ("files", "no data files")):
         assert paimon(command, table.path) == Ended(0, "", f"{said}\n")
+
+
+def test_a_directory_of_another_making_does_not_hide_the_tables_beside_it(paimon: Run, table: Table):
+    warehouse = Path(table.path).parents[1]
+    for name in ("a$b.db", "x.y.db", "sys.db"):
+        (warehouse / name / "t" / "schema").mkdir(parents=True)
+        (warehouse / name / "t" / "schema" / "schema-0").write_text("{}")
+    ended = paimon("tables", warehouse, "--json")
+
+    assert ended.code == 0
+    assert [row["table"] for row in json.loads(ended.out)] == ["db.t"]
+    assert "left out" in ended.err
+    assert "a$b" in ended.err

@@ -93,3 +93,14 @@ def test_a_guarded_job_ends_when_asked(guarded: subprocess.Popen[str]):
     guarded.send_signal(signal.SIGTERM)
 
     assert ends_within(guarded, GRACE_S + 60) in ENDED
+
+
+def test_a_misspelt_option_is_told_in_a_line(tmp_path: Path):
+    """In a process of its own: within a test run, warnings are errors."""
+    statement = "CREATE TABLE db.t (k INT) WITH ('buckt' = '2')"
+    done = subprocess.run(
+        [*COMMAND, "create", statement, "-w", str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert done.returncode == 0
+    assert done.stderr == "no option 'buckt' is known, so it has no effect; did you mean 'bucket'?\n"

@@ -14,6 +14,7 @@ import pytest
 from paimon_engine import Catalog, Table
 from paimon_engine.actions.compact import Compact
 from paimon_engine.jobs import Job, TableRef
+from tests.support.clock import next_ms
 from tests.support.command_line import Ended, Run, rows
 
 
@@ -60,8 +61,9 @@ def test_an_expiry_is_moved_aside_listed_brought_back_and_emptied(paimon: Run, t
     listed = paimon("quarantines", table.path)
     back = paimon("restore", table.path, aside["quarantine"])
     again = paimon("expire", table.path, "--retain-max", 1, "--quarantine", "--parallelism", 1)
-    planned = paimon("empty-quarantine", table.path, "--older-than", "2999-01-01", "--dry-run")
-    emptied = paimon("empty-quarantine", table.path, "--older-than", "2999-01-01")
+    now = str(next_ms())
+    planned = paimon("empty-quarantine", table.path, "--older-than", now, "--dry-run")
+    emptied = paimon("empty-quarantine", table.path, "--older-than", now)
 
     assert aside["expired_snapshots"] == [1, 2]
     assert aside["quarantine"][:8] in listed.out
@@ -71,6 +73,16 @@ def test_an_expiry_is_moved_aside_listed_brought_back_and_emptied(paimon: Run, t
     assert planned.lines[0].startswith("dry run, would be: 1 quarantine")
     assert emptied.lines[0].startswith("deleted: 1 quarantine")
     assert paimon("quarantines", table.path).err.split() == ["no", "quarantines"]
+
+
+def test_an_expiry_says_what_it_leaves(paimon: Run, table: Table):
+    some = paimon("expire", table.path, "--retain-max", 1, "--limit", 1, "--progress", "none")
+    rest = json.loads(paimon("expire", table.path, "--retain-max", 1, "--max-seconds", 60, "--json").out)
+
+    assert some.lines[-1].startswith("expired 1 snapshot (1): ")
+    assert "old enough to go, and left for now: 1" in some.err
+    assert "the limit of 1" in some.err
+    assert (rest["expired_snapshots"], rest["remaining"], rest["remaining_because"]) == ([2], 0, [])
 
 
 def test_lost_files_and_gaps_are_mended(paimon: Run, table: Table):

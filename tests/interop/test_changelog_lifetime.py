@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, SetOption, open_table
+from tests.support.clock import next_ms
 from tests.support.newest import NewestPaimon
 from tests.support.oracle import JavaPaimon
 
@@ -73,7 +73,6 @@ def expire_both(oracle: JavaPaimon, ours: Path, java: Path, most: int, changelog
         changelog_retain_min=2,
         expire_changelog=True,
     )
-    now_ms = time.time_ns() // 1_000_000 + 1
     options = {
         "changelog.num-retained.max": str(changelogs),
         "changelog.num-retained.min": "2",
@@ -83,7 +82,7 @@ def expire_both(oracle: JavaPaimon, ours: Path, java: Path, most: int, changelog
         "changelog.time-retained": "0 ms",
         "snapshot.expire.limit": str(limit),
     }
-    done = open_table(str(ours), options=options).expire_snapshots(older_than=now_ms)
+    done = open_table(str(ours), options=options).expire_snapshots(older_than=next_ms())
     assert done.stopped == () or "expire.limit" in done.stopped[0], done.stopped
 
 

@@ -158,20 +158,6 @@ WRONG_IN_JAVA: dict[str, tuple[Program, str]] = {
         ),
         "refused by Java in its own table",
     ),
-    "columns that order versions of an aggregation keep values of older versions": (
-        Program(
-            "order of an aggregation",
-            [("k", "INT NOT NULL"), ("s", "INT"), ("s2", "INT")],
-            ["k"],
-            [],
-            {"bucket": "1", "merge-engine": "aggregation", "sequence.field": "s,s2"},
-            [
-                {"op": "write", "rows": [["+I", 1, 5, None]], "by": "java"},
-                {"op": "write", "rows": [["+I", 1, None, 3]], "by": "java"},
-            ],
-        ),
-        "ours null theirs 3",
-    ),
 }
 
 

@@ -248,3 +248,13 @@ TREES = st.recursive(
 @given(TREES)
 def test_the_text_of_a_filter_reads_back_as_the_filter(tree: Predicate):
     assert parse_where(str(tree)) == tree
+
+
+@pytest.mark.parametrize(
+    "where", ['"r.z" = 1', '"r.z" IS NULL', '"r.z" IN (1, 2)', 'k = 1 AND "r.z" > 1', "\"r.z\" LIKE 'a'"]
+)
+def test_names_in_double_quotes_are_led_to_backticks(where: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="in backticks: `r.z`"):
+        parse_where(where)
+    assert found("`r.z` = 1") == [0]
+    assert found('s = "apple"') == [0]
