@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import time
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 
@@ -96,3 +97,8 @@ def _moment_ms(value: Any, now_ms: int, zone: tzinfo | None) -> int:
             return _moment_ms(moment, now_ms, zone)
         case _:
             return operator.index(value)
+
+
+def local_wall_clock_ms(epoch_ms: int) -> int:
+    """The local wall clock at that time, as if it were UTC: the form in which manifests hold creation times."""
+    return epoch_ms + time.localtime(epoch_ms // 1000).tm_gmtoff * 1000

@@ -38,7 +38,6 @@ from paimon_engine.table.branch_schemas import (
     take_schemas,
 )
 from paimon_engine.table.branching import (
-    branch_exists,
     branch_files,
     branch_root_files,
     existing_branch,
@@ -64,6 +63,7 @@ from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots, on_line
 from paimon_engine.table.snapshots import (
+    branch_exists,
     branches,
     consumers,
     list_tags,
@@ -71,19 +71,13 @@ from paimon_engine.table.snapshots import (
     read_snapshot,
     read_tag,
     readable_tags,
+    same_commit,
     snapshot_ids,
     snapshots_newest_first,
     write_hint,
 )
 from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import (
-    check_no_branch_from,
-    named_tags,
-    plan_removal,
-    remove_tags,
-    same_commit,
-    tag_files,
-)
+from paimon_engine.table.tagging import check_no_branch_from, named_tags, plan_removal, remove_tags, tag_files
 
 logger = logging.getLogger(__name__)
 

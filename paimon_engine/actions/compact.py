@@ -50,9 +50,8 @@ from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.own_files import work_begins
 from paimon_engine.table.partitions import texts_of_key
 from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
-from paimon_engine.table.roll import local_wall_clock_ms
 from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, seen_at_latest
-from paimon_engine.units import parse_duration_ms
+from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
 
 logger = logging.getLogger(__name__)
 

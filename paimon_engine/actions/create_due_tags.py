@@ -36,7 +36,7 @@ from paimon_engine.table.deletion import DeletedFile, Deletion, carry_out, prepa
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.reachability import Root, all_roots
-from paimon_engine.table.snapshots import latest_snapshot, list_tags, snapshots_newest_first
+from paimon_engine.table.snapshots import latest_snapshot, list_tags, same_commit, snapshots_newest_first
 from paimon_engine.table.tag_news import TagNews, telling
 from paimon_engine.table.tagging import (
     branches_from,
@@ -47,7 +47,6 @@ from paimon_engine.table.tagging import (
     new_tag,
     plan_removal,
     remove_tags,
-    same_commit,
     tag_files,
 )
 

@@ -39,9 +39,8 @@ from paimon_engine.table.partitions import (
     partition_spec,
     partition_texts,
 )
-from paimon_engine.table.roll import local_wall_clock_ms
 from paimon_engine.table.snapshots import seen_at_latest
-from paimon_engine.units import parse_duration_ms
+from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
 
 logger = logging.getLogger(__name__)
 

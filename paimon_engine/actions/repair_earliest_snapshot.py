@@ -40,7 +40,8 @@ from paimon_engine.table.deletion import (
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_index_files, missing_metadata
-from paimon_engine.table.reachability import every_root, in_threads
+from paimon_engine.table.reachability import every_root
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.snapshots import hint_of, read_snapshot, snapshot_ids, write_hint
 
 logger = logging.getLogger(__name__)

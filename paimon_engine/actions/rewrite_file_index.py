@@ -30,8 +30,8 @@ from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.own_commits import find_own_commit
 from paimon_engine.table.own_files import work_begins
 from paimon_engine.table.pruning import matching_partitions, partition_predicate_parts
-from paimon_engine.table.reachability import in_threads
 from paimon_engine.table.reindex import Reindexed, ReindexTask, is_current, reindex
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.snapshots import seen_at_latest
 
 logger = logging.getLogger(__name__)

@@ -32,9 +32,9 @@ from paimon_engine.table.moments import last_at_watermark
 from paimon_engine.table.own_commits import Recorder, find_own_commit
 from paimon_engine.table.patience import Patience
 from paimon_engine.table.publish import publish
-from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot, list_tags, read_snapshot
+from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot, list_tags, read_snapshot, same_commit
 from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import make_tag, same_commit
+from paimon_engine.table.tagging import make_tag
 
 logger = logging.getLogger(__name__)
 

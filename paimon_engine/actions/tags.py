@@ -24,7 +24,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import missing_metadata
 from paimon_engine.table.moments import first_at_time, first_at_watermark
 from paimon_engine.table.reachability import Root, all_roots
-from paimon_engine.table.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag
+from paimon_engine.table.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag, same_commit
 from paimon_engine.table.tag_news import TagNews, telling
 from paimon_engine.table.tagging import (
     check_no_branch_from,
@@ -33,7 +33,6 @@ from paimon_engine.table.tagging import (
     new_tag,
     plan_removal,
     remove_tags,
-    same_commit,
     tag_files,
 )
 

@@ -36,8 +36,7 @@ from paimon_engine.spark.conditions import spark_condition
 from paimon_engine.spark.partition_columns import is_told_by_path, literals
 from paimon_engine.table.external import data_file_at
 from paimon_engine.table.file_filter import is_float
-from paimon_engine.table.file_format import bucket_path
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, bucket_path
 from paimon_engine.table.incremental import Unit
 from paimon_engine.table.read_plan import ReadPart
 from paimon_engine.table.scan import Split, value_ranges

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from paimon_engine.errors import OutcomeUnknownError, PaimonError, StorageError
-from paimon_engine.storage import Storage
+from paimon_engine.errors import OutcomeUnknownError, PaimonError
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path
-from paimon_engine.table.handle import TableHandle
-
-logger = logging.getLogger(__name__)
+from paimon_engine.table.handle import TableHandle, bucket_path
+from paimon_engine.table.unneeded import delete_unneeded
 
 
 def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
@@ -26,16 +22,6 @@ def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) ->
         paths += [f"{directory}/{name}" for name in message.written_names()]
         paths += [table.paths.index(file.name) for file in message.new_index_files]
     delete_unneeded(table.env.storage, paths)
-
-
-def delete_unneeded(storage: Storage, paths: Sequence[str]) -> None:
-    """Deletes files to which nothing refers; never raises a StorageError, which would hide what has happened."""
-    if not paths:
-        return
-    try:
-        storage.delete(paths)
-    except StorageError as error:
-        logger.warning("files that nothing refers to are left for the removal of orphans: %s", error)
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
-from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered
 from paimon_engine.table.reachability import all_roots, on_line
-from paimon_engine.table.snapshots import branches
+from paimon_engine.table.snapshots import branch_exists, branches
 
 
 def refuse_server(table: TableHandle) -> None:
@@ -32,11 +32,6 @@ def refuse_server(table: TableHandle) -> None:
 
 _ROUNDS_MAX: Final = 5
 """Times that a new branch is written again since others have deleted parts of it."""
-
-
-def branch_exists(table: TableHandle, name: str) -> bool:
-    """Whether the table has that branch."""
-    return latest_schema_id(table.env, TablePaths(table.paths.root, name)) is not None
 
 
 def existing_branch(table: TableHandle, name: str) -> TableHandle:

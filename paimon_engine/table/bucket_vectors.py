@@ -17,12 +17,12 @@ from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile, VectorRange
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.deletion_vectors import check_cardinality
 from paimon_engine.table.external import index_path, store_of
 from paimon_engine.table.handle import TableHandle, read_needed
 from paimon_engine.table.level_mode import check_mode
 from paimon_engine.table.manifests import live_index_files
+from paimon_engine.table.unneeded import delete_unneeded
 
 
 def vector_files(table: TableHandle, snapshot: Snapshot | None) -> dict[Bucket, tuple[IndexFile, ...]]:

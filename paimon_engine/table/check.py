@@ -45,21 +45,12 @@ from paimon_engine.table.check_chain import Chain, miscounted, outside_statistic
 from paimon_engine.table.check_footers import footer_problem
 from paimon_engine.table.check_places import Places
 from paimon_engine.table.check_rows import FileToRead, read_rows
-from paimon_engine.table.file_format import bucket_path
 from paimon_engine.table.file_index import check_indexes
-from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
+from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, bucket_path, numbered, read_schema_file
 from paimon_engine.table.hash_index import hash_files, read_hashes
 from paimon_engine.table.manifests import lists_of, live_index_files, read_manifest, read_manifest_list
-from paimon_engine.table.reachability import (
-    Root,
-    RootFiles,
-    changelog_files,
-    every_root,
-    gaps,
-    in_threads,
-    on_line,
-    root_files,
-)
+from paimon_engine.table.reachability import Root, RootFiles, changelog_files, every_root, gaps, on_line, root_files
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.snapshots import consumers, stale_latest_hint
 from paimon_engine.table.statistics import read_statistics
 

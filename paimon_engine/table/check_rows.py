@@ -43,12 +43,11 @@ from paimon_engine.meta.stats import (
 )
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.bucketing import bucket_numbers, partition_codes
-from paimon_engine.table.dynamic_buckets import key_hashes
 from paimon_engine.table.external import store_of
 from paimon_engine.table.file_filter import counts_nan, is_float
 from paimon_engine.table.file_format import BucketPlace, data_file_path, read_data_file, read_stored_keys
 from paimon_engine.table.handle import PlainTable, TableHandle
-from paimon_engine.table.hash_index import read_hashes
+from paimon_engine.table.hash_index import key_hashes, read_hashes
 from paimon_engine.table.reachability import on_line
 from paimon_engine.types import AtomicType, RowType
 

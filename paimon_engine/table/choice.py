@@ -16,7 +16,7 @@ from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.old_keys import with_keys_of_today
 from paimon_engine.table.pruning import entry_filter, partition_predicate_parts
-from paimon_engine.table.roll import local_wall_clock_ms
+from paimon_engine.units import local_wall_clock_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from paimon_engine.supported import can_write_metadata
 from paimon_engine.table.clean_up_plan import FENCE_USER, CleanUpPlan, forget_plan, plans
 from paimon_engine.table.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import in_threads
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.snapshots import branches, snapshot_ids
 
 

@@ -14,8 +14,7 @@ from typing import Final
 from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, texts
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.unfinished import DELETION_DIRECTORY
+from paimon_engine.table.handle import DELETION_DIRECTORY, TableHandle
 
 FENCE_USER: Final = "paimon-engine-clean-up-"
 """How the commit user of a fence begins; the id of its plan follows."""

@@ -33,7 +33,6 @@ import tenacity
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.commit_records import CommitKey
 from paimon_engine.table.commit_request import (
     CommitRequest,
@@ -52,6 +51,7 @@ from paimon_engine.table.patience import Patience
 from paimon_engine.table.publish import publish, take_back
 from paimon_engine.table.snapshot_walk import snapshots_after
 from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshots_of_user
+from paimon_engine.table.unneeded import delete_unneeded
 
 __all__ = ["CommitRequest", "Committed", "Conflict", "IndexRead", "OverwriteScope", "commit"]
 

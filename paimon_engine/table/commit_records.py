@@ -28,8 +28,8 @@ from paimon_engine.meta.commit_identifier import Maker, counts_up, is_done_by, m
 from paimon_engine.meta.snapshot import CommitKind, Snapshot, parse_snapshot, snapshot_to_json
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.lineage import is_in_line
-from paimon_engine.table.reachability import in_threads
-from paimon_engine.table.tagging import same_commit
+from paimon_engine.table.side_by_side import in_threads
+from paimon_engine.table.snapshots import same_commit
 
 logger = logging.getLogger(__name__)
 

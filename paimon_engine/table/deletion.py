@@ -48,10 +48,10 @@ from paimon_engine.table.reachability import (
     Unreadable,
     all_roots,
     changelog_files,
-    in_threads,
     try_root_files,
 )
 from paimon_engine.table.reading_ahead import ReadingAhead
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.succession import Lists, lists_of
 from paimon_engine.table.unfinished import Record, forget_record, is_over, open_records, write_record
 

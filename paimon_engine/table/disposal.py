@@ -22,6 +22,7 @@ from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.specs import Amount, Count, Spec
 from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.quarantine import Move
 from paimon_engine.table.side_by_side import READER_THREADS
 
 T = TypeVar("T")
@@ -51,15 +52,6 @@ class DisposalWords(TypedDict, total=False):
     quarantine: bool
     files_per_second: float | None
     parallelism: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A file to be moved; `size_bytes` tells a whole copy from the begin of one."""
-
-    source: str
-    target: str
-    size_bytes: int
 
 
 @dataclass(frozen=True)

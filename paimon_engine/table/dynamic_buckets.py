@@ -8,21 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_engine.format.bucket_hash import hash_rows
-from paimon_engine.format.hash_index import Hashes
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.table.assign import BucketRule, Buckets, HashBuckets
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.hash_index import hash_files, read_hashes
+from paimon_engine.table.hash_index import hash_files, key_hashes, read_hashes
 from paimon_engine.table.manifests import MetadataWriter
-
-
-def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
-    """Hash of each row's key, without partition columns: int32 [n]."""
-    key_type = schema.key_type
-    return hash_rows([rows[name] for name in key_type.names], [field.type for field in key_type])
 
 
 def bucket_rule(schema: TableSchema, assigners: int = 1, assigner: int = 0) -> BucketRule:

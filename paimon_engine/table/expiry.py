@@ -45,7 +45,8 @@ from paimon_engine.table.deletion import (
 from paimon_engine.table.disposal import Disposal
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import changelog_manifests, read_manifest_list
-from paimon_engine.table.reachability import Root, RootIdentity, Roots, changelog_root, in_threads, lost_roots
+from paimon_engine.table.reachability import Root, RootIdentity, Roots, changelog_root, lost_roots
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.snapshots import hint_of, mend_latest_hint, write_hint
 
 ROUND_SNAPSHOTS: Final = 1000

@@ -11,19 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_engine.errors import UnsupportedError, damaged, naming
+from paimon_engine.errors import UnsupportedError, damaged
 from paimon_engine.format import avro_rows, orc, parquet
-from paimon_engine.format.binary_row import decode_row
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
 from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.meta.paths import partition_path
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.predicate import Predicate
 from paimon_engine.table.external import data_file_at
 from paimon_engine.table.file_filter import FileFilter, file_filter
-from paimon_engine.table.handle import TableHandle, check_size, open_needed
+from paimon_engine.table.handle import TableHandle, bucket_path, check_size, open_needed
 from paimon_engine.table.lost_keys import LostKeys
 from paimon_engine.table.partition_columns import not_as_stored, partition_values, with_partition
 from paimon_engine.table.projection import narrowed_like
@@ -78,17 +76,6 @@ WRITERS: Final[Mapping[str, BeginFile]] = {
     "avro": avro_rows.AvroWriter,
 }
 """File format → what writes batches of one schema to one file."""
-
-
-def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
-    """Directory of a bucket's files."""
-    columns, options = table.schema.partition_type, table.options
-    with naming(f"{table.paths.root}/manifest: partition of an entry of bucket {bucket}"):
-        values = decode_row([field.type for field in columns], partition)
-    relative = partition_path(
-        columns, values, default_name=options.partition_default_name, legacy_name=options.partition_legacy_name
-    )
-    return table.paths.bucket_dir("/".join(part for part in (options.data_file_directory, relative) if part), bucket)
 
 
 @dataclass(frozen=True, slots=True)

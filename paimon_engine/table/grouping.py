@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_engine.format.bucket_hash import bucket_of
 from paimon_engine.meta.schema import BucketMode, TableSchema
 from paimon_engine.table.bucketing import partition_codes
-from paimon_engine.table.dynamic_buckets import key_hashes
+from paimon_engine.table.hash_index import key_hashes
 from paimon_engine.table.row_input import RowInput
 
 KEYS_CHOOSE = (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)

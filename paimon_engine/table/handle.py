@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import WAY_OUT, NotFoundError, damaged
+from paimon_engine.errors import WAY_OUT, NotFoundError, damaged, naming
+from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.fixed_options import with_dynamic_options
 from paimon_engine.meta.names import check_stays_inside
-from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths, partition_path
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
 from paimon_engine.storage import Storage
@@ -241,3 +242,17 @@ def numbered(env: Env, directory: str, prefix: str) -> list[int]:
         if name.startswith(prefix) and (number := name[len(prefix) :]).isascii() and number.isdigit():
             numbers.append(int(number))
     return sorted(numbers)
+
+
+def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
+    """Directory of a bucket's files."""
+    columns, options = table.schema.partition_type, table.options
+    with naming(f"{table.paths.root}/manifest: partition of an entry of bucket {bucket}"):
+        values = decode_row([field.type for field in columns], partition)
+    relative = partition_path(
+        columns, values, default_name=options.partition_default_name, legacy_name=options.partition_legacy_name
+    )
+    return table.paths.bucket_dir("/".join(part for part in (options.data_file_directory, relative) if part), bucket)
+
+
+DELETION_DIRECTORY: Final = "deletion"

@@ -26,11 +26,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from paimon_engine.errors import CorruptTableError, NotFoundError
+from paimon_engine.format.bucket_hash import hash_rows
 from paimon_engine.format.hash_index import Hashes, decode_hashes
 from paimon_engine.meta.conflict import Bucket, BucketConflict
 from paimon_engine.meta.index_manifest import HASH, IndexFile
+from paimon_engine.meta.schema import TableSchema
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.external import index_path, store_of
 from paimon_engine.table.handle import TableHandle, read_needed
@@ -161,3 +164,9 @@ def _disagree(gained: Mapping[int, Hashes], new: Mapping[int, Hashes]) -> bool:
         for mine in new
         for theirs in gained
     )
+
+
+def key_hashes(schema: TableSchema, rows: pa.RecordBatch) -> Hashes:
+    """Hash of each row's key, without partition columns: int32 [n]."""
+    key_type = schema.key_type
+    return hash_rows([rows[name] for name in key_type.names], [field.type for field in key_type])

@@ -35,9 +35,9 @@ from paimon_engine.meta.manifest import (
 )
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
-from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.handle import TableHandle, read_needed
 from paimon_engine.table.side_by_side import side_by_side
+from paimon_engine.table.unneeded import delete_unneeded
 
 _COMMIT_NOTE: Final = "paimon-engine.commit"
 """In the header of a base list: branch and number of its snapshot."""

@@ -33,7 +33,8 @@ from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.completeness import WAIT, Unseen, shown, unseen_versions
 from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered
 from paimon_engine.table.manifests import commit_note, read_manifest, read_manifest_list, writer_of
-from paimon_engine.table.reachability import Root, in_threads, on_line
+from paimon_engine.table.reachability import Root, on_line
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.sight import explained, see_line
 from paimon_engine.table.snapshots import branches
 

@@ -33,7 +33,7 @@ from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.places import leads_out
 from paimon_engine.table.changelogs import CHANGELOG_PREFIX
 from paimon_engine.table.clean_up_plan import plan_directory
-from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.handle import DELETION_DIRECTORY, PlainTable, TableHandle
 from paimon_engine.table.manifests import live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.orphan_doubts import OrphansSeen, orphan_doubts
 from paimon_engine.table.protection import protected
@@ -44,13 +44,11 @@ from paimon_engine.table.reachability import (
     RootIdentity,
     every_root,
     gaps,
-    in_threads,
     on_line,
 )
-from paimon_engine.table.side_by_side import READER_THREADS
+from paimon_engine.table.side_by_side import READER_THREADS, in_threads
 from paimon_engine.table.snapshots import SNAPSHOT_PREFIX, branches
 from paimon_engine.table.succession import Lists, mismatched
-from paimon_engine.table.unfinished import DELETION_DIRECTORY
 
 _HINTS: Final = ("EARLIEST", "LATEST")
 _BUCKET_PREFIX: Final = "bucket-"

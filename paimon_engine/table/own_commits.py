@@ -29,9 +29,9 @@ from paimon_engine.table.snapshots import (
     latest_snapshot_id,
     read_snapshot,
     readable_tags,
+    same_commit,
     snapshots_newest_first,
 )
-from paimon_engine.table.tagging import same_commit
 
 logger = logging.getLogger(__name__)
 

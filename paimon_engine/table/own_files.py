@@ -25,9 +25,8 @@ from paimon_engine.meta.conflict import Bucket, BucketConflict
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.clean_up_plan import is_fence, plans
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import in_threads
+from paimon_engine.table.handle import TableHandle, bucket_path
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.snapshots import read_snapshot
 
 SAFE_AGE_MS: Final = 300_000

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.meta.paths import partition_text
-from paimon_engine.table.roll import local_wall_clock_ms
 from paimon_engine.types import AtomicType, RowType, TypeRoot
+from paimon_engine.units import local_wall_clock_ms
 
 _DEFAULT: Final = re.compile(
     r"(?P<y>\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})"

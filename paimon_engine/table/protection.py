@@ -26,10 +26,9 @@ from paimon_engine.table.reachability import (
     RootFiles,
     RootIdentity,
     Unreadable,
-    in_threads,
     try_root_files,
 )
-from paimon_engine.table.side_by_side import READER_THREADS
+from paimon_engine.table.side_by_side import READER_THREADS, in_threads
 from paimon_engine.table.succession import Lists, commit_name, lists_of, mismatched
 
 Entries = Mapping[str, Sequence[ManifestEntry] | Failed]

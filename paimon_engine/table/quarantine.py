@@ -24,7 +24,6 @@ from typing import Any, Final
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text, whole
 from paimon_engine.storage.places import leads_out
-from paimon_engine.table.disposal import Move
 from paimon_engine.table.handle import TableHandle
 
 LIST_NAME: Final = "moved.json"
@@ -178,3 +177,12 @@ def quarantine_names(table: TableHandle) -> list[str]:
 def quarantine_directory(table: TableHandle, name: str) -> str:
     """The directory of the quarantine of that name, whether or not it is there."""
     return f"{table.paths.root}/{_DIRECTORY}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A file to be moved; `size_bytes` tells a whole copy from the begin of one."""
+
+    source: str
+    target: str
+    size_bytes: int

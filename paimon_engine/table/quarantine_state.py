@@ -24,17 +24,17 @@ from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.places import is_local, leads_out
-from paimon_engine.table.disposal import Disposal, Move, delete_files, move_files
+from paimon_engine.table.disposal import Disposal, delete_files, move_files
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.quarantine import (
     LIST_NAME,
+    Move,
     Quarantine,
     find_quarantine,
     quarantine_directory,
     quarantine_names,
 )
-from paimon_engine.table.reachability import in_threads
-from paimon_engine.table.side_by_side import READER_THREADS
+from paimon_engine.table.side_by_side import READER_THREADS, in_threads
 from paimon_engine.table.unfinished import forget_record
 
 logger = logging.getLogger(__name__)

@@ -26,19 +26,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from paimon_engine.env import Env
 from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, StorageError
-from paimon_engine.executor import LocalExecutor, values
 from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.changelogs import changelog_ids, keeps_delta, read_changelog
 from paimon_engine.table.completeness import LineSeen, unseen_versions
 from paimon_engine.table.doubts import Doubt, missing_between
-from paimon_engine.table.file_format import bucket_path
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, bucket_path
 from paimon_engine.table.manifests import live_index_files, read_manifest_list
-from paimon_engine.table.side_by_side import READER_THREADS
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.sight import see_line
 from paimon_engine.table.snapshots import branches, read_snapshot, read_tag, snapshot_ids, tag_names
 
@@ -241,18 +238,6 @@ def lost_roots(
         gaps = missing_between(branch, sorted({*(root.snapshot.id for root in line), *unread}))
         found += (gap for gap in gaps if gap.snapshot_id not in ends)
     return tuple(found)
-
-
-def in_threads(table: TableHandle, run: Callable[[TableHandle, T], R], items: Sequence[T]) -> list[R]:
-    """`run(table, item)` for every item, some at a time, in this process.
-
-    Raises: the error of the first item that failed.
-    """
-
-    def one(_env: Env, item: T) -> R:
-        return run(table, item)
-
-    return values(LocalExecutor(READER_THREADS, env=table.env).map(one, items, config=table.config))
 
 
 # ── metadata files ──────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,8 @@ from paimon_engine.errors import PaimonError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import Root, RootIdentity, in_threads
+from paimon_engine.table.reachability import Root, RootIdentity
+from paimon_engine.table.side_by_side import in_threads
 
 Read = Callable[[TableHandle, Snapshot], list[ManifestEntry]]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from paimon_engine.env import Env
 from paimon_engine.errors import StorageError
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.table.abort import delete_unneeded
-from paimon_engine.table.file_format import bucket_path, bucket_place, read_data_file
+from paimon_engine.table.file_format import bucket_place, read_data_file
 from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, WantedIndex, present_indexes, wanted_indexes
-from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.handle import PlainTable, TableHandle, bucket_path
+from paimon_engine.table.unneeded import delete_unneeded
 
 
 @dataclass(frozen=True, slots=True)

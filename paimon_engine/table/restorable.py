@@ -16,7 +16,6 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.storage.base import Storage
 from paimon_engine.table.changelogs import is_change
-from paimon_engine.table.disposal import Move
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import (
     changelog_entries,
@@ -25,9 +24,10 @@ from paimon_engine.table.manifests import (
     read_manifest,
     read_manifest_list,
 )
-from paimon_engine.table.quarantine import Quarantine, quarantine_names
+from paimon_engine.table.quarantine import Move, Quarantine, quarantine_names
 from paimon_engine.table.quarantine_state import names_held
-from paimon_engine.table.reachability import DataPaths, Root, changelog_root, in_threads, on_line, root_files
+from paimon_engine.table.reachability import DataPaths, Root, changelog_root, on_line, root_files
+from paimon_engine.table.side_by_side import in_threads
 
 _NAMED_MAX: Final = 3
 

@@ -15,12 +15,11 @@ from paimon_engine.errors import ConflictError, CorruptTableError, NotFoundError
 from paimon_engine.meta.names import check_stays_inside, check_tag_name
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
-from paimon_engine.table.branching import branch_exists
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.quarantine import Quarantine
 from paimon_engine.table.reachability import Root, on_line
 from paimon_engine.table.restorable import Restorable
-from paimon_engine.table.snapshots import read_snapshot, snapshot_ids, write_hint
+from paimon_engine.table.snapshots import branch_exists, read_snapshot, snapshot_ids, write_hint
 
 _ROOT: Final = re.compile(r"(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>[a-z]+)/(?P<name>[^/]+)")
 _SNAPSHOT: Final = re.compile(r"snapshot-(\d+)")

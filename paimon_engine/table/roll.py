@@ -5,7 +5,6 @@ Source: `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter` of th
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import BinaryIO, Final
 
@@ -23,10 +22,10 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
-from paimon_engine.table.abort import delete_unneeded
-from paimon_engine.table.file_format import WRITERS, bucket_path
+from paimon_engine.table.file_format import WRITERS
 from paimon_engine.table.file_index import SUFFIX, FileIndexWriter, wanted_indexes
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import TableHandle, bucket_path
+from paimon_engine.table.unneeded import delete_unneeded
 from paimon_engine.types import (
     STRING_ROOTS,
     ArrayType,
@@ -40,6 +39,7 @@ from paimon_engine.types import (
     atomic_types,
     to_arrow_field,
 )
+from paimon_engine.units import local_wall_clock_ms
 
 _ROWS_PER_SLICE_MAX: Final = 131_072
 _ROWS_PER_SLICE_MIN: Final = 1_000
@@ -387,8 +387,3 @@ class _OpenFile:
             value_stats_columns=value_stats_columns,
         )
         return file, index
-
-
-def local_wall_clock_ms(epoch_ms: int) -> int:
-    """The local wall clock at that time, as if it were UTC: the form in which manifests hold creation times."""
-    return epoch_ms + time.localtime(epoch_ms // 1000).tm_gmtoff * 1000

@@ -31,9 +31,9 @@ from paimon_engine.table.bucket_vectors import BucketVectors
 from paimon_engine.table.changed_rows import keep_unexpired
 from paimon_engine.table.external import data_file_at
 from paimon_engine.table.file_filter import is_float, without_nan
-from paimon_engine.table.file_format import BucketPlace, bucket_path, read_data_file
+from paimon_engine.table.file_format import BucketPlace, read_data_file
 from paimon_engine.table.file_index import wanted_indexes
-from paimon_engine.table.handle import TableHandle, check_size, open_needed
+from paimon_engine.table.handle import TableHandle, bucket_path, check_size, open_needed
 from paimon_engine.table.partition_columns import partition_values
 from paimon_engine.table.roll import parquet_layout
 from paimon_engine.types import AtomicType, RowType

@@ -21,10 +21,11 @@ from paimon_engine.errors import (
 )
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
 from paimon_engine.meta.names import check_stays_inside
+from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
-from paimon_engine.table.handle import TableHandle, numbered
+from paimon_engine.table.handle import TableHandle, latest_schema_id, numbered
 from paimon_engine.table.vanished import check_never_had_any, vanished
 
 T = TypeVar("T")
@@ -466,3 +467,13 @@ def _at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
     if tagged:
         return max(tagged, key=lambda item: (item.time_ms, item.id))
     raise NotFoundError(f"no snapshot or tag of {table.paths.root} is as old as {timestamp_ms} (epoch milliseconds)")
+
+
+def same_commit(one: Snapshot, other: Snapshot) -> bool:
+    """Whether both are the same commit; the delta list's name is unique to it."""
+    return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list
+
+
+def branch_exists(table: TableHandle, name: str) -> bool:
+    """Whether the table has that branch."""
+    return latest_schema_id(table.env, TablePaths(table.paths.root, name)) is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from paimon_engine.errors import StorageError
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.table_statistics import TableStatistics, parse_table_statistics, table_statistics_to_json
-from paimon_engine.table.abort import delete_unneeded
 from paimon_engine.table.handle import TableHandle, read_needed
+from paimon_engine.table.unneeded import delete_unneeded
 
 
 def read_statistics(table: TableHandle, name: str) -> TableStatistics:

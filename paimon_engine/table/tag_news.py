@@ -25,7 +25,7 @@ from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, whole, whole_or_none
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import in_threads
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.snapshots import read_tag
 from paimon_engine.table.tag_callbacks import NamedCallback, TagCallback, TagEvent, make_callbacks
 from paimon_engine.units import DAY_MS

@@ -28,8 +28,9 @@ from paimon_engine.table.deletion import Candidates, DeletionPlan, plan_deletion
 from paimon_engine.table.external import store_of
 from paimon_engine.table.handle import TableHandle
 from paimon_engine.table.manifests import live_entries, missing_metadata
-from paimon_engine.table.reachability import DataPaths, Root, Roots, in_threads, lost_roots
-from paimon_engine.table.snapshots import read_snapshot, readable_tags
+from paimon_engine.table.reachability import DataPaths, Root, Roots, lost_roots
+from paimon_engine.table.side_by_side import in_threads
+from paimon_engine.table.snapshots import read_snapshot, readable_tags, same_commit
 from paimon_engine.table.tag_news import TagNews
 
 # ── make ────────────────────────────────────────────────────────────────────────────────────────
@@ -50,11 +51,6 @@ def wall_clock(epoch_ms: int) -> datetime:
     except (ValueError, OverflowError, OSError):
         # Callers write the end of time as a very large number.
         return datetime.max if epoch_ms > 0 else datetime.min  # noqa: DTZ901 - see above
-
-
-def same_commit(one: Snapshot, other: Snapshot) -> bool:
-    """Whether both are the same commit; the delta list's name is unique to it."""
-    return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list
 
 
 def make_tag(table: TableHandle, tag: Tag, news: TagNews) -> bool:

@@ -15,11 +15,10 @@ from typing import Final
 
 from paimon_engine.errors import NotFoundError, PaimonError, damaged
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.handle import DELETION_DIRECTORY, TableHandle
 from paimon_engine.table.quarantine import find_quarantine
 from paimon_engine.units import DAY_MS
 
-DELETION_DIRECTORY: Final = "deletion"
 _ENDING: Final = ".json"
 _FORGOTTEN_AFTER_MS: Final = DAY_MS
 """Age at which a record whose roots are still there is dropped: its run ended before it hid them."""

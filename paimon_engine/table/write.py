@@ -39,8 +39,8 @@ from paimon_engine.table.commit import IndexRead
 from paimon_engine.table.commit_message import CommitMessage
 from paimon_engine.table.cross_partition import place_rows
 from paimon_engine.table.dynamic_buckets import DynamicBuckets, bucket_rule
-from paimon_engine.table.file_format import bucket_path, bucket_place, read_data_file
-from paimon_engine.table.handle import PlainTable, TableHandle
+from paimon_engine.table.file_format import bucket_place, read_data_file
+from paimon_engine.table.handle import PlainTable, TableHandle, bucket_path
 from paimon_engine.table.hash_index import hash_files
 from paimon_engine.table.manifests import live_entries, live_index_files
 from paimon_engine.table.postponed import postponed_prefix

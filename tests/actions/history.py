@@ -45,8 +45,7 @@ from paimon_engine.storage import MemoryStorage, Storage
 from paimon_engine.table.check import check_table
 from paimon_engine.table.commit import CommitRequest, Committed, OverwriteScope, commit
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path
-from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.handle import TableHandle, bucket_path, load_table
 from paimon_engine.table.manifests import live_entries, read_manifest, read_manifest_list
 from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, snapshot_ids, tag_names
 from paimon_engine.types import AtomicType, DataField, RowType, TypeRoot

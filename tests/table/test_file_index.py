@@ -20,9 +20,9 @@ from paimon_engine.table.abort import delete_uncommitted
 from paimon_engine.table.check import check_table
 from paimon_engine.table.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_path, bucket_place, read_data_file
+from paimon_engine.table.file_format import bucket_place, read_data_file
 from paimon_engine.table.file_index import FileIndexWriter, selected_rows, wanted_indexes
-from paimon_engine.table.handle import TableHandle, load_table
+from paimon_engine.table.handle import TableHandle, bucket_path, load_table
 from paimon_engine.table.manifests import live_entries
 from paimon_engine.table.reindex import ReindexTask, reindex
 from paimon_engine.table.scan import plan_splits

@@ -16,7 +16,8 @@ from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, roll
 from paimon_engine.env import EnvConfig
 from paimon_engine.table.handle import TableHandle, load_table
 from paimon_engine.table.manifests import read_manifest_list
-from paimon_engine.table.reachability import RootFiles, all_roots, in_threads, try_root_files
+from paimon_engine.table.reachability import RootFiles, all_roots, try_root_files
+from paimon_engine.table.side_by_side import in_threads
 from paimon_engine.table.snapshots import read_snapshot
 from paimon_engine.table.succession import lists_of, mismatched
 from tests.actions.history import History

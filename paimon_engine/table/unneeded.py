@@ -1,0 +1,21 @@
+"""Deleting files to which nothing refers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from paimon_engine.errors import StorageError
+from paimon_engine.storage import Storage
+
+logger = logging.getLogger(__name__)
+
+
+def delete_unneeded(storage: Storage, paths: Sequence[str]) -> None:
+    """Deletes files to which nothing refers; never raises a StorageError, which would hide what has happened."""
+    if not paths:
+        return
+    try:
+        storage.delete(paths)
+    except StorageError as error:
+        logger.warning("files that nothing refers to are left for the removal of orphans: %s", error)
