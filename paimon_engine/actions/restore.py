@@ -11,7 +11,8 @@ What each action's undo means: after `expire_snapshots`, `delete_tag`, `expire_t
 it was before. After `rollback` its newer snapshots are there again, the newest of them as the latest one. After
 `purge_files` the older snapshots, tags and branches are there again below the empty one: roll back to the one that you
 want. Where a tag was moved, or main was fast-forwarded, the older state has no name of its own any more, and can be
-given one: `as_tags` brings snapshots and tags back under the names `restored-<snapshot>` and `restored-<tag>`.
+given one: `as_tags` brings snapshots and tags back under the names `restored-<snapshot>` and `restored-<tag>`. A
+version that lacks files stays away, and the list stays with it, so that it can come back once they are there.
 
 What a run that died has left of a quarantine is listed, brought back and emptied like any other, and never keeps
 another one from it (`table.quarantine_state`). Without a list, files go back to where their paths say that they lay;
@@ -76,7 +77,8 @@ class RestoreResult:
 
     `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in
     the quarantine nor in their place. `snapshots`, `tags` and `branches` are what readers can start from again; `left`
-    says which versions `as_tags` has not brought back, since files of theirs were deleted later.
+    says which versions `as_tags` has not brought back, since files of theirs were deleted later or are out of sight:
+    the quarantine keeps its list for them, until it is restored in whole or emptied.
     """
 
     status: str
@@ -138,7 +140,8 @@ def _brought_back(
     present = {info.path for directory in {_parent(move.target) for move in moves} for info in _list(table, directory)}
     missing = tuple(move.target for move in moves if move.target not in present)
     bring_back(table, roots)
-    strange = tuple(close(table, quarantine.name))
+    # Versions that are left can come back from the list alone, once their files are there again.
+    strange = () if roots.left else tuple(close(table, quarantine.name))
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)
     return _result("restored", quarantine, replace(roots, left=(*roots.left, *strange)), begun, missing=missing)
 

@@ -19,7 +19,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.errors import (
+    ConflictError,
+    CorruptTableError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+)
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.specs import Index, Moment
@@ -104,8 +110,8 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     """Rolls the table's branch back. A rollback that was cut short may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would go; ConflictError if others
-    keep committing, or if the tag belongs to a history that an earlier rollback removed; UnsupportedError,
-    CallbackError as in `table.tag_news`, where tags go.
+    keep committing, or if the tag belongs to a history that an earlier rollback removed; CorruptTableError if snapshots
+    around the moment are missing; UnsupportedError, CallbackError as in `table.tag_news`, where tags go.
     """
     begun = time.monotonic()
     target, expired = _target(table, spec)
@@ -126,7 +132,7 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
         removed_changelogs=tuple(sorted((*(root.snapshot.id for root in changelogs), *unread_changelogs))),
     )
     if result.status == "noop":
-        if not spec.dry_run and table.door is None:
+        if not spec.dry_run and table.door is None and _is_named(spec):
             # It may name a newer snapshot that is lost, and so keep readers from this one.
             mend_latest_hint(table)
         return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec), begun)
@@ -193,9 +199,13 @@ def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
     if spec.snapshot is not None:
         return read_snapshot(table, spec.snapshot), False
     if spec.watermark is not None:
-        return last_at_watermark(table, spec.watermark), False
+        found = last_at_watermark(table, spec.watermark)
+        _check_none_between(table, found)
+        return found, False
     target = choose_snapshot(table, tag=spec.tag, timestamp_ms=spec.timestamp_ms)
     assert target is not None
+    if spec.timestamp_ms is not None:
+        _check_none_between(table, target)
     try:
         present = read_snapshot(table, target.id)
     except NotFoundError:
@@ -204,6 +214,25 @@ def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
         whence = f"tag {spec.tag!r}" if spec.tag is not None else f"the tag that stands for {spec.timestamp_ms}"
         raise ConflictError(f"{whence} belongs to another history: snapshot {target.id} is another commit by now")
     return target, False
+
+
+def _is_named(spec: Rollback) -> bool:
+    """Whether somebody says which snapshot it is, and does not leave it to those in sight."""
+    return spec.snapshot is not None or spec.tag is not None
+
+
+def _check_none_between(table: TableHandle, target: Snapshot) -> None:
+    """Checks that the snapshot after one that was found by its time is in sight: else that may be the one meant.
+
+    Raises: CorruptTableError.
+    """
+    ids = snapshot_ids(table)
+    newer = [number for number in ids if number > target.id]
+    if target.id in ids and newer and newer[0] != target.id + 1:
+        raise CorruptTableError(
+            f"snapshots between {target.id} and {newer[0]} of {table.paths.root} are missing, so that nobody knows "
+            f"which was the latest then; rollback(snapshot={target.id}) if you want that one"
+        )
 
 
 def _candidates(

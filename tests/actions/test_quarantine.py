@@ -155,6 +155,23 @@ def test_a_replaced_tag_comes_back_under_another_name(history: History) -> None:
     assert check_table(history.handle, footers=False) == []
 
 
+def test_a_version_whose_files_are_out_of_sight_comes_back_once_they_are_there() -> None:
+    history = History({"snapshot.num-retained.min": "1"}).write("a").write("b").overwrite("c")
+    gone = history.expire(retain_max=1, quarantine=True).quarantine
+    (path,) = (info.path for info in history.storage.walk(f"{ROOT}/quarantine") if info.path.endswith("/b.orc"))
+    data = history.storage.read(path)
+    history.storage.delete([path])
+
+    first = bring_back(history, gone, as_tags=True)
+    history.storage.overwrite(path, data)
+    second = bring_back(history, gone, as_tags=True)
+
+    assert (first.status, first.tags, len(first.left)) == ("restored", ("restored-1",), 1)
+    assert (second.status, second.tags, second.left) == ("restored", ("restored-2",), ())
+    assert list_quarantines(history.handle) == []
+    assert check_table(history.handle, footers=False) == []
+
+
 def test_what_main_was_before_a_fast_forward_comes_back_as_tags(history: History) -> None:
     spec = FastForward("dev", quarantine=True)
     done = fast_forward(history.handle, spec, history.executor)

@@ -8,10 +8,11 @@ import pytest
 
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.env import EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError
+from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, NotFoundError, StorageError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check import check_table
 from paimon_engine.table.handle import load_table
+from paimon_engine.table.snapshots import hint_of
 from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.storage_events import Event, EventStorage
 from tests.support.corpus import Case, case, corpus_cases
@@ -180,6 +181,27 @@ def test_the_newest_snapshot_of_a_time_is_the_latest_again(hours: float, left: i
 
     assert history.latest() == left
     history.assert_exact()
+
+
+@pytest.mark.parametrize("moment", [{"timestamp_ms": 2 * HOUR_MS}, {"watermark": 20}], ids=["time", "watermark"])
+def test_a_moment_whose_snapshot_may_be_out_of_sight_is_refused(moment: dict[str, Any]) -> None:
+    history = History().write("a", watermark=10).write("b", watermark=20).write("c", watermark=30)
+    history.storage.delete([history.handle.paths.snapshot(2)])
+
+    with pytest.raises(CorruptTableError, match=r"rollback\(snapshot=1\)"):
+        history.rollback(**moment)
+
+    assert history.ids() == [1, 3]
+
+
+@pytest.mark.parametrize("moment", [{"timestamp_ms": 9 * HOUR_MS}, {"snapshot": 2}], ids=["time", "number"])
+def test_only_who_names_the_snapshot_makes_it_the_latest_in_spite_of_the_hint(moment: dict[str, Any]) -> None:
+    history = History().write("a").write("b").write("c")
+    history.storage.delete([history.handle.paths.snapshot(3)])
+
+    history.rollback(**moment)
+
+    assert hint_of(history.handle, history.handle.paths.latest_hint) == (2 if "snapshot" in moment else 3)
 
 
 def test_a_time_of_which_only_a_tag_is_left_brings_the_tag_back() -> None:

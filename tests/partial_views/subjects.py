@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from paimon_engine.actions.delete_rows import DeleteRows
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.storage import MemoryStorage
+from tests.support.killed_storage import Killed, KilledStorage
 from tests.support.naive_reach import reachable_names
 from tests.support.scenarios import HOUR_MS, ROOT, World, appended, keyed
 
@@ -75,12 +77,59 @@ def _hash_indexes(world: World) -> None:
     _versions(world)
 
 
+def _set_aside(world: World) -> None:
+    """With two quarantines: of an expiry that is whole, and of a deletion of a tag that died while it moved files."""
+    _keyed(world)
+    table = world.table()
+    newest = table.latest_snapshot_id()
+    assert newest is not None
+    world.write({1: 8})
+    table.create_tag("gone", snapshot=newest)
+    table.reset_consumer("reader", newest + 1)
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms, quarantine=True)
+    # It removes the tag, and moves some of the files that only it needs.
+    _killed(world, lambda: world.table().delete_tag("gone", quarantine=True, parallelism=1), after="tag/tag-gone")
+
+
+def _cut_short(world: World) -> None:
+    """With the record of a rollback that died once its versions were hidden, before their files went."""
+    _keyed(world)
+    newest = world.table().latest_snapshot_id()
+    assert newest is not None
+    _killed(
+        world,
+        lambda: world.table().rollback(snapshot=newest - 2, parallelism=1),
+        after=f"snapshot/snapshot-{newest - 1}",
+    )
+
+
+def _killed(world: World, act: Callable[[], object], *, after: str) -> None:
+    """Lets an action die two changes after the one that removes that file."""
+    store = KilledStorage(world.inner)
+    world.through(store)
+    for changes in range(100):
+        before = dict(world.inner._files)
+        store.arm(changes)
+        try:
+            act()
+        except Killed:
+            if not world.inner.exists(f"{ROOT}/{after}"):
+                break
+        world.inner._files = before
+    store.arm(changes + 2)
+    with suppress(Killed):
+        act()
+    world.through(world.inner)
+
+
 SUBJECTS: Final[Mapping[str, Callable[[World], None]]] = {
     "keyed": _keyed,
     "never expired": _never_expired,
     "changelogs": _changelogs,
     "vectors": _vectors,
     "hash indexes": _hash_indexes,
+    "set aside": _set_aside,
+    "cut short": _cut_short,
 }
 
 
