@@ -11,7 +11,10 @@ that tells of its versions:
 2. The store, asked for files by their names: the snapshots next to both ends of the row, and those that hints name.
    What is there by name and not in the listing shows that the listing is wrong.
 3. Tags and changelogs of a branch that has no snapshots at all: no action leaves a branch so.
-4. Tags and branches that were there when this engine last looked (`table.known_versions`).
+
+A tag or branch all of whose files are needed by versions in sight leaves nothing to hold it against. A record of the
+tags that were there would not do: other engines make and delete tags without telling us, so that what it lacks and what
+it has too much of would be ordinary, and it may be out of sight itself.
 
 Everything here is a pure function on what was seen; `table.sight` does the looking. Orphan removal, for which an unseen
 version looks like garbage, asks for more (`table.orphan_doubts`).
@@ -33,8 +36,8 @@ _SHOWN_MAX: Final = 5
 class LineSeen:
     """What is seen of the versions of one branch.
 
-    `unlisted` are ids of snapshots that are there by name and not in the listing. `hidden_on_purpose` are paths that
-    records of deletions that were cut short name as removed. Hints are None where there are none.
+    `unlisted` are ids of snapshots that are there by name and not in the listing. `removed_snapshots`
+    and `removed_changelogs` are those that records of deletions cut short name. Hints are None where there are none.
     """
 
     branch: str

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paimon_engine.errors import StorageError
+from paimon_engine.errors import PaimonError, StorageError
 from tests.support.faulty_storage import DOWN, FaultyStorage
 from tests.support.lying_storage import LyingStorage
 from tests.support.naive_reach import unreached
@@ -94,6 +94,27 @@ class _Unlisted(LyingStorage):
 
     def walk(self, prefix: str) -> Any:
         return (info for info in super().walk(prefix) if not self._pattern.search(info.path))
+
+
+def test_a_tag_that_shares_all_its_files_cannot_be_missed_and_the_expiry_is_undone() -> None:
+    """The limit that docs/incomplete-tables.md states, and the way back that it names."""
+    world = World()
+    keyed(world)
+    path = world.handle().paths.tag("middle")
+    tag, rows = world.inner.read(path), world.table().to_arrow(tag="middle")
+    world.table().compact(full=True)
+    world.inner.delete([path])
+
+    gone = world.table().expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms, quarantine=True)
+    world.inner.overwrite(path, tag)
+
+    assert gone.stopped == ()
+    with pytest.raises(PaimonError):
+        world.table().to_arrow(tag="middle")
+    for name in reversed(gone.quarantines):
+        world.table().restore(name)
+    assert world.table().to_arrow(tag="middle").sort_by("k") == rows.sort_by("k")
+    assert unreached(world.inner, ROOT) == set()
 
 
 def test_who_knows_better_says_which_snapshot_is_the_latest() -> None:

@@ -100,7 +100,7 @@ def can_know(deed: str, view: View, paths: Sequence[str]) -> bool:
     """Whether what is in sight can tell the action that something is missing.
 
     A tag or branch that is out of sight leaves no trace where all its files are needed by versions in sight, too. Orphan
-    removal does not touch such files. Who removes these versions cannot know.
+    removal does not touch such files. Who removes these versions cannot know (`docs/incomplete-tables.md`).
     """
     return deed in LOOKING or not any(_TAG_OR_BRANCH.fullmatch(path) for path in paths if path not in view.paths)
 
