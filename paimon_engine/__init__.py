@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from paimon_engine.predicate import col
     from paimon_engine.progress import Progress
     from paimon_engine.storage import MemoryStorage
-    from paimon_engine.table.commit_message import CommitMessage
-    from paimon_engine.table.tag_callbacks import TagCallback, TagEvent
+    from paimon_engine.table.branches_tags.tag_callbacks import TagCallback, TagEvent
+    from paimon_engine.table.files.commit_message import CommitMessage
 
 __all__ = [
     "AddColumn",
@@ -101,8 +101,8 @@ _MODULES: Final = {
     "predicate": ("col",),
     "progress": ("Progress",),
     "storage": ("MemoryStorage",),
-    "table.commit_message": ("CommitMessage",),
-    "table.tag_callbacks": ("TagCallback", "TagEvent"),
+    "table.files.commit_message": ("CommitMessage",),
+    "table.branches_tags.tag_callbacks": ("TagCallback", "TagEvent"),
 }
 _HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -61,7 +61,7 @@ from paimon_engine.actions.write import CommitName, Write, write
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.progress import OnProgress
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.state.handle import TableHandle
 
 Action = (
     Write

@@ -20,14 +20,14 @@ from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.predicate import Condition
-from paimon_engine.table import catalog as tables
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.open_read import open_read
-from paimon_engine.table.read import read_schema
-from paimon_engine.table.read_request import ReadRequest
-from paimon_engine.table.row_input import batches_of, with_kinds
-from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot_id
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.read.open_read import open_read
+from paimon_engine.table.read.read_request import ReadRequest
+from paimon_engine.table.read.reader import read_schema
+from paimon_engine.table.state import filesystem_catalog as tables
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot_id
+from paimon_engine.table.write.row_input import batches_of, with_kinds
 from paimon_engine.version_verbs import Moment, VersionVerbs, time_of
 
 

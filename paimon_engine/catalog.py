@@ -19,9 +19,9 @@ from paimon_engine.meta.create_statement import parse_create_table
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.options.names import check_names
-from paimon_engine.table import catalog as tables
-from paimon_engine.table.catalog import Columns, TableDraft
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.state import filesystem_catalog as tables
+from paimon_engine.table.state.filesystem_catalog import Columns, TableDraft
+from paimon_engine.table.state.handle import load_table
 
 
 class Catalog:

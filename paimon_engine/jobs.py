@@ -35,9 +35,9 @@ from paimon_engine.secrecy import (
     shows_table_option,
 )
 from paimon_engine.specs import Spec, check_fields, spec_from, spec_from_texts
-from paimon_engine.table.catalog import TableDraft, create_table, table_path
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.source_files import source_schema
+from paimon_engine.table.state.filesystem_catalog import TableDraft, create_table, table_path
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.write.source_files import source_schema
 
 __all__ = [
     "ACTIONS",

@@ -41,8 +41,8 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.names import checked_user
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
-from paimon_engine.table.disposal import DisposalWords
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.removal.file_removal import DisposalWords
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.version_verbs import Moment, duration_ms, time_of
 
 

@@ -70,7 +70,7 @@ Amount = Annotated[float, Bounds(above=0)]
 Moment = Annotated[int, Bounds(words="of epoch milliseconds")]
 """Epoch milliseconds; any whole number of 64 bits, since people write very large ones for the end of time.
 
-Actions that remove what is older than a time take none in the future: `table.retention.check_older_than`."""
+Actions that remove what is older than a time take none in the future: `table.removal.retention.check_older_than`."""
 
 S = TypeVar("S")
 

@@ -54,8 +54,8 @@ from paimon_engine.actions.tags import (
 from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import checked_user
-from paimon_engine.table.disposal import DisposalWords
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.removal.file_removal import DisposalWords
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.units import moment_ms, parse_duration_ms
 
 Moment = int | datetime | timedelta | str

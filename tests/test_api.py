@@ -22,8 +22,8 @@ from paimon_engine import (
     open_table,
 )
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
 
 SCHEMA = pa.schema(
     [

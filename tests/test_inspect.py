@@ -11,8 +11,8 @@ import pytest
 
 from paimon_engine import inspect, open_table
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.corpus import case
 
 Look = Callable[[TableHandle], pa.Table]

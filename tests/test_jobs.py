@@ -24,8 +24,8 @@ from paimon_engine.actions.tags import CreateTag, DeleteTag
 from paimon_engine.actions.write import Write
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import ACTIONS, CreateTable, Job, JobResult, StorageRef, TableRef, name_of, open_executor, run
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
 
 TEXTS = st.text(max_size=8)
 NUMBERS = st.none() | st.integers(1, 1 << 40)
@@ -194,7 +194,7 @@ def test_a_write_and_a_compaction_of_one_run_are_two_commits(lake: Lake):
 
 def test_later_files_win(lake: Lake, monkeypatch: pytest.MonkeyPatch):
     # Each file becomes a task of its own, so that only their sequence numbers put them in order.
-    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.write.source_files.TASK_BYTES", 1)
     sources = [lake.source(f"{name}.parquet", k=[1, number + 10], v=[name, name]) for number, name in enumerate("abc")]
 
     result = lake.run(Write(sources), create=KEYED)
@@ -207,7 +207,7 @@ def test_later_files_win(lake: Lake, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_failed_task_takes_the_files_of_the_others_with_it(lake: Lake, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.write.source_files.TASK_BYTES", 1)
     good = lake.source("a.parquet", k=[1], v=["a"])
     bad = lake.source("b.parquet", k=[1], unknown=["a"])
 

@@ -18,8 +18,8 @@ from paimon_engine.meta.alteration import altered
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.meta.schema_change import SchemaChange, as_changes, change_to_json
 from paimon_engine.specs import Spec, check_fields
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.schema_commit import alter_schema, stored_schema
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.schema_commit import alter_schema, stored_schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,16 @@ from paimon_engine.meta.table_statistics import TableStatistics, column_to_json
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import Spec
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.commit import CommitRequest, Conflict, commit
-from paimon_engine.table.handle import PlainTable, TableHandle
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.own_commits import OwnCommit, find_own_commit
-from paimon_engine.table.own_files import work_begins
-from paimon_engine.table.read import Rows, check_rows, read_split
-from paimon_engine.table.scan import Split, plan_splits
-from paimon_engine.table.snapshots import latest_snapshot
-from paimon_engine.table.statistics import write_statistics
-from paimon_engine.table.unneeded import delete_unneeded
+from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
+from paimon_engine.table.commit.own_commits import OwnCommit, find_own_commit
+from paimon_engine.table.commit.own_files import work_begins
+from paimon_engine.table.read.reader import Rows, check_rows, read_split
+from paimon_engine.table.read.scan import Split, plan_splits
+from paimon_engine.table.state.handle import PlainTable, TableHandle
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.state.statistics import write_statistics
+from paimon_engine.table.state.unneeded import delete_unneeded
 
 logger = logging.getLogger(__name__)
 

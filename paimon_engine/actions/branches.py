@@ -29,7 +29,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.specs import Index, Spec
-from paimon_engine.table.branch_schemas import (
+from paimon_engine.table.branches_tags.branch_schemas import (
     all_schema_bytes,
     check_schemas_of,
     check_schemas_stay,
@@ -37,7 +37,7 @@ from paimon_engine.table.branch_schemas import (
     same_schemas,
     take_schemas,
 )
-from paimon_engine.table.branching import (
+from paimon_engine.table.branches_tags.branching import (
     branch_files,
     branch_root_files,
     existing_branch,
@@ -48,9 +48,17 @@ from paimon_engine.table.branching import (
     remove_branch_files,
     write_branch,
 )
-from paimon_engine.table.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
-from paimon_engine.table.commit_records import take_back_records, take_over_records
-from paimon_engine.table.deletion import (
+from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tagging import (
+    check_no_branch_from,
+    named_tags,
+    plan_removal,
+    remove_tags,
+    tag_files,
+)
+from paimon_engine.table.commit.records import take_back_records, take_over_records
+from paimon_engine.table.reach.reachability import Root, all_roots, on_line
+from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
     Deletion,
     DeletionPlan,
@@ -59,10 +67,10 @@ from paimon_engine.table.deletion import (
     finish_interrupted,
     prepare,
 )
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import Root, all_roots, on_line
-from paimon_engine.table.snapshots import (
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.state.changelogs import changelog_ids, forget_newest, hint_kept, keep_changelog
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import (
     branch_exists,
     branches,
     consumers,
@@ -76,8 +84,6 @@ from paimon_engine.table.snapshots import (
     snapshots_newest_first,
     write_hint,
 )
-from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import check_no_branch_from, named_tags, plan_removal, remove_tags, tag_files
 
 logger = logging.getLogger(__name__)
 
@@ -318,7 +324,8 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
 
     Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, begins so late that main would have a
     gap, or lacks a schema of what main keeps; CorruptTableError if a snapshot or tag cannot be understood;
-    ConflictError if others keep committing to main; UnsupportedError, CallbackError as in `table.tag_news`.
+    ConflictError if others keep committing to main; UnsupportedError, CallbackError as in
+    `table.branches_tags.tag_notifications`.
     """
     begun = time.monotonic()
     refuse_server(table)

@@ -36,10 +36,13 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import Count, Spec
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted
-from paimon_engine.table.bucket_vectors import vector_files
-from paimon_engine.table.choice import Choice, chosen_entries
-from paimon_engine.table.cluster import (
+from paimon_engine.table.commit.abort import delete_uncommitted
+from paimon_engine.table.commit.commit import CommitRequest
+from paimon_engine.table.commit.commit_parts import commit_parts
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.own_files import work_begins
+from paimon_engine.table.compaction.bucket_choice import Choice, chosen_entries
+from paimon_engine.table.compaction.cluster import (
     SAMPLE_ROWS,
     FilesTask,
     PlacedRows,
@@ -50,16 +53,13 @@ from paimon_engine.table.cluster import (
     plan_unit,
     range_of,
 )
-from paimon_engine.table.commit import CommitRequest
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.commit_parts import commit_parts
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import delta_entries
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.own_files import work_begins
-from paimon_engine.table.partitions import texts_of_key
-from paimon_engine.table.rewrite import join_parts
-from paimon_engine.table.snapshots import latest_snapshot, seen_at_latest, snapshots_of_user
+from paimon_engine.table.compaction.rewrite import join_parts
+from paimon_engine.table.files.bucket_vectors import vector_files
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import delta_entries
+from paimon_engine.table.state.partitions import texts_of_key
+from paimon_engine.table.state.snapshots import latest_snapshot, seen_at_latest, snapshots_of_user
 from paimon_engine.types import AtomicType
 from paimon_engine.units import MIB, parse_duration_ms
 

@@ -10,10 +10,10 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.names import checked_user
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table import commit as commits
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.own_commits import find_own_commit
+from paimon_engine.table.commit import commit as commits
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
 
 _KINDS = (CommitKind.APPEND, CommitKind.COMPACT)
 

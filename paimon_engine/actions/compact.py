@@ -37,20 +37,20 @@ from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import Amount, Count, Index, Spec
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted
-from paimon_engine.table.bucket_vectors import vector_files
-from paimon_engine.table.choice import Choice, chosen_entries, deleted_counts
-from paimon_engine.table.commit import CommitRequest
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.commit_parts import commit_parts
-from paimon_engine.table.distribute import distribute_postponed
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.key_samples import key_samples
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.own_files import work_begins
-from paimon_engine.table.partitions import texts_of_key
-from paimon_engine.table.rewrite import RewriteTask, join_parts, rewrite
-from paimon_engine.table.snapshots import latest_snapshot, latest_with_schema, seen_at_latest
+from paimon_engine.table.commit.abort import delete_uncommitted
+from paimon_engine.table.commit.commit import CommitRequest
+from paimon_engine.table.commit.commit_parts import commit_parts
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.own_files import work_begins
+from paimon_engine.table.compaction.bucket_choice import Choice, chosen_entries, deleted_counts
+from paimon_engine.table.compaction.key_samples import key_samples
+from paimon_engine.table.compaction.rewrite import RewriteTask, join_parts, rewrite
+from paimon_engine.table.files.bucket_vectors import vector_files
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.partitions import texts_of_key
+from paimon_engine.table.state.snapshots import latest_snapshot, latest_with_schema, seen_at_latest
+from paimon_engine.table.write.distribute import distribute_postponed
 from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Compact manifests: rewrite the list of files that make up the table, without touching a data file.
 
 Manifests that hold removals, and small ones, become few large ones in a snapshot of its own. A commit does the same
-now and then by itself (`table.manifest_merge`); this action does it at once.
+now and then by itself (`table.commit.manifest_merge`); this action does it at once.
 
 Source: `FileStoreCommitImpl.compactManifest` of the Java library. Difference: a repeated job makes one snapshot.
 """
@@ -21,12 +21,12 @@ from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Spec
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.commit import CommitRequest, Conflict, commit
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifest_merge import compact_manifests as merged
-from paimon_engine.table.manifests import MeasuringWriter, snapshot_manifests
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.snapshots import seen_at_latest
+from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
+from paimon_engine.table.commit.manifest_merge import compact_manifests as merged
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import MeasuringWriter, snapshot_manifests
+from paimon_engine.table.state.snapshots import seen_at_latest
 
 logger = logging.getLogger(__name__)
 

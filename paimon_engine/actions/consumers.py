@@ -18,12 +18,12 @@ from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.meta.names import check_file_name
 from paimon_engine.specs import Moment, Spec
-from paimon_engine.table.changelogs import earliest_change_id
-from paimon_engine.table.deletion import DeletionPlan, prepare
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.retention import check_older_than
-from paimon_engine.table.snapshots import consumer_files, next_snapshot_of, snapshot_ids
+from paimon_engine.table.removal.deletion_plan import DeletionPlan, prepare
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.removal.retention import check_older_than
+from paimon_engine.table.state.changelogs import earliest_change_id
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import consumer_files, next_snapshot_of, snapshot_ids
 
 
 @dataclass(frozen=True, slots=True)

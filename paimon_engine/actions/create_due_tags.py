@@ -32,13 +32,8 @@ from paimon_engine.meta.tag_periods import (
     due_tags,
     tag_periods,
 )
-from paimon_engine.table.deletion import DeletedFile, Deletion, carry_out, prepare
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import Root, all_roots
-from paimon_engine.table.snapshots import latest_snapshot, list_tags, same_commit, snapshots_newest_first
-from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import (
+from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tagging import (
     branches_from,
     check_no_branch_from,
     make_tag,
@@ -49,6 +44,11 @@ from paimon_engine.table.tagging import (
     remove_tags,
     tag_files,
 )
+from paimon_engine.table.reach.reachability import Root, all_roots
+from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, carry_out, prepare
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import latest_snapshot, list_tags, same_commit, snapshots_newest_first
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor)
 
     Raises: InvalidArgumentError if an option cannot be understood, or a branch was made from a batch tag that moves;
     ConflictError if a snapshot expired while its tag was made; CorruptTableError if a tag cannot be understood;
-    UnsupportedError, CallbackError as in `table.tag_news`.
+    UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
     """
     begun = time.monotonic()
     with telling(table, dry_run=spec.dry_run) as news:

@@ -32,17 +32,17 @@ from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arr
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import Spec
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted, uncommitted
-from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
-from paimon_engine.table.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.default_values import default_scalars, fill_nulls
-from paimon_engine.table.file_format import BucketPlace, bucket_place, read_data_file
-from paimon_engine.table.handle import PlainTable, TableHandle
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.own_files import WorkBegun, work_begins
-from paimon_engine.table.scan import plan_splits, usable_conjuncts
-from paimon_engine.table.snapshots import seen_at_latest
+from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.own_files import WorkBegun, work_begins
+from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.data_file import BucketPlace, bucket_place, read_data_file
+from paimon_engine.table.read.default_values import default_scalars, fill_nulls
+from paimon_engine.table.read.scan import plan_splits, usable_conjuncts
+from paimon_engine.table.state.handle import PlainTable, TableHandle
+from paimon_engine.table.state.snapshots import seen_at_latest
 
 ROUNDS_MAX = 4
 """Times that a delete is begun, while others change the same files."""

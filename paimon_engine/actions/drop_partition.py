@@ -27,11 +27,11 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, Unsupporte
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, Spec
-from paimon_engine.table.commit import CommitRequest, Conflict, OverwriteScope, commit
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.partition_time import local_moment, partition_time
-from paimon_engine.table.partitions import (
+from paimon_engine.table.branches_tags.partition_time import local_moment, partition_time
+from paimon_engine.table.commit.commit import CommitRequest, Conflict, OverwriteScope, commit
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.partitions import (
     Partition,
     live_partitions,
     matching,
@@ -39,7 +39,7 @@ from paimon_engine.table.partitions import (
     partition_spec,
     partition_texts,
 )
-from paimon_engine.table.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import seen_at_latest
 from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
 
 logger = logging.getLogger(__name__)

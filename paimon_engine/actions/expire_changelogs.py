@@ -3,7 +3,8 @@
 1. `choose_expired_changelogs` says which ids go: the oldest ones, by number, age, consumers and a limit where one is
    asked for; with `delete_all` every one of them. They go in rounds, so that memory is bounded.
 2. Their files are planned for deletion, unless a snapshot, tag, branch or other changelog reaches them.
-3. The changelogs are removed, oldest first, then the planned files (`table.expiry`, `table.deletion`).
+3. The changelogs are removed, oldest first, then the planned files (`table.removal.expiry`,
+   `table.removal.deletion_plan`).
 
 A dry run is steps 1 and 2. Snapshots are left as they are; expiring those of a table whose changelogs live longer does
 this step, too.
@@ -22,9 +23,9 @@ from typing import Any
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Count, Moment
-from paimon_engine.table.deletion import DeletedFile, Deletion, DeletionPlan
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.expiry import (
+from paimon_engine.table.reach.reachability import all_roots
+from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, DeletionPlan
+from paimon_engine.table.removal.expiry import (
     ROUND_SNAPSHOTS,
     Going,
     Line,
@@ -35,16 +36,16 @@ from paimon_engine.table.expiry import (
     plan_expiry,
     without,
 )
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import all_roots
-from paimon_engine.table.retention import (
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.removal.retention import (
     Choice,
     Retention,
     changelog_retention,
     check_older_than,
     choose_expired_changelogs,
 )
-from paimon_engine.table.snapshots import consumers
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import consumers
 
 logger = logging.getLogger(__name__)
 

@@ -1,14 +1,14 @@
 """Expire snapshots: forget old ones, and delete the files that only they needed.
 
 1. `choose_expired` says which ids go: the oldest ones, by number, age, consumers and a limit where one is asked for.
-2. They go in rounds (`table.expiry`), the oldest first, so that memory is bounded, and what is done when a run dies
-   stays done. Each round looks at the table anew, and consists of steps 3 to 6.
+2. They go in rounds (`table.removal.expiry`), the oldest first, so that memory is bounded, and what is done when a run
+   dies stays done. Each round looks at the table anew, and consists of steps 3 to 6.
 3. Where the options let changelogs live longer than snapshots, each snapshot that goes leaves its changelog, and the
    changelogs whose time is over go as well (`actions.expire_changelogs`).
 4. Files that what goes reaches and no other snapshot, tag, branch or changelog does, are planned for deletion.
 5. Snapshot files are removed, oldest first, so that at any moment the table has an unbroken row of snapshots;
-   then the `EARLIEST` hint is moved. From here on no reader can start from them (`table.expiry`).
-6. The planned files are deleted, after another look for new tags and branches (`table.deletion`).
+   then the `EARLIEST` hint is moved. From here on no reader can start from them (`table.removal.expiry`).
+6. The planned files are deleted, after another look for new tags and branches (`table.removal.deletion_plan`).
 
 A dry run plans all rounds, each as if those before it had been carried out.
 
@@ -29,10 +29,10 @@ from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import Amount, Count, Moment
-from paimon_engine.table.commit_records import forget_old_records
-from paimon_engine.table.deletion import DeletedFile, Deletion, DeletionPlan
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.expiry import (
+from paimon_engine.table.commit.records import forget_old_records
+from paimon_engine.table.reach.reachability import Root, all_roots
+from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, DeletionPlan
+from paimon_engine.table.removal.expiry import (
     ROUND_SNAPSHOTS,
     Going,
     Line,
@@ -44,10 +44,8 @@ from paimon_engine.table.expiry import (
     without,
     would_be_changelogs,
 )
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.reachability import Root, all_roots
-from paimon_engine.table.retention import (
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.removal.retention import (
     Retention,
     changelog_retention,
     check_older_than,
@@ -55,7 +53,9 @@ from paimon_engine.table.retention import (
     choose_expired_changelogs,
     snapshot_retention,
 )
-from paimon_engine.table.snapshots import consumers
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import consumers
 
 logger = logging.getLogger(__name__)
 

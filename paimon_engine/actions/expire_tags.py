@@ -15,14 +15,21 @@ from paimon_engine.errors import NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.tag import Tag
 from paimon_engine.specs import Moment
-from paimon_engine.table.deletion import DeletedFile, carry_out, finish_interrupted, prepare
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.reachability import Root, all_roots
-from paimon_engine.table.retention import check_older_than
-from paimon_engine.table.snapshots import readable_tags
-from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import branches_from, named_tags, plan_removal, remove_tags, tag_files, wall_clock
+from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tagging import (
+    branches_from,
+    named_tags,
+    plan_removal,
+    remove_tags,
+    tag_files,
+    wall_clock,
+)
+from paimon_engine.table.reach.reachability import Root, all_roots
+from paimon_engine.table.removal.deletion_plan import DeletedFile, carry_out, finish_interrupted, prepare
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.removal.retention import check_older_than
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import readable_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
     What cannot be understood stays, and keeps what it might need; `stopped` says so.
 
     Raises: InvalidArgumentError for a time in the future; StorageError; UnsupportedError, CallbackError as in
-    `table.tag_news`.
+    `table.branches_tags.tag_notifications`.
     """
     begun = time.monotonic()
     check_older_than(table, spec)

@@ -30,8 +30,8 @@ from paimon_engine.meta.paths import partition_path, partition_text
 from paimon_engine.options.texts import split_list
 from paimon_engine.specs import Spec
 from paimon_engine.storage import REPORTS_ALLOWED
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.partitions import partition_spec
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.partitions import partition_spec
 
 _OPTION: Final = "partition.mark-done-action"
 _URL: Final = f"{_OPTION}.http.url"

@@ -44,13 +44,13 @@ from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Spec
-from paimon_engine.table.branching import existing_branch, refuse_server
-from paimon_engine.table.commit import CommitRequest, Conflict, IndexRead, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import changelog_entries, live_entries, live_index_files, read_manifest_list
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.snapshots import (
+from paimon_engine.table.branches_tags.branching import existing_branch, refuse_server
+from paimon_engine.table.commit.commit import CommitRequest, Conflict, IndexRead, commit
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import changelog_entries, live_entries, live_index_files, read_manifest_list
+from paimon_engine.table.state.snapshots import (
     latest_snapshot,
     list_tags,
     read_snapshot,

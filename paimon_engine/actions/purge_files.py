@@ -3,8 +3,8 @@
 1. One commit of the kind OVERWRITE removes all rows, another one rewrites the lists of files, so that the new state
    names none of the old ones. Readers find an empty table from here on.
 2. Everything that leads to older states goes: branches, tags, long-lived changelogs, consumers, older snapshots.
-3. Files that only these reached are deleted or moved aside (`table.deletion`); then files that nothing named at all,
-   if they are old enough.
+3. Files that only these reached are deleted or moved aside (`table.removal.deletion_plan`); then files that nothing
+   named at all, if they are old enough.
 
 Schema, options and the table itself stay. `keep_tags` leaves all tags with the files that they reach, `keep_branches`
 all branches; without them nothing of the table can be read again, unless the files were moved aside: then `restore`
@@ -31,10 +31,15 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Moment
-from paimon_engine.table.branching import branch_root_files, refuse_server, remove_branch_files
-from paimon_engine.table.commit import CommitRequest, Conflict, OverwriteScope, commit
-from paimon_engine.table.commit_records import settle_records
-from paimon_engine.table.deletion import (
+from paimon_engine.table.branches_tags.branching import branch_root_files, refuse_server, remove_branch_files
+from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
+from paimon_engine.table.commit.commit import CommitRequest, Conflict, OverwriteScope, commit
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.records import settle_records
+from paimon_engine.table.reach.doubts import Doubt
+from paimon_engine.table.reach.reachability import Root, Roots, all_roots, on_line
+from paimon_engine.table.removal.deletion_plan import (
     Candidates,
     DataCandidate,
     DeletedFile,
@@ -45,16 +50,11 @@ from paimon_engine.table.deletion import (
     plan_deletion,
     prepare,
 )
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.doubts import Doubt
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.orphans import find_orphans
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.reachability import Root, Roots, all_roots, on_line
-from paimon_engine.table.retention import check_older_than
-from paimon_engine.table.snapshots import branches, consumer_files, latest_snapshot, mend_latest_hint, write_hint
-from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.removal.orphans import find_orphans
+from paimon_engine.table.removal.retention import check_older_than
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import branches, consumer_files, latest_snapshot, mend_latest_hint, write_hint
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def purge_files(
 
     Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would go, or for a time in the
     future; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError; UnsupportedError,
-    CallbackError as in `table.tag_news`, unless tags are kept.
+    CallbackError as in `table.branches_tags.tag_notifications`, unless tags are kept.
     """
     begun = time.monotonic()
     refuse_server(table)

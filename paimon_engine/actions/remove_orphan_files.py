@@ -1,15 +1,15 @@
 """Remove orphan files: delete what nothing names, left behind by writers that died or commits that failed.
 
 1. Old files are listed, then the names that all snapshots, tags, branches and long-lived changelogs use are read, then
-   those that are new since (`table.orphans`). Old files that nothing names are orphans. A dry run ends here.
-2. A fence keeps out commits of files that are about to go (`table.clean_up_fence`); what was named before it stays.
+   those that are new since (`table.removal.orphans`). Old files that nothing names are orphans. A dry run ends here.
+2. A fence keeps out commits of files that are about to go (`table.removal.fence`); what was named before it stays.
 3. The others are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore` brings them back.
    Those for which a quarantine waits, since who moved files there died, go there in any case.
 
 If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be out of
-sight (`table.orphan_doubts`), unless somebody confirms that none is. A file that a running job has written and not yet
-committed is protected by its age: with an `older_than_ms` younger than the longest job, that job is refused its commit
-and has to be run again. Jobs of other engines are not: they would commit files that are gone.
+sight (`table.removal.orphan_doubts`), unless somebody confirms that none is. A file that a running job has written and
+not yet committed is protected by its age: with an `older_than_ms` younger than the longest job, that job is refused its
+commit and has to be run again. Jobs of other engines are not: they would commit files that are gone.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.specs import Moment
 from paimon_engine.storage import FileInfo
-from paimon_engine.table import commit_records
-from paimon_engine.table.clean_up_fence import forget_finished_plans, raise_fences
-from paimon_engine.table.clean_up_plan import forget_plan, write_plan
-from paimon_engine.table.deletion import DeletedFile, check_places, clean_directories
-from paimon_engine.table.disposal import Disposal, delete_files, move_files
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.orphans import Look, find_orphans, live_nowhere
-from paimon_engine.table.quarantine import write_quarantine
-from paimon_engine.table.quarantine_state import move_as_listed
-from paimon_engine.table.reachability import on_line
-from paimon_engine.table.retention import check_older_than
-from paimon_engine.table.snapshots import branches, mend_hints
-from paimon_engine.table.unfinished import forget_old_records
+from paimon_engine.table.commit import records as commit_records
+from paimon_engine.table.reach.clean_up_plan import forget_plan, write_plan
+from paimon_engine.table.reach.quarantine import write_quarantine
+from paimon_engine.table.reach.reachability import on_line
+from paimon_engine.table.reach.unfinished import forget_old_records
+from paimon_engine.table.removal.deletion_plan import DeletedFile, check_places, clean_directories
+from paimon_engine.table.removal.fence import forget_finished_plans, raise_fences
+from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
+from paimon_engine.table.removal.orphans import Look, find_orphans, live_nowhere
+from paimon_engine.table.removal.quarantine_state import move_as_listed
+from paimon_engine.table.removal.retention import check_older_than
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import branches, mend_hints
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)

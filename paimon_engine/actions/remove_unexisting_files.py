@@ -27,16 +27,16 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, Spec
-from paimon_engine.table.bucket_vectors import BucketVectors, vector_files
-from paimon_engine.table.commit import CommitRequest, Conflict, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.deletion import check_places
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.reachability import DataPaths
-from paimon_engine.table.side_by_side import READER_THREADS
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.reach.reachability import DataPaths
+from paimon_engine.table.removal.deletion_plan import check_places
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.side_by_side import READER_THREADS
+from paimon_engine.table.state.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -29,11 +29,11 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Spec
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import MetadataWriter, live_index_files, read_manifest, read_manifest_list
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.publish import publish
-from paimon_engine.table.snapshots import latest_snapshot, read_snapshot
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.publish import publish
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import MetadataWriter, live_index_files, read_manifest, read_manifest_list
+from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,9 @@ deleted any more, since it may protect anything.
 1. The row that ends at the latest snapshot, unbroken and of readable snapshots only, says where the table begins: at
    its first one. The latest snapshot itself must be readable.
 2. Snapshots before it are stranded. Their files, the snapshots' own, are removed, oldest first; `EARLIEST` is written.
-3. Data and metadata files that only stranded snapshots reached are deleted or moved aside (`table.deletion`). What the
-   damaged ones alone named is left for `remove_orphan_files`, which can prove that nothing needs it once this is done.
+3. Data and metadata files that only stranded snapshots reached are deleted or moved aside
+   (`table.removal.deletion_plan`). What the damaged ones alone named is left for `remove_orphan_files`, which can prove
+   that nothing needs it once this is done.
 
 A dry run is the same plan. Tags and branches stay as they are.
 
@@ -27,8 +28,9 @@ from typing import Any
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Index
-from paimon_engine.table.commit_records import settle_records
-from paimon_engine.table.deletion import (
+from paimon_engine.table.commit.records import settle_records
+from paimon_engine.table.reach.reachability import every_root
+from paimon_engine.table.removal.deletion_plan import (
     Candidates,
     DeletedFile,
     Deletion,
@@ -37,12 +39,11 @@ from paimon_engine.table.deletion import (
     plan_deletion,
     prepare,
 )
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_index_files, missing_metadata
-from paimon_engine.table.reachability import every_root
-from paimon_engine.table.side_by_side import in_threads
-from paimon_engine.table.snapshots import hint_of, read_snapshot, snapshot_ids, write_hint
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import live_index_files, missing_metadata
+from paimon_engine.table.state.side_by_side import in_threads
+from paimon_engine.table.state.snapshots import hint_of, read_snapshot, snapshot_ids, write_hint
 
 logger = logging.getLogger(__name__)
 

@@ -23,16 +23,16 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import Spec
 from paimon_engine.supported import check_writable
-from paimon_engine.table.abort import delete_uncommitted, uncommitted
-from paimon_engine.table.bucket_vectors import vector_files
-from paimon_engine.table.choice import Choice, chosen_entries
-from paimon_engine.table.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.own_files import work_begins
-from paimon_engine.table.rescale import RescaleTask, rescale_bucket, sources_of
-from paimon_engine.table.snapshots import latest_with_schema
+from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.own_files import work_begins
+from paimon_engine.table.compaction.bucket_choice import Choice, chosen_entries
+from paimon_engine.table.compaction.rescale import RescaleTask, rescale_bucket, sources_of
+from paimon_engine.table.files.bucket_vectors import vector_files
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import latest_with_schema
 
 
 @dataclass(frozen=True, slots=True)

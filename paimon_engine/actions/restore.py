@@ -15,8 +15,8 @@ given one: `as_tags` brings snapshots and tags back under the names `restored-<s
 version that lacks files stays away, and the list stays with it, so that it can come back once they are there.
 
 What a run that died has left of a quarantine is listed, brought back and emptied like any other, and never keeps
-another one from it (`table.quarantine_state`). Without a list, files go back to where their paths say that they lay;
-which versions they belonged to is not known any more, so an orphan clean-up deletes those that nothing needs.
+another one from it (`table.removal.quarantine_state`). Without a list, files go back to where their paths say that they
+lay; which versions they belonged to is not known any more, so an orphan clean-up deletes those that nothing needs.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from typing import Any, Final
 from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, Moment, Spec
-from paimon_engine.table.disposal import Disposal, move_files
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.quarantine import Quarantine, find_quarantine, no_quarantine, read_quarantine
-from paimon_engine.table.quarantine_state import (
+from paimon_engine.table.branches_tags.tag_notifications import telling
+from paimon_engine.table.reach.quarantine import Quarantine, find_quarantine, no_quarantine, read_quarantine
+from paimon_engine.table.reach.reachability import on_line
+from paimon_engine.table.reach.unfinished import forget_record
+from paimon_engine.table.removal.file_removal import Disposal, move_files
+from paimon_engine.table.removal.quarantine_state import (
     Held,
     QuarantineState,
     all_held,
@@ -43,11 +45,9 @@ from paimon_engine.table.quarantine_state import (
     look_at,
     plan_return,
 )
-from paimon_engine.table.reachability import on_line
-from paimon_engine.table.restoring import RootsBack, bring_back, plan_roots
-from paimon_engine.table.retention import check_older_than
-from paimon_engine.table.tag_news import telling
-from paimon_engine.table.unfinished import forget_record
+from paimon_engine.table.removal.restore_roots import RootsBack, bring_back, plan_roots
+from paimon_engine.table.removal.retention import check_older_than
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def restore(table: TableHandle, spec: Restore, executor: Executor) -> RestoreRes
 
     Raises: InvalidArgumentError if there is no such quarantine; CorruptTableError if its list is damaged; ConflictError
     if something else is in the place of what should come back; StorageError; UnsupportedError, CallbackError as in
-    `table.tag_news`, where tags come back.
+    `table.branches_tags.tag_notifications`, where tags come back.
     """
     begun = time.monotonic()
     if find_quarantine(table, spec.quarantine) is None and (held := look_at(table, spec.quarantine)) is not None:
@@ -283,7 +283,7 @@ def list_quarantines(table: TableHandle) -> list[Mapping[str, Any]]:
     """Every quarantine of the table, oldest first, whatever state it is in.
 
     Each has `quarantine` (its name), `action`, `time_ms`, `files`, `bytes`, `roots`, and how it stands: `state` as in
-    `table.quarantine_state`, `files_there`, and `problem` if its list cannot be understood.
+    `table.removal.quarantine_state`, `files_there`, and `problem` if its list cannot be understood.
 
     Raises: StorageError.
     """

@@ -21,18 +21,18 @@ from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import Spec
 from paimon_engine.supported import check_writable
-from paimon_engine.table.commit import CommitRequest
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.commit_parts import Parts, commit_parts
-from paimon_engine.table.file_index import wanted_indexes
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.own_files import work_begins
-from paimon_engine.table.pruning import matching_partitions, partition_predicate_parts
-from paimon_engine.table.reindex import Reindexed, ReindexTask, is_current, reindex
-from paimon_engine.table.side_by_side import in_threads
-from paimon_engine.table.snapshots import seen_at_latest
+from paimon_engine.table.commit.commit import CommitRequest
+from paimon_engine.table.commit.commit_parts import Parts, commit_parts
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.own_files import work_begins
+from paimon_engine.table.compaction.reindex import Reindexed, ReindexTask, is_current, reindex
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.file_index import wanted_indexes
+from paimon_engine.table.read.pruning import matching_partitions, partition_predicate_parts
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.side_by_side import in_threads
+from paimon_engine.table.state.snapshots import seen_at_latest
 
 logger = logging.getLogger(__name__)
 

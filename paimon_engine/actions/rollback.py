@@ -4,7 +4,7 @@
 2. Newer changelogs of expired snapshots are removed; then newer snapshots, newest first, so that at any moment the
    table has an unbroken row of snapshots (but for those that had expired); a target that has expired is written again
    from its tag just before the last of them goes. Then newer tags are removed, and who listens is told.
-3. The planned files are deleted, after another look at what is there (`table.deletion`).
+3. The planned files are deleted, after another look at what is there (`table.removal.deletion_plan`).
 
 Nobody should write meanwhile: a commit that began before would be made on top of a snapshot that is gone.
 
@@ -29,9 +29,11 @@ from paimon_engine.errors import (
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.specs import Index, Moment
-from paimon_engine.table.changelogs import forget_newest
-from paimon_engine.table.commit_records import take_back_records
-from paimon_engine.table.deletion import (
+from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
+from paimon_engine.table.commit.records import take_back_records
+from paimon_engine.table.reach.reachability import Root, all_roots, lost_roots
+from paimon_engine.table.removal.deletion_plan import (
     Candidates,
     DeletedFile,
     Deletion,
@@ -40,11 +42,11 @@ from paimon_engine.table.deletion import (
     plan_deletion,
     prepare,
 )
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.moments import last_at_watermark
-from paimon_engine.table.reachability import Root, all_roots, lost_roots
-from paimon_engine.table.snapshots import (
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.state.changelogs import forget_newest
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.moments import last_at_watermark
+from paimon_engine.table.state.snapshots import (
     choose_snapshot,
     consumers,
     latest_snapshot,
@@ -56,8 +58,6 @@ from paimon_engine.table.snapshots import (
     tag_exists,
     write_hint,
 )
-from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +111,8 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
 
     Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would go; ConflictError if others
     keep committing, or if the tag belongs to a history that an earlier rollback removed; CorruptTableError if snapshots
-    around the moment are missing; UnsupportedError, CallbackError as in `table.tag_news`, where tags go.
+    around the moment are missing; UnsupportedError, CallbackError as in
+    `table.branches_tags.tag_notifications`, where tags go.
     """
     begun = time.monotonic()
     target, expired = _target(table, spec)

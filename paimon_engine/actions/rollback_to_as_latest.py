@@ -25,16 +25,16 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.tag import Tag
 from paimon_engine.specs import Index, Moment, Spec
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.commit_records import CommitKey
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import MetadataWriter, live_entries
-from paimon_engine.table.moments import last_at_watermark
-from paimon_engine.table.own_commits import Recorder, find_own_commit
-from paimon_engine.table.patience import Patience
-from paimon_engine.table.publish import publish
-from paimon_engine.table.snapshots import choose_snapshot, latest_snapshot, list_tags, read_snapshot, same_commit
-from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import make_tag
+from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tagging import make_tag
+from paimon_engine.table.commit.own_commits import Recorder, find_own_commit
+from paimon_engine.table.commit.patience import Patience
+from paimon_engine.table.commit.publish import publish
+from paimon_engine.table.commit.records import CommitKey
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import MetadataWriter, live_entries
+from paimon_engine.table.state.moments import last_at_watermark
+from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot, list_tags, read_snapshot, same_commit
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def rollback_to_as_latest(
 
     Raises: NotFoundError; InvalidArgumentError; ConflictError if others always commit first, or if the earlier snapshot
     expires meanwhile; OutcomeUnknownError if the store never said whether it was made; UnsupportedError; CallbackError
-    as in `table.tag_news`, if a tag is made.
+    as in `table.branches_tags.tag_notifications`, if a tag is made.
     """
     begun = time.monotonic()
     check_metadata_writable(table.options)

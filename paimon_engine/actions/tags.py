@@ -18,15 +18,8 @@ from paimon_engine.meta.names import check_stays_inside, check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.specs import Index, Moment, Span, Spec
-from paimon_engine.table.deletion import DeletedFile, Deletion, DeletionPlan, carry_out, finish_interrupted, prepare
-from paimon_engine.table.disposal import Disposal
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import missing_metadata
-from paimon_engine.table.moments import first_at_time, first_at_watermark
-from paimon_engine.table.reachability import Root, all_roots
-from paimon_engine.table.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag, same_commit
-from paimon_engine.table.tag_news import TagNews, telling
-from paimon_engine.table.tagging import (
+from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tagging import (
     check_no_branch_from,
     make_tag,
     move_tag,
@@ -35,6 +28,20 @@ from paimon_engine.table.tagging import (
     remove_tags,
     tag_files,
 )
+from paimon_engine.table.reach.reachability import Root, all_roots
+from paimon_engine.table.removal.deletion_plan import (
+    DeletedFile,
+    Deletion,
+    DeletionPlan,
+    carry_out,
+    finish_interrupted,
+    prepare,
+)
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import missing_metadata
+from paimon_engine.table.state.moments import first_at_time, first_at_watermark
+from paimon_engine.table.state.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag, same_commit
 
 IfExists = Literal["verify", "ignore", "replace", "error"]
 _IF_EXISTS = ("verify", "ignore", "replace", "error")
@@ -129,7 +136,7 @@ def create_tag(table: TableHandle, spec: CreateTag, executor: Executor) -> TagRe
 
     Raises: NotFoundError if there is no such snapshot; ConflictError if the tag exists and must not, or if its
     snapshot expired meanwhile; CorruptTableError if an existing tag is broken; InvalidArgumentError; UnsupportedError,
-    CallbackError as in `table.tag_news`.
+    CallbackError as in `table.branches_tags.tag_notifications`.
     """
     begun = time.monotonic()
     _check(spec)
@@ -289,7 +296,7 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
     What cannot be understood keeps what it might need, and `stopped` says so.
 
     Raises: InvalidArgumentError if a branch was made from the tag; StorageError; UnsupportedError, CallbackError as in
-    `table.tag_news`.
+    `table.branches_tags.tag_notifications`.
     """
     begun = time.monotonic()
     check_stays_inside("tag", spec.tag)

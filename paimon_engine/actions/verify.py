@@ -1,6 +1,6 @@
 """Verify: is everything there that a table needs, and is it as its metadata says? Nothing is written.
 
-What is looked at is listed in `table.check`; `depth` says how much of it.
+What is looked at is listed in `table.check.table_check`; `depth` says how much of it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.progress import OnProgress
 from paimon_engine.specs import Spec
-from paimon_engine.table.check import Depth, Problem, examine_table
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.check.table_check import Depth, Problem, examine_table
+from paimon_engine.table.state.handle import TableHandle
 
 logger = logging.getLogger(__name__)
 

@@ -24,26 +24,26 @@ from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.secrecy import check_address
 from paimon_engine.specs import Spec, check_fields
-from paimon_engine.table.abort import delete_uncommitted, uncommitted
-from paimon_engine.table.bucketing import BucketRows
-from paimon_engine.table.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.done_again import what_stays
-from paimon_engine.table.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.own_files import work_begins
-from paimon_engine.table.partitions import partition_value
-from paimon_engine.table.patience import Patience
-from paimon_engine.table.source_files import plan_files, read_rows, write_files
-from paimon_engine.table.write import (
+from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
+from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.own_files import work_begins
+from paimon_engine.table.commit.patience import Patience
+from paimon_engine.table.files.bucketing import BucketRows
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.partitions import partition_value
+from paimon_engine.table.write.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
+from paimon_engine.table.write.part_writer import write_part
+from paimon_engine.table.write.repeated_writes import what_stays
+from paimon_engine.table.write.source_files import plan_files, read_rows, write_files
+from paimon_engine.table.write.writer import (
     WriteState,
     rewrite_uncommitted,
     write_batches,
     write_rests,
     write_state,
 )
-from paimon_engine.table.write_part import write_part
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.table.catalog import TableDraft, check_part, split_name
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.state.filesystem_catalog import TableDraft, check_part, split_name
+from paimon_engine.table.state.handle import TableHandle
 
 SYSTEM_DATABASE = "sys"
 

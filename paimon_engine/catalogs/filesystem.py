@@ -12,9 +12,9 @@ from paimon_engine.catalogs.base import TableName
 from paimon_engine.catalogs.config import LOCK_ENABLED, CatalogConfig, is_true
 from paimon_engine.errors import ConflictError, NotFoundError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
-from paimon_engine.table import catalog as directories
-from paimon_engine.table.catalog import DATABASE_SUFFIX, TableDraft
-from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state import filesystem_catalog as directories
+from paimon_engine.table.state.filesystem_catalog import DATABASE_SUFFIX, TableDraft
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
 
 
 def open_metastore(config: CatalogConfig) -> FilesystemMetastore:

@@ -43,8 +43,8 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import TableSchema
-from paimon_engine.table.catalog import DATABASE_SUFFIX, TableDraft, create_table
-from paimon_engine.table.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state.filesystem_catalog import DATABASE_SUFFIX, TableDraft, create_table
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
 
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"

@@ -26,8 +26,8 @@ from paimon_engine.meta.fixed_options import with_dynamic_options
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, schema_to_json
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.catalog import TableDraft, check_engine_can
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.state.filesystem_catalog import TableDraft, check_engine_can
+from paimon_engine.table.state.handle import TableHandle
 
 _OUR_TABLES: Final = ("table", "materialized-table")
 

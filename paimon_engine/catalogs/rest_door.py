@@ -20,8 +20,8 @@ from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.paths import MAIN_BRANCH, partition_text
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
-from paimon_engine.table.catalog import BRANCH_MARK, SYSTEM_MARK
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.state.filesystem_catalog import BRANCH_MARK, SYSTEM_MARK
+from paimon_engine.table.state.handle import TableHandle
 
 _UUID: Final = "uuid"
 _NUMBERS: Final = ("commitIdentifier", "id", "schemaId", "timeMillis")

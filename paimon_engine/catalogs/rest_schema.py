@@ -30,7 +30,7 @@ from paimon_engine.meta.schema_change import (
     UpdateComment,
 )
 from paimon_engine.meta.type_text import to_data_type
-from paimon_engine.table.handle import TableHandle
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import type_to_json
 
 _SCHEMA_VERSION: Final = 3

@@ -11,9 +11,9 @@ import pyarrow as pa
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.table_statistics import column_to_json
-from paimon_engine.table.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
-from paimon_engine.table.snapshots import branches, consumers, list_tags, snapshots_newest_first
-from paimon_engine.table.statistics import read_statistics
+from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered, read_schema_file
+from paimon_engine.table.state.snapshots import branches, consumers, list_tags, snapshots_newest_first
+from paimon_engine.table.state.statistics import read_statistics
 from paimon_engine.types import ArrayType, AtomicType, DataType, MapType, MultisetType, field_to_json, type_to_json
 
 _TIME = pa.timestamp("ms")

@@ -14,9 +14,9 @@ from paimon_engine.meta.paths import partition_text
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, from_simple_stats
-from paimon_engine.table.file_format import data_file_path
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.manifests import (
+from paimon_engine.table.files.data_file import data_file_path
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import (
     changelog_manifests,
     live_entries,
     live_index_files,

@@ -20,12 +20,12 @@ from paimon_engine.inspect import branch_tables, file_tables
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import as_predicate, to_arrow_expression
 from paimon_engine.supported import check_row_views_readable
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.open_read import check_limit, limited
-from paimon_engine.table.read import ROW_KIND
-from paimon_engine.table.read_plan import ReadPlan, plan_read
-from paimon_engine.table.read_request import ReadRequest, State, check_newest_schema, locate
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.read.open_read import check_limit, limited
+from paimon_engine.table.read.read_plan import ReadPlan, plan_read
+from paimon_engine.table.read.read_request import ReadRequest, State, check_newest_schema, locate
+from paimon_engine.table.read.reader import ROW_KIND
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.types import missing_column
 
 Stream = tuple[pa.Schema, Iterator[pa.RecordBatch]]

@@ -17,22 +17,22 @@ class LifeCycleOptions(OptionTexts):
 
     @property
     def commit_max_retries(self) -> int | None:
-        """Lost races that a commit endures; None: `table.patience` says."""
+        """Lost races that a commit endures; None: `table.commit.patience` says."""
         return self._int("commit.max-retries", 10) if "commit.max-retries" in self.raw else None
 
     @property
     def commit_timeout_ms(self) -> int | None:
-        """Total time for the retries of a commit; None: `table.patience` says."""
+        """Total time for the retries of a commit; None: `table.commit.patience` says."""
         return self._duration("commit.timeout", 0) if "commit.timeout" in self.raw else None
 
     @property
     def commit_min_retry_wait_ms(self) -> int | None:
-        """Wait before the first retry of a commit; None: `table.patience` says."""
+        """Wait before the first retry of a commit; None: `table.commit.patience` says."""
         return self._duration("commit.min-retry-wait", 10) if "commit.min-retry-wait" in self.raw else None
 
     @property
     def commit_max_retry_wait_ms(self) -> int | None:
-        """Upper bound of the wait between retries of a commit; None: `table.patience` says."""
+        """Upper bound of the wait between retries of a commit; None: `table.commit.patience` says."""
         return self._duration("commit.max-retry-wait", 10_000) if "commit.max-retry-wait" in self.raw else None
 
     @property

@@ -34,12 +34,12 @@ from paimon_engine.meta.stats import UNKNOWN_STATS
 from paimon_engine.predicate import bind, columns_of
 from paimon_engine.spark.conditions import spark_condition
 from paimon_engine.spark.partition_columns import is_told_by_path, literals
-from paimon_engine.table.external import data_file_at
-from paimon_engine.table.file_filter import is_float
-from paimon_engine.table.handle import TableHandle, bucket_path
-from paimon_engine.table.incremental import Unit
-from paimon_engine.table.read_plan import ReadPart
-from paimon_engine.table.scan import Split, value_ranges
+from paimon_engine.table.files.external import data_file_at
+from paimon_engine.table.files.file_filter import is_float
+from paimon_engine.table.read.incremental import Unit
+from paimon_engine.table.read.read_plan import ReadPart
+from paimon_engine.table.read.scan import Split, value_ranges
+from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.types import (
     TIMESTAMP_ROOTS,
     ArrayType,

@@ -29,8 +29,8 @@ from pyspark.sql.types import DataType as SparkType
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.spark.conditions import literal, quoted
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.partition_columns import partition_values
+from paimon_engine.table.files.partition_columns import partition_values
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import AtomicType, DataField, TypeRoot
 
 _SPARK_NULL: Final = "__HIVE_DEFAULT_PARTITION__"

@@ -42,12 +42,12 @@ from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.meta.snapshot import CommitKind, Snapshot, parse_snapshot
 from paimon_engine.storage import MemoryStorage, Storage
-from paimon_engine.table.check import check_table
-from paimon_engine.table.commit import CommitRequest, Committed, OverwriteScope, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, bucket_path, load_table
-from paimon_engine.table.manifests import live_entries, read_manifest, read_manifest_list
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, snapshot_ids, tag_names
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.commit.commit import CommitRequest, Committed, OverwriteScope, commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle, bucket_path, load_table
+from paimon_engine.table.state.manifests import live_entries, read_manifest, read_manifest_list
+from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id, snapshot_ids, tag_names
 from paimon_engine.types import AtomicType, DataField, RowType, TypeRoot
 
 ROOT = "memory://history/db.db/t"

@@ -35,8 +35,8 @@ from paimon_engine.cli import app
 from paimon_engine.env import Env
 from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.meta.schema import parse_schema
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.schema_commit import alter_schema
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.schema_commit import alter_schema
 
 ROW = pa.struct([pa.field("x", pa.int32()), pa.field("y", pa.string())])
 SCHEMA = pa.schema(
@@ -278,7 +278,7 @@ class Overtaken(MemoryStorage):
 def test_a_lost_race_is_run_again_on_top_of_the_other_schema(times: int):
     storage = Overtaken(times=times)
     env = Env(storage)
-    from paimon_engine.table.catalog import create_table
+    from paimon_engine.table.state.filesystem_catalog import create_table
 
     handle = create_table(env, EnvConfig("memory://"), "/t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
 

@@ -20,8 +20,8 @@ from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.meta.column_sketch import HASHES_KEPT, ColumnSketch
 from paimon_engine.meta.schema import parse_schema, schema_to_json
 from paimon_engine.meta.table_statistics import parse_table_statistics
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.types import DataField, parse_type
 from tests.support.corpus import case
 from tests.support.oracle import JavaPaimon

@@ -22,9 +22,9 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError, UnsupportedError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import branches
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import branches
 from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
 from tests.support.corpus import case

@@ -18,12 +18,12 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import parse_where
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import live_entries, live_index_files
-from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot
-from paimon_engine.table.sorting import sort_rows
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.compaction.sorting import sort_rows
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_entries, live_index_files
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.oracle import JavaPaimon
 
 ORDERS = ("order", "zorder", "hilbert")

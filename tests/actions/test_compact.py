@@ -20,10 +20,10 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import live_index_files
-from paimon_engine.table.snapshots import latest_snapshot, read_snapshot, snapshot_ids
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_index_files
+from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot, snapshot_ids
 from tests.support.oracle import JavaPaimon
 from tests.support.seeds import seeds
 

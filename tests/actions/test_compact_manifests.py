@@ -15,10 +15,10 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import read_manifest, read_manifest_list, snapshot_manifests
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import read_manifest, read_manifest_list, snapshot_manifests
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.corpus import case
 from tests.support.oracle import JavaPaimon
 

@@ -19,8 +19,8 @@ from paimon_engine.actions.consumers import (
     reset_consumer,
 )
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError
-from paimon_engine.table.check import Depth, check_table
-from paimon_engine.table.snapshots import consumers
+from paimon_engine.table.check.table_check import Depth, check_table
+from paimon_engine.table.state.snapshots import consumers
 from tests.actions.history import History
 from tests.support.clock import next_ms
 

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, LocalExecutor, Table, UnsupportedError, col
 from paimon_engine.executor import Executor
-from paimon_engine.table.check import check_table
+from paimon_engine.table.check.table_check import check_table
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64()), ("x", pa.float64())])

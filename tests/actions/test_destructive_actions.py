@@ -15,9 +15,9 @@ from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.tags import DeleteTag, delete_tag
 from paimon_engine.errors import CorruptTableError, StorageError
-from paimon_engine.table.changelogs import changelog_ids
-from paimon_engine.table.check import check_table
-from paimon_engine.table.snapshots import read_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.changelogs import changelog_ids
+from paimon_engine.table.state.snapshots import read_snapshot
 from tests.actions.history import ROOT, History
 from tests.actions.storage_events import Event, EventStorage
 

@@ -13,11 +13,11 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, StorageError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import storage_for
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.reachability import LOCAL_MANIFESTS_MAX
-from paimon_engine.table.retention import Choice, Retention, choose_expired
-from paimon_engine.table.snapshots import read_snapshot, snapshot_ids, tag_names
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.reach.reachability import LOCAL_MANIFESTS_MAX
+from paimon_engine.table.removal.retention import Choice, Retention, choose_expired
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import read_snapshot, snapshot_ids, tag_names
 from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.storage_events import EventStorage, TroubledStorage
 from tests.support.corpus import Case, corpus_cases

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError
-from paimon_engine.table.changelogs import changelog_ids
-from paimon_engine.table.check import check_table
-from paimon_engine.table.retention import Retention, choose_expired_changelogs
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.removal.retention import Retention, choose_expired_changelogs
+from paimon_engine.table.state.changelogs import changelog_ids
 from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.storage_events import EventStorage
 

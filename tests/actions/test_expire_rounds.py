@@ -21,8 +21,8 @@ from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, roll
 from paimon_engine.errors import InvalidArgumentError, StorageError
 from paimon_engine.progress import Progress
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table import expiry
-from paimon_engine.table.check import check_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.removal import expiry
 from tests.actions.history import History
 from tests.support.killed_storage import Killed, KilledStorage
 from tests.support.metering import Metered

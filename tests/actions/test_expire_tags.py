@@ -13,9 +13,9 @@ from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult, expi
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import choose_snapshot, read_tag
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import choose_snapshot, read_tag
 from tests.actions.history import HOUR_MS, History
 from tests.actions.storage_events import EventStorage
 

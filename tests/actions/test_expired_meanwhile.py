@@ -13,9 +13,9 @@ from paimon_engine import Catalog, NotFoundError, Table, open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.snapshots import seen_at_latest
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import seen_at_latest
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 

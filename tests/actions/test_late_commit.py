@@ -7,9 +7,9 @@ import pytest
 from paimon_engine.errors import OutcomeUnknownError, StorageError
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.manifests import live_entries
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.manifests import live_entries
 from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
 

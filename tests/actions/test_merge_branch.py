@@ -11,8 +11,8 @@ import pytest
 from paimon_engine import Catalog, Table
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.check import check_table
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema(

@@ -27,10 +27,10 @@ from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.table.check import check_table
-from paimon_engine.table.clean_up_plan import is_fence
-from paimon_engine.table.manifests import read_manifest, read_manifest_list
-from paimon_engine.table.snapshots import branches
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.reach.clean_up_plan import is_fence
+from paimon_engine.table.state.manifests import read_manifest, read_manifest_list
+from paimon_engine.table.state.snapshots import branches
 from paimon_engine.units import DAY_MS
 from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.test_life_cycle import RandomLife

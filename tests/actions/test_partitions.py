@@ -21,8 +21,8 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import internal_values
 from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.storage import Storage
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.partition_time import partition_time
+from paimon_engine.table.branches_tags.partition_time import partition_time
+from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import DataField, RowType, from_arrow
 from paimon_engine.units import DAY_MS
 from tests.support.oracle import JavaPaimon

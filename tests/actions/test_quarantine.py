@@ -25,10 +25,10 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, StorageErr
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.schema import schema_to_json
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table import disposal
-from paimon_engine.table.check import check_table
-from paimon_engine.table.disposal import Disposal, cut, paced
-from paimon_engine.table.snapshots import snapshot_ids, tag_names
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.removal import file_removal as disposal
+from paimon_engine.table.removal.file_removal import Disposal, cut, paced
+from paimon_engine.table.state.snapshots import snapshot_ids, tag_names
 from paimon_engine.units import DAY_MS
 from tests.actions.history import ROOT, History
 

@@ -12,8 +12,8 @@ import pytest
 from paimon_engine import Catalog, Table
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.snapshot import parse_snapshot
-from paimon_engine.table.check import check_table
-from paimon_engine.table.manifests import read_manifest_list
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.manifests import read_manifest_list
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])

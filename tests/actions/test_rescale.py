@@ -17,11 +17,11 @@ from paimon_engine.actions import rescale as action
 from paimon_engine.env import EnvConfig
 from paimon_engine.meta.schema_change import SetOption
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.check import check_table
-from paimon_engine.table.commit import CommitRequest, Conflict, commit
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.rescale import sources_of
-from paimon_engine.table.write import write_batches, write_state
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
+from paimon_engine.table.compaction.rescale import sources_of
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.write.writer import write_batches, write_state
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema(

@@ -24,10 +24,10 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
 from tests.support.oracle import JavaPaimon
 

@@ -10,9 +10,9 @@ from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, NotFoundError, StorageError
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import hint_of
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import hint_of
 from tests.actions.history import HOUR_MS, ROOT, History
 from tests.actions.storage_events import Event, EventStorage
 from tests.support.corpus import Case, case, corpus_cases

@@ -14,10 +14,10 @@ from paimon_engine.actions.rollback_to_as_latest import (
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError, StorageError
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import delta_entries, live_entries
-from paimon_engine.table.snapshots import latest_snapshot, read_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import delta_entries, live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
 from tests.actions.history import HOUR_MS, History
 from tests.actions.storage_events import EventStorage
 from tests.support.corpus import Case, corpus_cases

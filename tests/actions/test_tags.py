@@ -19,9 +19,9 @@ from paimon_engine.errors import (
     StorageError,
 )
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import list_tags, read_tag
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import list_tags, read_tag
 from tests.actions.history import HOUR_MS, History
 from tests.actions.storage_events import EventStorage
 from tests.support.corpus import case

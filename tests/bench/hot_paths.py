@@ -47,11 +47,11 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.predicate import Compare
 from paimon_engine.spark import local_session
 from paimon_engine.spark.executor import SparkExecutor
-from paimon_engine.table.file_format import BucketPlace, bucket_place, read_data_file
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.rewrite import RewriteTask, rewrite
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.compaction.rewrite import RewriteTask, rewrite
+from paimon_engine.table.files.data_file import BucketPlace, bucket_place, read_data_file
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.types import parse_type
 from tests.bench.spark_reads import reads
 

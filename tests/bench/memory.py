@@ -29,12 +29,12 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.storage import LocalStorage
-from paimon_engine.table.commit import commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.commit_request import CommitRequest
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.commit.commit import commit
+from paimon_engine.table.commit.request import CommitRequest
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.actions.history import History
 
 _MB: Final = 1 << 20

@@ -15,7 +15,7 @@ from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFound
 from paimon_engine.catalogs.jdbc_lock import JdbcLock, LockSettings, make_lock_table
 from paimon_engine.catalogs.jdbc_tables import engine_for
 from paimon_engine.catalogs.jdbc_url import parse_uri
-from paimon_engine.table.check import check_table
+from paimon_engine.table.check.table_check import check_table
 from tests.support.pypaimon import InCatalog, PyPaimon
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])

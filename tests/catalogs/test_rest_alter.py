@@ -25,7 +25,7 @@ from paimon_engine import (
     UpdateColumnType,
     UpdateComment,
 )
-from paimon_engine.table.check import check_table
+from paimon_engine.table.check.table_check import check_table
 from tests.support.pypaimon import InCatalog, PyPaimon
 from tests.support.rest import RestServer, rest_server
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from paimon_engine import Catalog, Table, open_table
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
 from tests.contention.roles import ACTS, COLUMNS, Worker, held
 
 _LONGEST_COMMIT_S = 240

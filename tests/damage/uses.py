@@ -19,12 +19,12 @@ from paimon_engine.errors import PaimonError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.inspect.system_tables import SYSTEM_TABLES, open_system_table
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.open_read import open_read
-from paimon_engine.table.reachability import DataPaths, all_roots, on_line, root_files
-from paimon_engine.table.read_request import ReadRequest
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.reach.reachability import DataPaths, all_roots, on_line, root_files
+from paimon_engine.table.read.open_read import open_read
+from paimon_engine.table.read.read_request import ReadRequest
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries
 from tests.damage.subjects import ROOT, Files, store
 
 NOW_MS: Final = 4_000_000_000_000

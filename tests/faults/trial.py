@@ -18,8 +18,8 @@ from typing import Any
 
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
 from paimon_engine.errors import OutcomeUnknownError, PaimonError
-from paimon_engine.table.check import check_table
-from paimon_engine.table.clean_up_plan import FENCE_USER
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.reach.clean_up_plan import FENCE_USER
 from tests.support.faulty_storage import DOWN, WAYS, FaultyStorage
 from tests.support.naive_reach import unreached
 from tests.support.scenarios import HOUR_MS, Scenario, World

@@ -20,9 +20,9 @@ from paimon_engine.errors import CorruptTableError, InvalidArgumentError
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.format.deletion_vector import decode_index_file, decode_vector, encode_index_file
 from paimon_engine.meta.index_manifest import DELETION_VECTORS
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import live_index_files
-from paimon_engine.table.snapshots import snapshots_newest_first
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_index_files
+from paimon_engine.table.state.snapshots import snapshots_newest_first
 from tests.support.corpus import Case, corpus_cases
 from tests.support.row_bitmaps import rows_of
 

@@ -12,9 +12,9 @@ import pytest
 
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.check import Depth, check_table
-from paimon_engine.table.commit import CommitRequest, commit
-from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.check.table_check import Depth, check_table
+from paimon_engine.table.commit.commit import CommitRequest, commit
+from paimon_engine.table.files.commit_message import CommitMessage
 from tests.actions.history import History
 from tests.hostile.parquet_bombs import BOMBS, LYING, SOUND
 from tests.support.reference import PROJECT

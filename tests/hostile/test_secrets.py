@@ -33,7 +33,7 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.jobs import CatalogRef, Job, StorageRef, TableRef, run
 from paimon_engine.secrecy import shows_catalog_option, shows_storage_option, without_secrets
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.state.handle import load_table
 from tests.hostile.sandbox import SCHEMA, rows
 from tests.provider.conftest import make_context
 from tests.support.s3 import BUCKET, start_s3

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from paimon_engine import open_table
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon

@@ -23,8 +23,8 @@ from paimon_engine.meta.index_manifest import (
     index_files,
     next_index_files,
 )
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
 from tests.support.corpus import Case, case, corpus_cases
 from tests.support.oracle import JavaPaimon

@@ -26,10 +26,10 @@ from paimon_engine.meta.index_manifest import (
 from paimon_engine.meta.manifest import MANIFEST_LIST_SCHEMA, MANIFEST_SCHEMA
 from paimon_engine.meta.schema import parse_schema, schema_to_json
 from paimon_engine.meta.snapshot import parse_snapshot, snapshot_to_json
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries, snapshot_manifests
-from paimon_engine.table.snapshots import latest_snapshot, snapshots_newest_first
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries, snapshot_manifests
+from paimon_engine.table.state.snapshots import latest_snapshot, snapshots_newest_first
 from tests.support.oracle import JavaPaimon
 
 ENTRY_FIELD = {"name": "_TRACE", "type": "long"}

@@ -10,8 +10,8 @@ import pytest
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
 from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.table.check import check_table
-from paimon_engine.table.snapshots import latest_snapshot_id
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.snapshots import latest_snapshot_id
 from tests.faults.trial import Stage
 from tests.pauses.trial import CLEAN_UPS, WRITING, Pause, beside, pauses, run_pause
 from tests.support.faulty_storage import FaultyStorage

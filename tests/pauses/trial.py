@@ -18,10 +18,10 @@ from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import FileInfo
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.orphans import Look, list_files, older_files
-from paimon_engine.table.snapshots import latest_snapshot_id
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.removal.orphans import Look, list_files, older_files
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.snapshots import latest_snapshot_id
 from tests.faults.trial import Stage, look
 from tests.support.naive_reach import unreached
 from tests.support.scenarios import HOUR_MS, ROOT, SCENARIOS, World

@@ -13,8 +13,8 @@ import pytest
 from paimon_engine import Catalog, col, open_table
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.predicate import Condition, parse_where, to_arrow_expression
-from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.state.snapshots import latest_snapshot
 
 INNER = pa.struct([("x", pa.int32()), ("tags", pa.map_(pa.string(), pa.int32()))])
 SCHEMA = pa.schema(

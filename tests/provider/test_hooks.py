@@ -9,8 +9,8 @@ from airflow_provider_paimon.hooks.commit import PaimonCommitHook
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from paimon_engine import Catalog, EnvConfig, InvalidArgumentError
 from paimon_engine.jobs import StorageRef, TableRef
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.write import write_batches, write_state
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.write.writer import write_batches, write_state
 from tests.provider.conftest import TABLE, rows
 
 S3 = {

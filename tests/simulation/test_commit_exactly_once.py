@@ -22,12 +22,12 @@ from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.commit import CommitRequest, Committed, Conflict
-from paimon_engine.table.commit import commit as commit_messages
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries, snapshot_manifests
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshot_ids
+from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict
+from paimon_engine.table.commit.commit import commit as commit_messages
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries, snapshot_manifests
+from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id, read_snapshot, snapshot_ids
 from paimon_engine.types import AtomicType, DataField, RowType, TypeRoot
 
 ROOT = "memory://simulation/db.db/t"

@@ -12,10 +12,10 @@ from paimon_engine.env import Env, EnvConfig
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.read import read_snapshot_rows
-from paimon_engine.table.snapshots import latest_snapshot, latest_snapshot_id
+from paimon_engine.table.read.reader import read_snapshot_rows
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id
 from paimon_engine.types import RowType, from_arrow_field
 from tests.simulation.test_commit_exactly_once import UnreliableStorage
 from tests.support.key_places import assert_each_key_in_one_bucket

@@ -15,8 +15,8 @@ import pytest
 
 from paimon_engine import Catalog, Table
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
 
 ROWS = 400
 JOB = """

@@ -24,9 +24,9 @@ from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_
 from paimon_engine.actions.restore import EmptyQuarantine, Restore, empty_quarantine, list_quarantines, restore
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, StorageError
 from paimon_engine.storage import LocalStorage, MemoryStorage
-from paimon_engine.table.check import check_table
-from paimon_engine.table.quarantine_state import QuarantineState
-from paimon_engine.table.snapshots import branches
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.removal.quarantine_state import QuarantineState
+from paimon_engine.table.state.snapshots import branches
 from tests.actions.history import ROOT, History
 from tests.support.killed_storage import Killed, KilledStorage
 

@@ -20,9 +20,9 @@ from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.commit_identifier import Maker, identifier_of, is_done_by
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from paimon_engine.table.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.snapshots import latest_snapshot, snapshot_ids
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.snapshots import latest_snapshot, snapshot_ids
 from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
 from tests.support.faulty_storage import FaultyStorage

@@ -20,11 +20,11 @@ from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.own_commits import find_own_commit
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.actions.history import History
 
 SEEDS = range(50)

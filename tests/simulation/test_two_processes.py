@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from paimon_engine import Catalog, Table
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
 from tests.support.key_places import assert_each_key_in_one_bucket
 
 WRITER = """

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_engine import Catalog
 from paimon_engine.spark.executor import SparkExecutor
-from paimon_engine.table.check import check_table
+from paimon_engine.table.check.table_check import check_table
 from tests.support.rest import rest_server
 from tests.support.s3 import start_s3
 

@@ -16,9 +16,9 @@ from paimon_engine.actions.write import Write, write
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import CreateTable, Job, TableRef, run
 from paimon_engine.spark.executor import SparkExecutor
-from paimon_engine.table import disposal
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.removal import file_removal as disposal
+from paimon_engine.table.state.handle import load_table
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.key_places import assert_each_key_in_one_bucket
 
@@ -177,7 +177,7 @@ def test_a_dataframe_moves_keys_between_partitions(session: Any, executor: Spark
 def test_tasks_read_files_for_dynamic_buckets_in_their_order(
     executor: SparkExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.write.source_files.TASK_BYTES", 1)
     (tmp_path / "in").mkdir()
     for number in range(3):
         pq.write_table(rows(0, 400 - 100 * number, f"{number}-"), tmp_path / "in" / f"{number}.parquet")

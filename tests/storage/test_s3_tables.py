@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from paimon_engine import Catalog, Table, col, open_table
 from paimon_engine.cli import app
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
 from tests.storage.conftest import S3Server
 
 pytestmark = pytest.mark.s3

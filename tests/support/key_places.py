@@ -11,12 +11,12 @@ import pyarrow as pa
 from paimon_engine import Table
 from paimon_engine.env import EnvConfig
 from paimon_engine.format.binary_row import decode_row
-from paimon_engine.table.check import check_table
-from paimon_engine.table.file_format import bucket_place, read_data_file
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.hash_index import hash_files, key_hashes, read_hashes
-from paimon_engine.table.manifests import live_entries, live_index_files
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.hash_index import hash_files, key_hashes, read_hashes
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries, live_index_files
+from paimon_engine.table.state.snapshots import latest_snapshot
 
 Partition = tuple[Any, ...]
 

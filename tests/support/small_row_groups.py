@@ -8,8 +8,8 @@ import pytest
 
 from paimon_engine.actions import compact
 from paimon_engine.format import parquet
-from paimon_engine.table import roll
-from paimon_engine.table.rewrite import RewriteTask
+from paimon_engine.table.compaction.rewrite import RewriteTask
+from paimon_engine.table.files import rolling_writer as roll
 
 
 def make_row_groups_small(monkeypatch: pytest.MonkeyPatch, rows: int = 7, copied_bytes_min: int = 1) -> None:

@@ -19,14 +19,14 @@ from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import parse_where
 from paimon_engine.storage import MemoryStorage, storage_for
-from paimon_engine.table.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries, live_index_files
-from paimon_engine.table.read import read_schema, read_snapshot_rows
-from paimon_engine.table.rewrite import RewriteTask, rewrite
-from paimon_engine.table.snapshots import latest_snapshot
-from paimon_engine.table.write import write_batches, write_state
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
+from paimon_engine.table.compaction.rewrite import RewriteTask, rewrite
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.read.reader import read_schema, read_snapshot_rows
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries, live_index_files
+from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.write.writer import write_batches, write_state
 from paimon_engine.types import RowType, from_arrow_field
 
 NOON_MS = 1_356_998_400_000

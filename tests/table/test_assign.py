@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.table.assign import BUCKETS_MAX, BucketRule, HashBuckets, fill_buckets
+from paimon_engine.table.write.bucket_assignment import BUCKETS_MAX, BucketRule, HashBuckets, fill_buckets
 
 HASHES = st.integers(-20, 20)
 RULES = st.builds(

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, Table
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.manifests import changelog_entries
-from paimon_engine.table.snapshots import latest_snapshot
-from paimon_engine.table.write import write_batches, write_state
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.manifests import changelog_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.write.writer import write_batches, write_state
 
 SCHEMA = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), ("a", pa.int64()), ("b", pa.string()), ("s", pa.int64())]

@@ -19,12 +19,12 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.meta.stats import ColumnStats, to_simple_stats
-from paimon_engine.table.check import Depth, Problem, check_table
-from paimon_engine.table.commit import CommitRequest, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import MetadataWriter, live_entries, read_manifest_list
-from paimon_engine.table.snapshots import latest_snapshot, read_snapshot
+from paimon_engine.table.check.table_check import Depth, Problem, check_table
+from paimon_engine.table.commit.commit import CommitRequest, commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import MetadataWriter, live_entries, read_manifest_list
+from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
 from tests.actions.history import History
 from tests.support.corpus import Case, corpus_cases
 

@@ -17,12 +17,12 @@ from paimon_engine.format.binary_row import encode_row
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.meta.stats import ColumnStats, from_simple_stats, to_simple_stats
-from paimon_engine.table.check import Depth, check_table
-from paimon_engine.table.commit import CommitRequest, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.check.table_check import Depth, check_table
+from paimon_engine.table.commit.commit import CommitRequest, commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.types import from_arrow
 from tests.support.corpus import Case, corpus_cases
 

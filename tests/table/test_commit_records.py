@@ -20,9 +20,9 @@ from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.errors import StorageError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.commit_records import CommitKey, read_record, record_path, write_record
-from paimon_engine.table.snapshots import snapshot_ids
-from paimon_engine.table.write import write_batches, write_state
+from paimon_engine.table.commit.records import CommitKey, read_record, record_path, write_record
+from paimon_engine.table.state.snapshots import snapshot_ids
+from paimon_engine.table.write.writer import write_batches, write_state
 from tests.actions.storage_events import EventStorage
 from tests.support.counting import CountingStorage
 from tests.support.scenarios import HOUR_MS, World, appended, keyed, rows_of

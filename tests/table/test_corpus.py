@@ -10,10 +10,10 @@ import pytest
 from paimon_engine import open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.predicate import And, Compare, In, IsNull, Or, Predicate
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.read import Rows, read_schema, read_snapshot_rows, read_split
-from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.read.reader import Rows, read_schema, read_snapshot_rows, read_split
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
 from tests.support.corpus import Case, Read, corpus_reads
 from tests.table.test_read_write import readable

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from paimon_engine import Catalog, InvalidArgumentError, Table, UnsupportedError
 from paimon_engine.actions.write import Write, write, write_arrow, write_frame
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.table import read
-from paimon_engine.table.check import check_table
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.read import reader as read
 from tests.support.key_places import handle_of, partition_values, stored_keys
 
 SCHEMA = pa.schema([pa.field("p", pa.string()), pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
@@ -164,7 +164,7 @@ def test_all_rows_can_be_replaced_but_not_those_of_some_partitions():
 def test_tasks_place_rows_in_the_order_of_the_files(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     table, executor, model = new_table(engine, str(tmp_path / "lake")), LocalExecutor(3), {}
     (tmp_path / "in").mkdir()
-    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.write.source_files.TASK_BYTES", 1)
     for number in range(4):
         rows: list[Row] = [("abc"[(k + number) % 3], k, number) for k in range(number * 5, number * 5 + 20)]
         for row in rows:

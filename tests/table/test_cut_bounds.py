@@ -18,10 +18,10 @@ from paimon_engine.meta.cut_bounds import cut_key, may_be_cut, upper_key
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.meta.stats import SimpleStats
-from paimon_engine.table.commit import CommitRequest, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.commit.commit import CommitRequest, commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.types import DataType, from_arrow
 
 NANOS = pa.timestamp("ns")

@@ -27,12 +27,12 @@ from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.options import TableOptions
 from paimon_engine.predicate import parse_where, to_arrow_expression
 from paimon_engine.supported import check_readable
-from paimon_engine.table.check import Problem, check_table
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import live_entries, live_index_files
-from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot, read_snapshot, snapshot_ids, tag_names
+from paimon_engine.table.check.table_check import Problem, check_table
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import live_entries, live_index_files
+from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot, snapshot_ids, tag_names
 from tests.support.canonical import Row, assert_same_rows
 from tests.support.corpus import Case, case, corpus_cases
 from tests.support.oracle import JavaPaimon

@@ -19,11 +19,11 @@ from paimon_engine import Catalog, ConflictError, Table
 from paimon_engine.actions.write import write_arrow, write_frame
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.commit import CommitRequest, Committed, Conflict, commit
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import live_index_files
-from paimon_engine.table.snapshots import latest_snapshot
-from paimon_engine.table.write import write_batches, write_state
+from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_index_files
+from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.write.writer import write_batches, write_state
 from tests.support.key_places import assert_each_key_in_one_bucket, handle_of, stored_keys
 
 SCHEMA = pa.schema(

@@ -16,17 +16,17 @@ from paimon_engine.format.file_index.container import read_head
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.predicate import parse_where
-from paimon_engine.table.abort import delete_uncommitted
-from paimon_engine.table.check import check_table
-from paimon_engine.table.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.file_format import bucket_place, read_data_file
-from paimon_engine.table.file_index import FileIndexWriter, selected_rows, wanted_indexes
-from paimon_engine.table.handle import TableHandle, bucket_path, load_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.reindex import ReindexTask, reindex
-from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.commit.abort import delete_uncommitted
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
+from paimon_engine.table.compaction.reindex import ReindexTask, reindex
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.file_index import FileIndexWriter, selected_rows, wanted_indexes
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.state.handle import TableHandle, bucket_path, load_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
 from tests.support.corpus import Case, case, corpus_cases
 from tests.support.oracle import JavaPaimon

@@ -14,11 +14,11 @@ import pytest
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.meta.index_manifest import DELETION_VECTORS, HASH, IndexFile, VectorRange
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.check import check_table
-from paimon_engine.table.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.manifests import live_index_files
-from paimon_engine.table.write import write_batches, write_state
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.manifests import live_index_files
+from paimon_engine.table.write.writer import write_batches, write_state
 from tests.table.conftest import MakeTable, Subject
 
 COLUMNS = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])

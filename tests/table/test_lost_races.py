@@ -14,11 +14,11 @@ from paimon_engine.format.binary_row import EMPTY_ROW
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.options import TableOptions
-from paimon_engine.table import patience
-from paimon_engine.table.commit import CommitRequest, Committed, Conflict, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.commit import patience
+from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.actions.history import History
 from tests.actions.storage_events import EventStorage
 from tests.support.counting import CountingStorage

@@ -18,11 +18,11 @@ from paimon_engine import Catalog, InvalidArgumentError, Table, UnsupportedError
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.write import Write, write
 from paimon_engine.executor import LocalExecutor
-from paimon_engine.table import distribute as distributing
-from paimon_engine.table.check import check_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.postponed import in_arrival_order
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.write import distribute as distributing
+from paimon_engine.table.write.postponed import in_arrival_order
 from tests.support.key_places import handle_of, partition_values
 
 SCHEMA = pa.schema(
@@ -129,7 +129,7 @@ def test_rows_keep_their_order_over_tasks_writes_and_compactions(
     if engine != "aggregation":
         del options["fields.v.aggregate-function"]
     table, expected = new_table(str(tmp_path / "lake"), options), {}
-    monkeypatch.setattr("paimon_engine.table.source_files.TASK_BYTES", 1)
+    monkeypatch.setattr("paimon_engine.table.write.source_files.TASK_BYTES", 1)
     for step in range(3):
         folder = tmp_path / f"in{step}"
         folder.mkdir()

@@ -19,10 +19,10 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.format import orc, parquet
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, as_predicate, col, to_arrow_expression
-from paimon_engine.table.handle import TableHandle
-from paimon_engine.table.read import Rows, check_rows, read_schema, read_snapshot_rows, read_splits
-from paimon_engine.table.scan import plan_splits
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.read.reader import Rows, check_rows, read_schema, read_snapshot_rows, read_splits
+from paimon_engine.table.read.scan import plan_splits
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
 from tests.support.corpus import case
 from tests.support.counting import CountingStorage

@@ -21,10 +21,10 @@ from paimon_engine.format.binary_row import EMPTY_ROW, decode_row
 from paimon_engine.meta.manifest import FileSource
 from paimon_engine.options import TableOptions
 from paimon_engine.supported import check_readable, check_writable
-from paimon_engine.table.file_format import READERS
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.read import read_snapshot_rows
-from paimon_engine.table.write import write_batches, write_state
+from paimon_engine.table.files.data_file import READERS
+from paimon_engine.table.read.reader import read_snapshot_rows
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.write.writer import write_batches, write_state
 from tests.support.canonical import Row, assert_same_rows, rows_of
 from tests.support.corpus import Case, corpus_cases
 from tests.support.oracle import JavaPaimon

@@ -15,7 +15,7 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.merge.functions import check_merge_options
 from paimon_engine.supported import check_writable
-from paimon_engine.table.handle import load_table
+from paimon_engine.table.state.handle import load_table
 from tests.support.canonical import assert_same_rows
 from tests.support.oracle import JavaPaimon
 from tests.table.conftest import KIND, NOON_MS, MakeTable, Subject

@@ -21,9 +21,9 @@ from paimon_engine.format.layout import WriteOptions, dictionary_decoded
 from paimon_engine.format.parquet import ParquetWriter, read_batches
 from paimon_engine.merge import frontier
 from paimon_engine.meta.stats import from_simple_stats
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import live_entries
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.oracle import JavaPaimon
 
 ROWS = 6_000

@@ -16,7 +16,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.table.file_format import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_place, read_data_file
 from tests.table.conftest import MakeTable, Subject
 
 

@@ -17,8 +17,8 @@ from paimon_engine.format.parquet import ParquetWriter
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table import row_group_copies
-from paimon_engine.table.commit_message import CommitMessage
+from paimon_engine.table.compaction import row_group_copies
+from paimon_engine.table.files.commit_message import CommitMessage
 from tests.interop.test_random_tables import python_limit
 from tests.support.canonical import assert_same_rows
 from tests.support.newest import NewestPaimon

@@ -15,9 +15,9 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, from_simple_stats
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes
 from paimon_engine.options import TableOptions
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import changelog_entries, delta_entries, live_entries
-from paimon_engine.table.snapshots import latest_snapshot, snapshots_newest_first
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot, snapshots_newest_first
 from tests.support.oracle import JavaPaimon
 
 LONG = "a" * 40

@@ -14,12 +14,12 @@ from paimon_engine import Catalog, open_table
 from paimon_engine.actions.remove_unexisting_manifests import RemoveUnexistingManifests, remove_unexisting_manifests
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.manifests import read_manifest_list
-from paimon_engine.table.reachability import RootFiles, all_roots, try_root_files
-from paimon_engine.table.side_by_side import in_threads
-from paimon_engine.table.snapshots import read_snapshot
-from paimon_engine.table.succession import lists_of, mismatched
+from paimon_engine.table.reach.reachability import RootFiles, all_roots, try_root_files
+from paimon_engine.table.reach.succession import lists_of, mismatched
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.manifests import read_manifest_list
+from paimon_engine.table.state.side_by_side import in_threads
+from paimon_engine.table.state.snapshots import read_snapshot
 from tests.actions.history import History
 from tests.support.corpus import case, case_names
 from tests.support.newest import NewestPaimon

@@ -26,7 +26,7 @@ from paimon_engine.errors import ConflictError
 from paimon_engine.jobs import Job, TableRef
 from paimon_engine.jobs import run as run_job
 from paimon_engine.storage import LocalStorage
-from paimon_engine.table.tag_callbacks import ENTRY_POINTS
+from paimon_engine.table.branches_tags.tag_callbacks import ENTRY_POINTS
 from tests.actions.history import HOUR_MS, History
 from tests.support import tag_hooks
 from tests.support.tag_hooks import Heard

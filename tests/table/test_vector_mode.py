@@ -12,10 +12,10 @@ import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, SetOption, Table, UnsupportedError, open_table
 from paimon_engine.env import EnvConfig
-from paimon_engine.table.check import check_table
-from paimon_engine.table.handle import load_table
-from paimon_engine.table.manifests import live_index_files
-from paimon_engine.table.snapshots import latest_snapshot
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.manifests import live_index_files
+from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 

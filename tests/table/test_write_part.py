@@ -16,13 +16,13 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.schema import SEQUENCE_NUMBER
 from paimon_engine.meta.snapshot import CommitKind
-from paimon_engine.table.bucketing import BucketRows
-from paimon_engine.table.check import check_table
-from paimon_engine.table.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit_message import CommitMessage
-from paimon_engine.table.handle import TableHandle, load_table
-from paimon_engine.table.write import write_rests, write_state
-from paimon_engine.table.write_part import PART_SEQUENCES, write_part
+from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
+from paimon_engine.table.files.bucketing import BucketRows
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.write.part_writer import PART_SEQUENCES, write_part
+from paimon_engine.table.write.writer import write_rests, write_state
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 Rows = Sequence[tuple[int, int]]

@@ -1,0 +1,1 @@
+"""Branches and tags: making them, taking them away, telling others of them."""

@@ -1,0 +1,177 @@
+"""Branches as directories of schemas, snapshots and tags: making one, giving it another name, removing it.
+
+Data, manifests and indexes of all branches lie together, so a branch is made and renamed without touching them. A
+branch is there when it has a schema. While one is being made a file says so and what it is made from; what was cut
+short is made whole by the next try.
+
+Source: `FileSystemBranchManager` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from paimon_engine.errors import ConflictError, NotFoundError, StorageError, UnsupportedError
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.schema import parse_schema
+from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
+from paimon_engine.meta.tag import Tag, tag_to_json
+from paimon_engine.table.reach.reachability import all_roots, on_line
+from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered
+from paimon_engine.table.state.snapshots import branch_exists, branches
+
+
+def refuse_server(table: TableHandle) -> None:
+    """Raises UnsupportedError where a server keeps the branches, which would not hear of a change in the store."""
+    if table.door is not None or table.schema_door is not None:
+        raise UnsupportedError(
+            f"a REST catalog keeps the branches of {table.paths.root}; changing them from here is not supported yet"
+        )
+
+
+_ROUNDS_MAX: Final = 5
+"""Times that a new branch is written again since others have deleted parts of it."""
+
+
+def existing_branch(table: TableHandle, name: str) -> TableHandle:
+    """The table's metadata on that branch; its schema stays that of the handle.
+
+    Raises: NotFoundError naming some of the branches that exist.
+    """
+    if not branch_exists(table, name):
+        names = [other for other in branches(table) if branch_exists(table, other)]
+        raise NotFoundError(
+            f"no branch {name!r} in {table.paths.root}; of {len(names)}: {', '.join(names[-5:]) or 'none'}"
+        )
+    return on_line(table, name)
+
+
+def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: Tag | None) -> dict[str, bytes]:
+    """The files of a new branch, in the order in which they are to be written: at any moment they make a whole branch.
+
+    They are main's schemas up to that of the snapshot and of those before (all of them without one), the tag, and the
+    snapshot.
+    """
+    main, paths = on_line(table, MAIN_BRANCH).paths, TablePaths(table.paths.root, name)
+    ids = numbered(table.env, main.schema_dir, SCHEMA_PREFIX)
+    own = snapshot.schema_id if snapshot is not None else max(ids, default=0)
+    last = own if snapshot is None else max(own, _newest_schema_before(table, snapshot))
+    # The snapshot's own schema is there even where a listing does not show it yet.
+    wanted = {number for number in ids if number <= last} | {own}
+    # The newest one first: nobody ever takes an old schema for the branch's latest.
+    newest_first = sorted(wanted, reverse=True)
+    files = {paths.schema(number): schema_bytes(table, main.schema(number)) for number in newest_first}
+    if tag is not None:
+        files[paths.tag(tag.name)] = tag_to_json(tag).encode()
+    if snapshot is not None:
+        files[paths.snapshot(snapshot.id)] = snapshot_to_json(snapshot).encode()
+    return files
+
+
+def _newest_schema_before(table: TableHandle, snapshot: Snapshot) -> int:
+    """Newest schema of what there is before: a rollback that goes on as the latest makes schemas go back with ids.
+
+    A branch without it would give its number to another one, and main could not go on from the branch.
+    """
+    roots = (root.snapshot for root in all_roots(table) if root.branch == MAIN_BRANCH)
+    return max((older.schema_id for older in roots if older.id < snapshot.id), default=0)
+
+
+def schema_bytes(table: TableHandle, path: str) -> bytes:
+    """A schema file as it is, to be copied. Raises: CorruptTableError if it is not whole."""
+    data = table.env.storage.read(path)
+    parse_schema(data, path)
+    return data
+
+
+def is_unfinished(table: TableHandle, name: str, made_from: str) -> bool:
+    """Whether a branch of that origin is being made, or its making was cut short."""
+    try:
+        return table.env.storage.read(_marker(table, name)) == made_from.encode()
+    except NotFoundError:
+        return False
+
+
+def write_branch(table: TableHandle, name: str, files: Mapping[str, bytes], made_from: str) -> None:
+    """Makes a branch of its files, or what an earlier try has left to do.
+
+    Raises: ConflictError if somebody else makes another branch so called.
+    """
+    for _ in range(_ROUNDS_MAX):
+        table.env.storage.overwrite(_marker(table, name), made_from.encode())
+        for path, data in files.items():
+            if not table.env.storage.create(path, data) and _read_or_none(table, path) not in (data, None):
+                raise ConflictError(
+                    f"{path} is there already: somebody else makes branch {name!r}, or left parts of it; "
+                    "delete it first"
+                )
+        # Who deletes a branch of that name meanwhile takes what there is of this one.
+        if all(table.env.storage.exists(path) for path in files):
+            finish_branch(table, name)
+            return
+    raise ConflictError(f"others keep deleting branch {name!r} of {table.paths.root} while it is made; run it again")
+
+
+def _read_or_none(table: TableHandle, path: str) -> bytes | None:
+    try:
+        return table.env.storage.read(path)
+    except NotFoundError:
+        return None
+
+
+def finish_branch(table: TableHandle, name: str) -> None:
+    """The branch is whole: forgets that it was being made."""
+    table.env.storage.delete([_marker(table, name)])
+
+
+def _marker(table: TableHandle, name: str) -> str:
+    """A file that is there while a branch is being made. Nobody else looks for it."""
+    return f"{TablePaths(table.paths.root, name).branch_root}/UNFINISHED"
+
+
+def branch_root_files(table: TableHandle, name: str) -> list[str]:
+    """The files that make a branch: schemas, tags, snapshots and what else lies in its directory, schemas first."""
+    paths = TablePaths(table.paths.root, name)
+    found = sorted(info.path for info in table.env.storage.walk(paths.branch_root))
+    return sorted(found, key=lambda path: not path.startswith(f"{paths.schema_dir}/"))
+
+
+def remove_branch_files(table: TableHandle, name: str) -> None:
+    """Removes a branch's directory: schemas last, so that at any moment what is left makes a whole branch."""
+    paths = TablePaths(table.paths.root, name)
+    for directory in (paths.commit_dir, paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.schema_dir):
+        found = [info.path for info in table.env.storage.list(directory) if not info.is_dir]
+        # Hints first, or Java would look for what they name.
+        for path in sorted(found, key=lambda path: (_is_hint(path), path), reverse=True):
+            table.env.storage.delete([path])
+    table.env.storage.delete_tree(paths.branch_root)
+
+
+def _is_hint(path: str) -> bool:
+    return path.rpartition("/")[2] in ("EARLIEST", "LATEST")
+
+
+def move_branch(table: TableHandle, name: str, to: str) -> None:
+    """Gives a branch's directory another name; where stores cannot, its files are copied, schemas first."""
+    storage = table.env.storage
+    source, target = TablePaths(table.paths.root, name), TablePaths(table.paths.root, to)
+    if not storage.exists(target.branch_root):
+        try:
+            storage.rename_dir(source.branch_root, target.branch_root)
+        except UnsupportedError:
+            pass
+        else:
+            return
+    storage.overwrite(_marker(table, to), name.encode())
+    sizes = {info.path: info.size_bytes for info in storage.walk(source.branch_root)}
+    files = sorted(sizes, key=lambda path: (_is_hint(path), path))
+    schemas = [path for path in files if path.startswith(f"{source.schema_dir}/")]
+    for path in (*reversed(schemas), *(path for path in files if path not in schemas)):
+        copy = target.branch_root + path[len(source.branch_root) :]
+        data = storage.read(path)
+        if len(data) != sizes[path]:
+            raise StorageError(f"{path}: {len(data)} of {sizes[path]} bytes were read; run it again")
+        storage.overwrite(copy, data)
+    remove_branch_files(table, name)
+    finish_branch(table, to)

@@ -1,0 +1,1 @@
+"""Is a stored table whole?"""

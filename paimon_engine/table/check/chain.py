@@ -1,0 +1,73 @@
+"""Does each snapshot go on from the one before it, and do manifest lists say truly where their manifests' files lie?
+
+A snapshot's base is what was live in the snapshot before; readers of changes and expiry rely on that. Plans leave out
+manifests by the partition statistics in their list: an entry outside of these is lost to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.manifest import FileIdentity, ManifestEntry, ManifestFile, counts
+from paimon_engine.table.reach.reachability import Root
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import may_hold_partitions
+
+
+class Chain:
+    """Sees the snapshots of all branches, those of a branch from old to new.
+
+    A fast-forward replaces main's snapshots one after another. Where one of two is a branch's too and the other is not,
+    it is under way, or was cut short, and is to be repeated: that is no damage.
+    """
+
+    def __init__(self, roots: Iterable[Root]) -> None:
+        self._owners: dict[tuple[int, str], set[str]] = {}
+        for root in roots:
+            if root.is_snapshot:
+                self._owners.setdefault(_commit_of(root), set()).add(root.branch)
+        self._last: Root | None = None
+        self._live: frozenset[FileIdentity] = frozenset()
+
+    def broken(self, root: Root, base: Iterable[ManifestEntry], live: Sequence[ManifestEntry]) -> str | None:
+        """What a snapshot takes over that the one before it does not hold, or leaves out; None if nothing is wrong.
+
+        Raises: CorruptTableError if the base removes what it never added.
+        """
+        before, last = self._live, self._last
+        self._last, self._live = root, frozenset(entry.identity for entry in live)
+        if last is None or (last.branch, last.snapshot.id + 1) != (root.branch, root.snapshot.id):
+            return None
+        taken = frozenset(entry.identity for entry in live_files(base))
+        if taken == before or self._owners.get(_commit_of(last)) != self._owners.get(_commit_of(root)):
+            return None
+        lost, foreign = sorted(item.name for item in before - taken), sorted(item.name for item in taken - before)
+        parts = [f"lacks {len(lost)} of its files, such as {lost[0]}"] if lost else []
+        parts += [f"has {len(foreign)} others, such as {foreign[0]}"] if foreign else []
+        return f"does not go on from snapshot {last.snapshot.id}: its base {' and '.join(parts)}"
+
+
+def _commit_of(root: Root) -> tuple[int, str]:
+    return root.snapshot.id, root.snapshot.delta_manifest_list
+
+
+def miscounted(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> str | None:
+    """Says that a manifest does not have as many entries as its list tells; None if it has."""
+    added, deleted = counts(entries)
+    if (added, deleted) == (manifest.added_count, manifest.deleted_count):
+        return None
+    said = f"{manifest.added_count} and {manifest.deleted_count}"
+    return f"it adds {added} files and removes {deleted}, a manifest list says {said}"
+
+
+def outside_statistics(table: TableHandle, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> str | None:
+    """Says that files of a manifest lie in partitions outside its statistics; None if none does.
+
+    Raises: CorruptTableError if the statistics cannot be decoded.
+    """
+    partitions = dict.fromkeys(entry.partition for entry in entries)
+    lost = sum(not may_hold_partitions(table, manifest, [partition]) for partition in partitions)
+    if not lost:
+        return None
+    return f"its files lie in {lost} partitions outside the statistics in its manifest list"

@@ -1,0 +1,28 @@
+"""Do the footers of Parquet files go with their manifest, and with what a reader can hold in memory?"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from paimon_engine.errors import CorruptTableError, NotFoundError
+from paimon_engine.format.parquet_page_sizes import check_page_sizes
+from paimon_engine.table.files.external import store_of
+from paimon_engine.table.state.handle import TableHandle
+
+
+def footer_problem(table: TableHandle, task: tuple[str, int]) -> tuple[str, str] | None:
+    """What is wrong with the footer of a file, given its path and the number of rows in its manifest; with the path."""
+    path, expected = task
+    try:
+        with store_of(table, path).open(path) as stream:
+            metadata = pq.read_metadata(stream)
+            check_page_sizes(stream, metadata, path)
+    except NotFoundError:
+        return path, "vanished while the table was checked"
+    except CorruptTableError as error:
+        return path, str(error)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        return path, f"cannot be read as a Parquet file: {error}"
+    found = metadata.num_rows
+    return None if found == expected else (path, f"has {found} rows, its manifest says {expected}")

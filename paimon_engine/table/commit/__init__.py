@@ -1,0 +1,1 @@
+"""From commit messages to the next snapshot, exactly once."""

@@ -1,0 +1,104 @@
+"""The index manifest of the next snapshot: what is live, without what goes, with what the messages bring.
+
+An overwrite drops the index files of its partitions. Hash indexes of a writer that says which ones it has read are
+brought up to what is live (`table.files.hash_index`); for all others, what a message replaces must still be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.meta.conflict import BucketConflict
+from paimon_engine.meta.index_manifest import HASH, IndexFile, next_index_files
+from paimon_engine.meta.schema import BucketMode
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.hash_index import Rebased, hash_files, rebase
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import MetadataWriter, live_index_files
+
+
+@dataclass(frozen=True)
+class NextIndex:
+    """Name of the next index manifest, None for none; or the buckets in conflict.
+
+    `merged` are index files of messages that have gone into others, written for this commit.
+    """
+
+    name: str | None = None
+    conflicts: tuple[BucketConflict, ...] = ()
+    merged: tuple[IndexFile, ...] = ()
+
+
+def next_index(
+    table: TableHandle,
+    latest: Snapshot | None,
+    messages: Sequence[CommitMessage],
+    writer: MetadataWriter,
+    *,
+    drops: Callable[[bytes], bool] | None,
+    read: Sequence[IndexFile] | None,
+    gone: Collection[str] = (),
+) -> NextIndex:
+    """Writes the index manifest that follows that of `latest`, if it differs.
+
+    `drops` says of a partition whether an overwrite empties it. `read` holds the hash indexes that the writer of the
+    messages has read; None if it has read none. `gone` names the data files that the snapshot removes for good: their
+    deletion vectors must go with them.
+
+    Raises: NotFoundError, CorruptTableError, StorageError; UnsupportedError for kinds of index that we cannot write.
+    """
+    name = latest.index_manifest if latest else None
+    brings = any(message.new_index_files or message.deleted_index_files for message in messages)
+    may_orphan = bool(gone) and table.options.deletion_vectors_enabled
+    if not brings and not may_orphan and drops is None and read is None:
+        return NextIndex(name)
+    before = live_index_files(table, latest)
+    live = [file for file in before if drops is None or not drops(file.partition)]
+    hashes = Rebased()
+    if read is not None:
+        base = hash_files(file for file in read if drops is None or not drops(file.partition))
+        hashes = rebase(table, messages, base, hash_files(live), writer)
+    others = read is None
+    added = [file for m in messages for file in m.new_index_files if others or file.kind != HASH]
+    removed = [file for m in messages for file in m.deleted_index_files if others or file.kind != HASH]
+    bucketed = table.schema.bucket_mode is not BucketMode.UNAWARE
+    conflicts = hashes.conflicts or tuple(_replaced_by_others(live, added, removed, bucketed=bucketed))
+    if conflicts:
+        return NextIndex(conflicts=conflicts)
+    try:
+        files = next_index_files(
+            live, added=[*added, *hashes.added], removed=[*removed, *hashes.removed], bucketed=bucketed
+        )
+    except InvalidArgumentError as error:
+        where = dict.fromkeys((message.partition, message.bucket) for message in messages)
+        return NextIndex(conflicts=tuple(BucketConflict(*bucket, str(error)) for bucket in where))
+    left = [file for file in files if any(vector.data_file in gone for vector in file.vectors)]
+    if left:
+        reason = f"index file {left[0].name} has vectors of data files that go, and stays"
+        return NextIndex(conflicts=tuple(BucketConflict(file.partition, file.bucket, reason) for file in left))
+    names = {file.name for file in files}
+    merged = tuple(file for m in messages for file in m.new_index_files if file.name not in names)
+    if files == before:
+        return NextIndex(name)
+    return NextIndex(writer.index_manifest(files) if files else None, merged=merged)
+
+
+def _replaced_by_others(
+    live: Sequence[IndexFile], added: Sequence[IndexFile], removed: Sequence[IndexFile], *, bucketed: bool
+) -> Iterator[BucketConflict]:
+    """Buckets whose index files are not those any more that the changes were made for."""
+    going = {(file.kind, file.name) for file in removed}
+    names = {(file.kind, file.name) for file in live}
+    for file in removed:
+        if (file.kind, file.name) not in names:
+            yield BucketConflict(file.partition, file.bucket, f"index file {file.name} was already replaced")
+    staying = {
+        (file.partition, file.bucket, file.kind): file.name for file in live if (file.kind, file.name) not in going
+    }
+    for file in added:
+        other = staying.get((file.partition, file.bucket, file.kind))
+        if other is not None and (bucketed or file.kind == HASH):
+            yield BucketConflict(file.partition, file.bucket, f"others have added index file {other}")

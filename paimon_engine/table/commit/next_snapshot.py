@@ -1,0 +1,369 @@
+"""What the next snapshot of a commit holds: its manifests, its index, its numbers; or why it may not be.
+
+Nothing here makes anything visible. The changes of an overwrite are worked out from what is live now, and what is to
+be removed must still be there.
+
+The tries of one commit share what does not depend on what came first: manifests of changes, of changelogs, of the
+index, and the base manifests that the first try has merged. So a try that follows a lost race reads two manifest lists
+and what has changed since, and writes one manifest list.
+
+Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from paimon_engine.errors import NotFoundError
+from paimon_engine.meta.conflict import (
+    BucketConflict,
+    find_bucket_changes,
+    find_conflicts,
+    find_unknown,
+    not_concerning,
+)
+from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
+from paimon_engine.meta.schema import BucketMode
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.commit.growing_view import GrowingView
+from paimon_engine.table.commit.index_changes import NextIndex, next_index
+from paimon_engine.table.commit.manifest_merge import compact_manifests, merge_manifests
+from paimon_engine.table.commit.request import CommitRequest, Conflict, IndexRead
+from paimon_engine.table.files.old_keys import with_keys_of_today
+from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
+from paimon_engine.table.state.manifests import MetadataWriter
+from paimon_engine.table.state.snapshots import only_compactions_since, read_snapshot
+from paimon_engine.table.state.statistics import inherited_statistics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A snapshot that may be published: all that it names is stored.
+
+    `changes` are those of its delta list. `merged_index` names index files that its messages had brought and that
+    others have taken the place of. `files` are paths of the metadata that was written for it.
+    """
+
+    snapshot: Snapshot
+    changes: Sequence[ManifestEntry]
+    merged_index: Sequence[IndexFile]
+    files: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written(Generic[T]):
+    """Something that was made for a commit, and the files that it is in."""
+
+    value: T
+    files: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """What of a snapshot does not depend on the one before: name and size in bytes of its lists."""
+
+    delta: tuple[str, int]
+    changelog: tuple[str, int] | tuple[None, None]
+    changelog_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _MergedBase:
+    """Base manifests, and what became of them."""
+
+    before: Sequence[ManifestFile]
+    after: Sequence[ManifestFile]
+
+
+class NextSnapshot:
+    """Prepares the snapshots that the tries of one commit want to publish."""
+
+    def __init__(self, table: TableHandle, request: CommitRequest) -> None:
+        """Nothing is read or written yet."""
+        self._table = table
+        self._request = request
+        self._writer = MetadataWriter(table, gathers=True)
+        partitions = None if request.overwrite else {message.partition for message in request.messages}
+        self._view = GrowingView(table, partitions)
+        self._changes: Sequence[ManifestEntry] | None = None
+        self._applied: Sequence[ManifestEntry] | None = None
+        self._manifests: _Written[Sequence[ManifestFile]] | None = None
+        self._changelog: _Written[tuple[Sequence[ManifestFile], int]] | None = None
+        self._lists: _Written[_Lists] | None = None
+        self._base: _Written[_MergedBase] | None = None
+        self._index: tuple[str | None, _Written[NextIndex]] | None = None
+        self._schema: int | None = None
+        self._between: dict[int, Snapshot] = {}
+
+    @property
+    def written(self) -> Sequence[str]:
+        """Paths of all metadata files of all tries."""
+        return self._writer.written
+
+    def begin_new_lists(self) -> None:
+        """Makes the next try name a delta list of its own: it may be stored beside the one before."""
+        self._lists = None
+
+    def forget_others(self) -> None:
+        """Makes the next try read the snapshots of others again: they need not be those that follow the ones read."""
+        self._between.clear()
+
+    def prepare(self, latest: Snapshot | None) -> Prepared | Conflict:
+        """The snapshot that does after `latest` what the request asks for.
+
+        Raises: NotFoundError if files of `latest` are gone, as after an expiry; StorageError.
+        """
+        self._view.look_at(latest)
+        changes = self._changes_after(latest)
+        conflicts = self._conflicts(latest, changes)
+        if conflicts:
+            return Conflict(tuple(conflicts), latest.id if latest else 0)
+        index = self._next_index(latest, changes)
+        misplaced = index.value.conflicts or self._replaced_files()
+        if misplaced:
+            return Conflict(misplaced, latest.id if latest else 0)
+        base = self._base_manifests()
+        number = latest.id + 1 if latest else 1
+        base_list, base_size = self._writer.manifest_list(base.value, base_of=number)
+        base_file = self._writer.written[-1]
+        lists = self._own_lists(changes)
+        schema_id = self._schema_id(latest)
+        delta_rows = sum(_signed_rows(entry) for entry in changes)
+        snapshot = Snapshot(
+            id=number,
+            schema_id=schema_id,
+            base_manifest_list=base_list,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=lists.value.delta[0],
+            delta_manifest_list_size=lists.value.delta[1],
+            commit_user=self._request.commit_user,
+            commit_identifier=self._request.commit_identifier,
+            commit_kind=self._request.kind,
+            time_ms=self._table.env.clock(),
+            total_record_count=(latest.total_record_count or 0 if latest else 0) + delta_rows,
+            delta_record_count=delta_rows,
+            changelog_manifest_list=lists.value.changelog[0],
+            changelog_manifest_list_size=lists.value.changelog[1],
+            changelog_record_count=lists.value.changelog_rows,
+            index_manifest=index.value.name,
+            watermark=_newer(self._request.watermark, latest.watermark if latest else None),
+            statistics=self._request.statistics or inherited_statistics(self._table, latest, schema_id),
+            extras=self._extras(latest),
+        )
+        self._writer.store()
+        files = frozenset((base_file, *base.files, *lists.files, *index.files))
+        return Prepared(snapshot, changes, index.value.merged, files)
+
+    # ── what is written ─────────────────────────────────────────────────────────────────────────
+
+    def _noted(self, make: Callable[[], T]) -> _Written[T]:
+        begin = len(self._writer.written)
+        value = make()
+        return _Written(value, self._writer.written[begin:])
+
+    def _base_manifests(self) -> _Written[Sequence[ManifestFile]]:
+        """Those of the snapshot before, merged if due: by the first try; by later ones only as far as it was done."""
+        before = self._view.manifests
+        if self._base is None or (self._request.compacts_manifests and self._grown(before) is None):
+            merge = compact_manifests if self._request.compacts_manifests else merge_manifests
+            made: _Written[Sequence[ManifestFile]] = self._noted(lambda: merge(self._table, before, self._writer))
+            self._base = _Written(_MergedBase(before, made.value), made.files)
+            return made
+        grown = self._grown(before)
+        # Others have merged them meanwhile: the next commit finds out whether that is due again.
+        return _Written(before, ()) if grown is None else _Written(grown, self._base.files)
+
+    def _grown(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile] | None:
+        """What was merged and the manifests that came since, if nothing else has changed."""
+        assert self._base is not None
+        base = self._base.value
+        same = list(manifests[: len(base.before)]) == list(base.before)
+        return [*base.after, *manifests[len(base.before) :]] if same else None
+
+    def _own_lists(self, changes: Sequence[ManifestEntry]) -> _Written[_Lists]:
+        """Delta and changelog; written again if the changes are others than at the last try."""
+        if self._manifests is None:
+            self._manifests = self._noted(lambda: self._writer.manifests(changes))
+            self._lists = None
+        if self._changelog is None:
+            entries = [entry for message in self._request.messages for entry in message.changelog_entries()]
+            rows = sum(entry.file.row_count for entry in entries)
+            self._changelog = self._noted(lambda: (self._writer.manifests(entries) if entries else [], rows))
+        if self._lists is None:
+            delta, (changelog, rows) = self._manifests.value, self._changelog.value
+            made = self._noted(
+                lambda: _Lists(
+                    self._writer.manifest_list(delta),
+                    self._writer.manifest_list(changelog) if changelog else (None, None),
+                    rows,
+                )
+            )
+            files = (*made.files, *self._manifests.files, *self._changelog.files)
+            self._lists = _Written(made.value, files)
+        return self._lists
+
+    # ── what is checked ─────────────────────────────────────────────────────────────────────────
+
+    def _changes_after(self, latest: Snapshot | None) -> Sequence[ManifestEntry]:
+        """What the snapshot changes; an overwrite removes what is live."""
+        if self._request.overwrite is None and self._changes is not None:
+            return self._changes
+        changes = self._work_out_changes(latest)
+        if changes != self._changes:
+            self._changes, self._manifests = changes, None
+        return self._changes or []
+
+    def _work_out_changes(self, latest: Snapshot | None) -> list[ManifestEntry]:
+        entries = [entry for message in self._request.messages for entry in message.entries()]
+        scope = self._request.overwrite
+        if scope is not None and latest is not None:
+            live = [entry for entry in self._view.see().live if scope.covers(self._table, entry.partition)]
+            entries = [*(replace(entry, kind=FileKind.DELETE) for entry in live), *entries]
+        if self._table.options.delete_entries_drop_stats:
+            return [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
+        return entries
+
+    def _conflicts(self, latest: Snapshot | None, changes: Sequence[ManifestEntry]) -> Sequence[BucketConflict]:
+        if not changes or latest is None:
+            return ()
+        if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE):
+            return self._not_applying(changes)
+        return find_bucket_changes(self._view.see().live, changes) if self._was_overwritten(latest) else ()
+
+    def _not_applying(self, changes: Sequence[ManifestEntry]) -> Sequence[BucketConflict]:
+        """Buckets whose changes do not apply to what is live; after a lost race only what came since is looked at."""
+        seen, request = self._view.see(), self._request
+        plain = not request.replaces_all and request.overwrite is None
+        if plain and seen.news is not None and self._applied is changes and not_concerning(seen.news, changes):
+            return ()
+        found = self._find_conflicts(seen.live, changes)
+        self._applied = None if found else changes
+        return found
+
+    def _find_conflicts(
+        self, seen: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]
+    ) -> Sequence[BucketConflict]:
+        partitions = {entry.partition for entry in changes}
+        schema = self._table.schema
+        live = [entry for entry in seen if entry.partition in partitions]
+        live = with_keys_of_today(self._table, live, lenient=True)
+        if self._request.replaces_all and (others := find_unknown(live, changes)):
+            return others
+        scope = self._request.overwrite
+        if scope is not None and scope.seen is not None:
+            known = [entry for entry in changes if entry.file.name in scope.seen]
+            if others := find_unknown([entry for entry in live if scope.covers(self._table, entry.partition)], known):
+                return others
+        return find_conflicts(
+            live,
+            changes,
+            key_type=schema.key_type if schema.primary_keys else None,
+            overwrite=self._request.kind is CommitKind.OVERWRITE,
+        )
+
+    def _was_overwritten(self, latest: Snapshot) -> bool:
+        """Whether, since an append was prepared, partitions may have got another number of buckets."""
+        read = self._request.read
+        if read is None or self._table.schema.bucket_mode is not BucketMode.FIXED:
+            return False
+        begin = 0 if read.snapshot is None else read.snapshot.id
+        if latest.id <= begin:
+            return False
+        try:
+            later = [self._snapshot(number) for number in range(begin + 1, latest.id)]
+        except NotFoundError:
+            return True
+        if any(item.commit_kind is CommitKind.OVERWRITE for item in (*later, latest)):
+            return True
+        return self._buckets_were_altered()
+
+    def _snapshot(self, number: int) -> Snapshot:
+        """A snapshot below the latest one, read once."""
+        known = self._between.get(number)
+        if known is None:
+            known = self._between[number] = read_snapshot(self._table, number)
+        return known
+
+    def _buckets_were_altered(self) -> bool:
+        """Whether schemas differ in it, so that who began a new partition meanwhile may have had another one."""
+        table = self._table
+        if table.schema_door is not None:
+            return True
+        ids = numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX)
+        return len({table.schema_of(number).options.get("bucket") for number in ids}) > 1
+
+    def _schema_id(self, latest: Snapshot | None) -> int:
+        """The latest schema; a commit that only rewrites manifests leaves the table at the schema that it has."""
+        if latest is not None and self._request.compacts_manifests:
+            return latest.schema_id
+        if self._schema is None:
+            schema_id = latest_schema_id(self._table.env, self._table.paths)
+            # A server may keep the schemas.
+            self._schema = self._table.schema.id if schema_id is None else schema_id
+        # Others may have seen a later one since.
+        return self._schema if latest is None else max(self._schema, latest.schema_id)
+
+    def _replaced_files(self) -> tuple[BucketConflict, ...]:
+        """Buckets of messages that mark rows of data files which are not live any more: the rows live on in others."""
+        needed = self._request.needed_files
+        if not needed:
+            return ()
+        buckets = dict.fromkeys((message.partition, message.bucket) for message in self._request.messages)
+        live = {entry.file.name for entry in self._view.see().live}
+        return tuple(
+            BucketConflict(*bucket, f"data file {name} was already replaced")
+            for bucket in buckets
+            for name in needed.get(bucket, ())
+            if name not in live
+        )
+
+    def _next_index(self, latest: Snapshot | None, changes: Sequence[ManifestEntry]) -> _Written[NextIndex]:
+        """The index of the next snapshot; that of the last try where nobody has changed the index since."""
+        request, read = self._request, self._request.read or IndexRead(None)
+        if read.all_keys and not only_compactions_since(self._table, read.snapshot, latest):
+            reason = "others have written keys since those in the table were read"
+            where = dict.fromkeys((message.partition, message.bucket) for message in request.messages)
+            return _Written(NextIndex(conflicts=tuple(BucketConflict(*bucket, reason) for bucket in where)), ())
+        before = latest.index_manifest if latest else None
+        if self._index is not None and self._index[0] == before and request.overwrite is None:
+            return self._index[1]
+        scope = request.overwrite
+        drops = None if scope is None else (lambda partition: scope.covers(self._table, partition))
+        added = {entry.file.name for entry in changes if entry.kind is FileKind.ADD}
+        gone = {entry.file.name for entry in changes if entry.kind is FileKind.DELETE} - added
+        made = self._noted(
+            lambda: next_index(
+                self._table, latest, request.messages, self._writer, drops=drops, read=read.hash_files, gone=gone
+            )
+        )
+        self._index = before, made
+        return made
+
+    def _extras(self, latest: Snapshot | None) -> dict[str, Any]:
+        """What the next snapshot takes over: where a log and row ids have got to. All else was said of one commit."""
+        before = {} if latest is None else latest.extras
+        # 0.9 fails on a missing map of log offsets; later releases ignore it.
+        extras: dict[str, Any] = {"logOffsets": dict(before.get("logOffsets") or {})}
+        kept = ("nextRowId", "properties") if self._request.compacts_manifests else ("nextRowId",)
+        extras |= {key: before[key] for key in kept if before.get(key) is not None}
+        if self._request.properties:
+            extras["properties"] = dict(self._request.properties)
+        return extras
+
+
+def _without_stats(entry: ManifestEntry) -> ManifestEntry:
+    return replace(entry, file=entry.file.without_value_stats())
+
+
+def _signed_rows(entry: ManifestEntry) -> int:
+    return entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
+
+
+def _newer(left: int | None, right: int | None) -> int | None:
+    known = [value for value in (left, right) if value is not None]
+    return max(known, default=None)

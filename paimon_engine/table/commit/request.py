@@ -1,0 +1,120 @@
+"""What a commit is asked for, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.meta.conflict import BucketConflict
+from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.meta.names import is_text
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_engine.table.commit.own_files import WorkBegun
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The changes are in `snapshot`.
+
+    `by_other_attempt` is true when another attempt under the same user and identifier made that snapshot: the files
+    of this attempt's messages are then in no snapshot, and the caller should delete them. `lost_races` counts tries.
+    """
+
+    snapshot: Snapshot
+    by_other_attempt: bool = False
+    lost_races: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Nothing was committed: these buckets changed since the messages were prepared.
+
+    With `is_lost` a clean-up has deleted files of the messages, or is about to.
+    """
+
+    conflicts: tuple[BucketConflict, ...]
+    snapshot_id: int
+    is_lost: bool = False
+
+
+@dataclass(frozen=True)
+class OverwriteScope:
+    """Which partitions an overwrite empties: exactly `partitions` if given, else those whose values equal `spec`.
+
+    `spec` maps partition columns to internal values; an empty one means the whole table. What is live at the commit
+    goes, unless `seen` names the files that may go: any other in there is a conflict.
+    """
+
+    partitions: frozenset[bytes] | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    seen: frozenset[str] | None = None
+
+    def covers(self, table: TableHandle, partition: bytes) -> bool:
+        """Whether the overwrite empties that partition."""
+        if self.partitions is not None:
+            return partition in self.partitions
+        if not self.spec:
+            return True
+        columns = table.schema.partition_type
+        values = dict(zip(columns.names, decode_row([item.type for item in columns], partition), strict=True))
+        return all(values[name] == value for name, value in self.spec.items())
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRead:
+    """What a writer has read of `snapshot` (None: an empty table) to place its keys.
+
+    That is the hash indexes of dynamic buckets, or with `all_keys` the keys themselves, where a key is unique over all
+    partitions.
+    """
+
+    snapshot: Snapshot | None
+    hash_files: tuple[IndexFile, ...] | None = None
+    all_keys: bool = False
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """What to commit, and under whose name.
+
+    `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
+    `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
+    name is fresh. `read` is what the writer of the messages knew of the keys in the table. `statistics` names a new
+    statistics file. `needed_files` names data files that must still be live, by bucket. `compacts_manifests` rewrites
+    the base manifests, whether that is due or not. `replaces_all` says that the messages remove all files of their
+    partitions, so that any other file in there is a conflict. `begun` says when the work began whose files the messages
+    bring; without it the commit asks the store for each of them.
+    """
+
+    messages: Sequence[CommitMessage]
+    kind: CommitKind
+    commit_user: str
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    overwrite: OverwriteScope | None = None
+    watermark: int | None = None
+    properties: Mapping[str, str] | None = None
+    statistics: str | None = None
+    compacts_manifests: bool = False
+    checked_up_to: int | None = None
+    read: IndexRead | None = None
+    replaces_all: bool = False
+    needed_files: Mapping[tuple[bytes, int], Collection[str]] = field(default_factory=dict)
+    begun: WorkBegun | None = None
+
+
+def check_request(request: CommitRequest) -> None:
+    """Raises InvalidArgumentError for what a snapshot cannot say in a way that every reader takes."""
+    for name, value in (request.properties or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidArgumentError(f"property {name!r} = {value!r} of a commit: names and values are texts")
+    for text in (request.commit_user, *(request.properties or {}), *(request.properties or {}).values()):
+        if not is_text(text):
+            raise InvalidArgumentError(f"{text[:100]!r}: a commit's user and properties must be whole characters")
+    watermark = request.watermark
+    if watermark is not None and (type(watermark) is not int or not -(1 << 63) <= watermark < 1 << 63):
+        raise InvalidArgumentError(f"watermark {watermark!r}: give a whole number of milliseconds")

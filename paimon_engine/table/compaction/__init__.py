@@ -1,0 +1,1 @@
+"""Rewriting the files of buckets: merging, clustering, rescaling, indexing."""

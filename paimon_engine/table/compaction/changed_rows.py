@@ -1,0 +1,206 @@
+"""Merging a section while finding out what that changes, with the older rows that lie outside the compaction.
+
+What Java looks up key by key comes here as one more sorted run that is read along: the files above the output level
+whose keys overlap the section's. No index on disk is needed, and memory stays bounded by runs × batch. Where nobody
+asks what the older rows hold, but only where they lie or whether there are any, only their keys are read.
+
+Source: `LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`, `LookupLevels` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.lsm.levels import KeyOrder, key_order
+from paimon_engine.lsm.plan import CompactTask, KeyRange
+from paimon_engine.lsm.sections import Section
+from paimon_engine.merge.changes import LEVEL, POSITION, SOURCE, Changed, ChangeRule, changes_of
+from paimon_engine.merge.deduplicate import drop_retracts
+from paimon_engine.merge.expiry import record_expiry
+from paimon_engine.merge.frontier import merge_runs
+from paimon_engine.merge.functions import merge_function, sequence_order
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_engine.predicate import Predicate
+from paimon_engine.table.files.bucket_vectors import BucketVectors
+from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.key_range import RangeReader
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.types import to_arrow
+
+_INPUT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Files of one run; `sources` has the number of each among the files to be looked up, −1 for input."""
+
+    files: tuple[DataFile, ...]
+    sources: tuple[int, ...]
+
+    @property
+    def sequence_range(self) -> tuple[int, int]:
+        low = min(file.min_sequence_number for file in self.files)
+        return low, max(file.max_sequence_number for file in self.files)
+
+
+class ChangedRows:
+    """Merges the sections of a task whose changes matter."""
+
+    def __init__(self, table: TableHandle, task: CompactTask, vectors: BucketVectors) -> None:
+        """Nothing is read before a section is asked for. Rows replaced where they lie are marked in `vectors`."""
+        assert task.changes is not None
+        self._vectors = vectors
+        self._marks = table.options.deletion_vectors_enabled
+        self._table = table
+        self._task = task
+        self._place = bucket_place(table, task.partition, task.bucket)
+        self._order = key_order(table.schema.key_type)
+        self._keys = None if task.keys is None else RangeReader(table.schema, task.keys)
+        self._merge = merge_function(table.schema, lone=task.changes == "lookup")
+        options = table.options
+        compared = None
+        if options.changelog_row_deduplicate:
+            ignored = options.changelog_row_deduplicate_ignore_fields
+            compared = tuple(name for name in table.schema.row_type.names if name not in ignored)
+        emits = options.changelog_producer in ("lookup", "full-compaction")
+        self._keep = keep_unexpired(table)
+        self._blank = pa.record_batch({})
+        self._rule = ChangeRule(task.changes, task.output_level, emits, compared)
+        newest_wins = options.merge_engine == "deduplicate" and not options.sequence_fields and not emits
+        self._keys_tell = task.changes == "first-row" or (task.changes == "lookup" and newest_wins)
+
+    def _looks(self, source: int) -> bool:
+        """Whether rows of the file expire: `first-row` asks only if there is an older row, even an expired one."""
+        return source == _INPUT or self._table.options.merge_engine != "first-row"
+
+    def of(self, section: Section, *, rows_wanted: bool = True) -> Iterator[Changed]:
+        """Windows of the section in key order, delete records included.
+
+        If nobody wants the rows, only what is said of changes holds; they may lack columns.
+
+        Raises: as the merge function; NotFoundError, CorruptTableError.
+        """
+        looked_up = self._looked_up(section)
+        inputs = sorted((_Run(run, (_INPUT,) * len(run)) for run in section), key=lambda run: run.sequence_range)
+        runs = [*looked_up, *inputs]
+        ranges = [run.sequence_range for run in runs]
+        in_order = all(older[1] < newer[0] for older, newer in pairwise(ranges))
+        order = replace(sequence_order(self._table.options), by_arrival=in_order)
+        # An older row that would win all the same, which no writer makes, must be there as a whole.
+        keys_only = self._keys_tell and in_order
+        marks_only = self._marks and keys_only and not (rows_wanted or self._keep)
+        within = [] if self._keys is None else self._keys.conjuncts
+        near = [*within, *RangeReader(self._table.schema, KeyRange(*_ends(section, self._order))).conjuncts]
+        batches = [
+            *(self._rows(run, near, keys_only=keys_only, widened=keys_only and not marks_only) for run in looked_up),
+            *(self._rows(run, within, keys_only=marks_only) for run in inputs),
+        ]
+        replaced: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]] = []
+        for window in merge_runs(batches, self._table.schema.key_type, order, followers=len(looked_up)):
+            changed = changes_of(window, self._merge, self._rule)
+            if changed.replaced is not None:
+                replaced.append(changed.replaced)
+            yield changed
+        self._mark(replaced)
+
+    def _mark(self, replaced: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]) -> None:
+        if not replaced:
+            return
+        sources, positions = (np.concatenate(parts) for parts in zip(*replaced, strict=True))
+        for source in np.unique(sources):
+            rows = RowBitmap.of(positions[sources == source])
+            self._vectors.mark(self._task.lookups[source].name, rows)
+
+    def _looked_up(self, section: Section) -> list[_Run]:
+        """Runs of the files to be looked up that overlap the section, highest level first: the oldest rows."""
+        low, high = map(self._order, _ends(section, self._order))
+        found = [
+            (number, file)
+            for number, file in enumerate(self._task.lookups)
+            if self._order(file.min_key) <= high and low <= self._order(file.max_key)
+        ]
+        found.sort(key=lambda item: (-item[1].level, self._order(item[1].min_key)))
+        runs = []
+        for _, members in groupby(found, key=lambda item: item[1].level):
+            numbers, level = zip(*members, strict=True)
+            runs.append(_Run(level, numbers))
+        return runs
+
+    def _rows(
+        self, run: _Run, where: Sequence[Predicate], *, keys_only: bool, widened: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of the run, perhaps without those of which `where` does not hold; `widened` to lie beside whole ones."""
+        for file, source in zip(run.files, run.sources, strict=True):
+            if self._keys is not None and not self._keys.reaches(file):
+                continue
+            found = self._file_rows(file, source, where, keys_only=keys_only, widened=widened)
+            yield from found if self._keys is None else self._keys.cut(found)
+
+    def _file_rows(
+        self, file: DataFile, source: int, where: Sequence[Predicate], *, keys_only: bool, widened: bool
+    ) -> Iterator[pa.RecordBatch]:
+        schema = self._table.schema
+        columns = schema.trimmed_primary_keys if keys_only else schema.row_type.names
+        found = read_data_file(
+            self._table,
+            self._place,
+            file,
+            columns,
+            with_system_columns=not keys_only or self._table.options.ignore_delete,
+            deleted=self._vectors.deleted_rows(file.name),
+            where=where,
+            limit=self._task.limit,
+            position_column=POSITION if self._marks else None,
+        )
+        for read in found:
+            kept = _marked(self._widened(read) if widened else read, {LEVEL: file.level, SOURCE: source})
+            if self._table.options.ignore_delete:
+                kept = drop_retracts(kept)  # from before the option was set
+            if self._keep is not None and self._looks(source):
+                kept = self._keep(kept)
+            if kept.num_rows:
+                yield kept
+
+    def _widened(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with zeros and nulls in the columns that were not read, so that they lie beside whole ones."""
+        read, row_type = rows.schema.names, self._table.schema.row_type
+        if self._blank.num_rows < rows.num_rows:
+            zeros = np.zeros(rows.num_rows, np.int8)
+            columns = {SEQUENCE_NUMBER: pa.array(zeros.astype(np.int64)), VALUE_KIND: pa.array(zeros)}
+            columns |= {field.name: pa.nulls(rows.num_rows, to_arrow(field.type)) for field in row_type}
+            self._blank = pa.record_batch(columns)
+        blank = self._blank.slice(0, rows.num_rows)
+        names = [*blank.schema.names, *(name for name in read if name not in blank.schema.names)]
+        return pa.RecordBatch.from_arrays([rows[name] if name in read else blank[name] for name in names], names=names)
+
+
+def keep_unexpired(table: TableHandle) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:
+    """What a compaction that begins now leaves of the records that it reads; None if records do not expire.
+
+    Raises: InvalidArgumentError.
+    """
+    expiry = record_expiry(table.schema) if table.schema.primary_keys else None
+    if expiry is None:
+        return None
+    now_ms = table.env.clock()
+    return lambda rows: expiry.keep(rows, now_ms)
+
+
+def _ends(section: Section, order: KeyOrder) -> tuple[bytes, bytes]:
+    """Smallest and largest key of the section's files."""
+    files = [file for run in section for file in run]
+    return min((file.min_key for file in files), key=order), max((file.max_key for file in files), key=order)
+
+
+def _marked(rows: pa.RecordBatch, marks: dict[str, int]) -> pa.RecordBatch:
+    for name, value in marks.items():
+        rows = rows.append_column(name, pa.array(np.full(rows.num_rows, value, dtype=np.int32)))
+    return rows

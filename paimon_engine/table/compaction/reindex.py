@@ -1,0 +1,79 @@
+"""New indexes for data files that are there already; their rows are read, not written.
+
+Source: `RewriteFileIndexSink` of the Java library. A file that has exactly the indexes that are wanted is left, and a
+new index file gets a name of its own, so that readers of older snapshots keep theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from paimon_engine.env import Env
+from paimon_engine.errors import StorageError
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.file_index import SUFFIX, FileIndexWriter, WantedIndex, present_indexes, wanted_indexes
+from paimon_engine.table.state.handle import PlainTable, TableHandle, bucket_path
+from paimon_engine.table.state.unneeded import delete_unneeded
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexTask:
+    """A data file and the table it belongs to, fit for travelling."""
+
+    table: PlainTable
+    partition: bytes
+    bucket: int
+    file: DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexed:
+    """The file with its new indexes, and their size; 0 where it has none any more."""
+
+    file: DataFile
+    index_bytes: int
+
+
+def is_current(table: TableHandle, partition: bytes, bucket: int, file: DataFile) -> bool:
+    """Whether the file has just the indexes that the table's options ask for; what is in them is not looked at.
+
+    Raises: NotFoundError, CorruptTableError; InvalidArgumentError, UnsupportedError for wrong options.
+    """
+    wanted = {(index.name, index.spec.kind) for index in _wanted(table, file)}
+    return wanted == present_indexes(table, bucket_path(table, partition, bucket), file)
+
+
+def _wanted(table: TableHandle, file: DataFile) -> list[WantedIndex]:
+    return wanted_indexes(table.schema, table.schema_of(file.schema_id))
+
+
+def reindex(env: Env, work: ReindexTask) -> Reindexed:
+    """Reads the file and makes its indexes. Repeating it writes another index file, so it is harmless.
+
+    Raises: NotFoundError if the file is gone: somebody else compacted it; UnsupportedError, CorruptTableError.
+    """
+    table, file = work.table.load(env), work.file
+    place = bucket_place(table, work.partition, work.bucket)
+    wanted = _wanted(table, file)
+    data = None
+    if wanted:
+        index = FileIndexWriter(wanted)
+        columns = list(dict.fromkeys(item.spec.column for item in wanted))
+        for rows in read_data_file(table, place, file, columns, with_system_columns=False):
+            index.add(rows)
+        data = index.finish()
+    others = tuple(name for name in file.extra_files if not name.endswith(SUFFIX))
+    if data is None:
+        return Reindexed(replace(file, extra_files=others, embedded_file_index=None), 0)
+    if len(data) <= table.options.file_index_in_manifest_threshold_bytes:
+        return Reindexed(replace(file, extra_files=others, embedded_file_index=data), len(data))
+    name = f"{file.name}-{env.new_id()}{SUFFIX}"
+    try:
+        with env.storage.writer(f"{place.directory}/{name}") as sink:
+            sink.write(data)
+    except StorageError:
+        # Its reply may be all that was lost.
+        delete_unneeded(env.storage, [f"{place.directory}/{name}"])
+        raise
+    return Reindexed(replace(file, extra_files=(*others, name), embedded_file_index=None), len(data))

@@ -1,0 +1,105 @@
+"""Writing one bucket of a partition whose number of buckets changes, out of the rows of the old buckets.
+
+The hash of a key modulo the old and the new number decides both buckets, so that only old buckets that are equal to the
+new one modulo the greatest common divisor of the two numbers can hold its rows.
+
+Rows keep their sequence numbers, and what the merge engine has made of them; nothing passes a writer a second time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine.env import Env
+from paimon_engine.lsm.levels import key_order, level_count
+from paimon_engine.lsm.sections import sections
+from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
+from paimon_engine.merge.frontier import merge_runs
+from paimon_engine.merge.functions import check_storable, sequence_order
+from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.table.files.bucket_vectors import BucketVectors
+from paimon_engine.table.files.bucketing import bucket_numbers
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.rolling_writer import RollingWriter
+from paimon_engine.table.read.reader import merge_section
+from paimon_engine.table.state.handle import PlainTable, TableHandle
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleTask:
+    """One new bucket: the files and vectors of the old buckets that may hold its rows, in order of these buckets."""
+
+    table: PlainTable
+    partition: bytes
+    bucket: int
+    files: Mapping[int, tuple[DataFile, ...]]
+    vectors: Mapping[int, tuple[IndexFile, ...]]
+
+
+def sources_of(bucket: int, buckets_before: int, buckets_after: int) -> list[int]:
+    """Old buckets that may hold rows of a new one."""
+    step = math.gcd(buckets_before, buckets_after)
+    return list(range(bucket % step, buckets_before, step))
+
+
+def rescale_bucket(env: Env, task: RescaleTask) -> CommitMessage:
+    """Writes the new bucket's files; on failure they are deleted. The message removes nothing.
+
+    Raises: NotFoundError if a file is gone; CorruptTableError, UnsupportedError, StorageError.
+    """
+    table = task.table.load(env)
+    keyed = bool(table.schema.primary_keys)
+    files = [file for members in task.files.values() for file in members]
+    level = level_count(files, table.options.num_levels) - 1 if keyed else 0
+    source = FileSource.COMPACT if keyed else FileSource.APPEND
+    writer = RollingWriter(table, task.partition, task.bucket, level=level, source=source)
+    try:
+        for rows in _merged(table, task) if keyed else _appended(table, task):
+            writer.write(rows)
+        written = tuple(writer.finish())
+    except BaseException:
+        writer.abort()
+        raise
+    return CommitMessage(task.partition, task.bucket, table.options.bucket, compact_after=written)
+
+
+def _merged(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]:
+    """Rows of the new bucket by key. A key lies in one old bucket, so that no merge is left to do between these."""
+    runs = [_of_old_bucket(table, task, number) for number in task.files]
+    order = replace(sequence_order(table.options), by_arrival=True)
+    for window in merge_runs(runs, table.schema.key_type, order):
+        yield deduplicate(window)
+
+
+def _of_old_bucket(table: TableHandle, task: RescaleTask, number: int) -> Iterator[pa.RecordBatch]:
+    place = bucket_place(table, task.partition, number)
+    vectors = BucketVectors(table, task.partition, number, task.vectors.get(number, ()))
+    names = table.schema.row_type.names
+    for section in sections(task.files[number], key_order(table.schema.key_type)):
+        for rows in merge_section(table, place, section, names, vectors=vectors):
+            check_storable(table.schema, rows)
+            kept = _of_bucket(table, task.bucket, drop_retracts(rows))
+            if kept.num_rows:
+                yield kept
+
+
+def _appended(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]:
+    for number, files in task.files.items():
+        place = bucket_place(table, task.partition, number)
+        vectors = BucketVectors(table, task.partition, number, task.vectors.get(number, ()))
+        for file in sorted(files, key=lambda item: item.min_sequence_number):
+            deleted = vectors.deleted_rows(file.name)
+            names = table.schema.row_type.names
+            for rows in read_data_file(table, place, file, names, with_system_columns=False, deleted=deleted):
+                yield _of_bucket(table, task.bucket, rows)
+
+
+def _of_bucket(table: TableHandle, bucket: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.filter(pa.array(np.equal(bucket_numbers(table.schema, rows), bucket)))

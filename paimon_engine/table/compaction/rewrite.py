@@ -1,0 +1,251 @@
+"""Carrying out a compaction task: merge sections into new files, move the others to their new level.
+
+The only place that merges to disk. Runs on any executor: a plain value in, a commit message out.
+
+Source: `MergeTreeCompactTask`, `MergeTreeCompactRewriter`, `ChangelogMergeTreeRewriter` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_engine.env import Env
+from paimon_engine.executor import ahead
+from paimon_engine.lsm.plan import CompactTask
+from paimon_engine.lsm.sections import Section
+from paimon_engine.merge.deduplicate import drop_retracts
+from paimon_engine.merge.functions import check_storable
+from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.supported import check_writable
+from paimon_engine.table.compaction.changed_rows import ChangedRows, keep_unexpired
+from paimon_engine.table.compaction.row_group_copies import COPIED_BYTES_MIN, CopiedRowGroup, RowGroupCopies
+from paimon_engine.table.files.bucket_vectors import BucketVectors
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.file_index import wanted_indexes
+from paimon_engine.table.files.key_range import RangeReader
+from paimon_engine.table.files.rolling_writer import RollingWriter
+from paimon_engine.table.read.reader import merge_section
+from paimon_engine.table.state.handle import PlainTable, TableHandle
+from paimon_engine.types import STRING_ROOTS, AtomicType
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """A compaction task and the table it belongs to, fit for travelling.
+
+    `vectors` are the live index files of the bucket that hold deletion vectors. `is_part` says that other tasks do the
+    rest of the bucket, so that the vectors of its files, and the marks of other parts, are left to `join_parts`.
+    `reads_ahead` says that there is a core to spare: one thread reads and merges while another one writes. Row groups
+    from `copied_bytes_min` on are copied as they are, where nothing changes in them.
+    """
+
+    table: PlainTable
+    task: CompactTask
+    vectors: tuple[IndexFile, ...] = ()
+    is_part: bool = False
+    reads_ahead: bool = False
+    copied_bytes_min: int = COPIED_BYTES_MIN
+
+
+def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
+    """Writes the task's new files; on failure they are deleted. Repeating it writes other files, so it is harmless.
+
+    Raises: NotFoundError if an input file is gone: somebody else compacted it; UnsupportedError.
+    """
+    table = work.table.load(env)
+    check_writable(table.options)
+    return _Rewrite(table, work).run()
+
+
+def join_parts(
+    table: TableHandle, task: CompactTask, vectors: tuple[IndexFile, ...], parts: Sequence[CommitMessage]
+) -> CommitMessage:
+    """One message of all parts of a task, which replaces each input file once; vectors of these files go.
+
+    What the parts have marked in upper files comes into one index file; theirs are deleted.
+
+    Raises: NotFoundError, CorruptTableError, StorageError; nothing is left of the new index file then.
+    """
+    changed = BucketVectors(table, task.partition, task.bucket, vectors)
+    of_parts = [file for part in parts for file in part.new_index_files]
+    try:
+        changed.add(of_parts)
+        changed.drop(file.name for file in task.rewritten_files)
+        new_index_files, deleted_index_files = changed.finish()
+    except BaseException:
+        changed.abort()
+        raise
+    table.env.storage.delete([table.paths.index(file.name) for file in of_parts])
+    return CommitMessage(
+        task.partition,
+        task.bucket,
+        task.total_buckets,
+        compact_before=task.input_files,
+        compact_after=tuple(file for part in parts for file in part.compact_after),
+        changelog_files=tuple(file for part in parts for file in part.changelog_files),
+        new_index_files=new_index_files,
+        deleted_index_files=deleted_index_files,
+    )
+
+
+class _Rewrite:
+    """One task being carried out."""
+
+    def __init__(self, table: TableHandle, work: RewriteTask) -> None:
+        task, vectors = work.task, work.vectors
+        self._table = table
+        self._task = task
+        self._is_part = work.is_part
+        self._reads_ahead = work.reads_ahead
+        self._keys = None if task.keys is None else RangeReader(table.schema, task.keys)
+        self._writers: list[RollingWriter] = []
+        self._after: list[DataFile] = []
+        self._changelog: list[DataFile] = []
+        self._vectors = BucketVectors(table, task.partition, task.bucket, vectors)
+        self._copies = RowGroupCopies(table, task, self._vectors, work.copied_bytes_min)
+        self._changed = ChangedRows(table, task, self._vectors) if task.changes is not None else None
+
+    def run(self) -> CommitMessage:
+        task = self._task
+        try:
+            for number, group in enumerate(task.rewrites):
+                self._rewrite(group, follows=task.follows(number))
+            for file in task.upgrades:
+                self._upgrade(file)
+            new_index_files, deleted_index_files = self._finish_vectors()
+        except BaseException:
+            for writer in self._writers:
+                writer.abort()
+            self._vectors.abort()
+            raise
+        return CommitMessage(
+            task.partition,
+            task.bucket,
+            task.total_buckets,
+            compact_before=task.input_files,
+            compact_after=tuple(self._after),
+            changelog_files=tuple(self._changelog),
+            new_index_files=new_index_files,
+            deleted_index_files=deleted_index_files,
+        )
+
+    def _finish_vectors(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+        if self._is_part:
+            return self._vectors.finish_part(), ()
+        # Files that only change their level keep their rows where they are, and so their vectors.
+        self._vectors.drop(file.name for file in self._task.rewritten_files)
+        return self._vectors.finish()
+
+    def _writer(self, first_sequence_number: int = 0, *, changelog: bool = False) -> RollingWriter:
+        source = FileSource.APPEND if changelog else FileSource.COMPACT
+        writer = RollingWriter(
+            self._table,
+            self._task.partition,
+            self._task.bucket,
+            level=self._task.output_level,
+            source=source,
+            first_sequence_number=first_sequence_number,
+            changelog=changelog,
+            row_group_bytes=self._task.row_group_bytes,
+        )
+        self._writers.append(writer)
+        return writer
+
+    def _rewrite(self, group: tuple[Section, ...], *, follows: bool) -> None:
+        writer, changelog = self._writer(group[0][0][0].min_sequence_number), self._writer(changelog=True)
+        for section in group:
+            merged: Generator[pa.RecordBatch | CopiedRowGroup]
+            merged = self._merged(section, changelog) if follows else self._plainly_merged(section)
+            # Nothing may be written any more when a failure takes back what was.
+            with closing(ahead(merged, _size_bytes) if self._reads_ahead else merged) as coming:
+                for rows in coming:
+                    self._write(writer, rows)
+        self._after += writer.finish()
+        self._changelog += changelog.finish()
+
+    def _write(self, writer: RollingWriter, rows: pa.RecordBatch | CopiedRowGroup) -> None:
+        if isinstance(rows, CopiedRowGroup):
+            with self._copies.opened(rows.file) as source:
+                writer.copy(rows.stored, source, rows.ends)
+        else:
+            writer.write(rows)
+
+    def _upgrade(self, file: DataFile) -> None:
+        """A file that overlaps nothing in the compaction; what it changes may have to be found out all the same."""
+        if self._task.must_read(file):
+            changelog = self._writer(changelog=True)
+            for _ in self._merged(((file,),), changelog, rows_wanted=False):
+                pass
+            self._changelog += changelog.finish()
+        self._after.append(file.upgraded(self._task.output_level))
+
+    def _merged(
+        self, section: Section, changelog: RollingWriter, *, rows_wanted: bool = True
+    ) -> Generator[pa.RecordBatch]:
+        """Merged rows of a section; what changed goes into the changelog."""
+        assert self._changed is not None
+        for changed in self._changed.of(section, rows_wanted=rows_wanted):
+            check_storable(self._table.schema, changed.rows)
+            if rows_wanted:
+                yield drop_retracts(changed.rows) if self._task.drop_deletes else changed.rows
+            if changed.changelog is not None:
+                changelog.write(changed.changelog)
+
+    def _dictionary_columns(self) -> frozenset[str]:
+        """Text columns that nobody looks into on the way from file to file: rows are chosen whole."""
+        schema, options = self._table.schema, self._table.options
+        in_parquet = options.file_format_of(self._task.output_level) == "parquet"
+        if options.merge_engine != "deduplicate" or not in_parquet or wanted_indexes(schema):
+            return frozenset()
+        types = {field.name: field.type for field in schema.row_type}
+        texts = {name for name, kind in types.items() if isinstance(kind, AtomicType) and kind.root in STRING_ROOTS}
+        return frozenset(texts - {*schema.primary_keys, *options.sequence_fields})
+
+    def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch | CopiedRowGroup]:
+        table, task = self._table, self._task
+        place = bucket_place(table, task.partition, task.bucket)
+        columns = table.schema.row_type.names
+        if not table.schema.primary_keys:
+            for run in section:
+                for file in run:
+                    deleted = self._vectors.deleted_rows(file.name)
+                    yield from read_data_file(
+                        table,
+                        place,
+                        file,
+                        columns,
+                        with_system_columns=False,
+                        deleted=deleted,
+                        limit=task.limit,
+                    )
+            return
+        copies = self._copies.of(section)
+        merged = merge_section(
+            table,
+            place,
+            section,
+            columns,
+            vectors=self._vectors,
+            keep=keep_unexpired(table),
+            keys=self._keys,
+            limit=task.limit,
+            dictionary_columns=self._dictionary_columns(),
+            row_groups=copies.left,
+        )
+        for rows in copies.among(merged, table.schema.key_type):
+            if isinstance(rows, CopiedRowGroup):
+                yield rows
+                continue
+            check_storable(table.schema, rows)
+            yield drop_retracts(rows) if task.drop_deletes else rows
+
+
+def _size_bytes(rows: pa.RecordBatch | CopiedRowGroup) -> int:
+    """Bytes in memory."""
+    return 0 if isinstance(rows, CopiedRowGroup) else rows.nbytes

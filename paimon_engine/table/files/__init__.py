@@ -1,0 +1,1 @@
+"""Files of a bucket, and what manifests say of them."""

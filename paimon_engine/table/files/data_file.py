@@ -1,0 +1,270 @@
+"""The data files of a table, whatever their format and schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.errors import UnsupportedError, damaged
+from paimon_engine.format import avro_rows, orc, parquet
+from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit, WriteOptions
+from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, unchanged_columns
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.predicate import Predicate
+from paimon_engine.table.files.entry_check import RowCheck
+from paimon_engine.table.files.external import data_file_at
+from paimon_engine.table.files.file_filter import FileFilter, file_filter
+from paimon_engine.table.files.lost_keys import LostKeys
+from paimon_engine.table.files.partition_columns import not_as_stored, partition_values, with_partition
+from paimon_engine.table.files.projection import narrowed_like
+from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
+from paimon_engine.types import to_arrow, to_arrow_field
+
+_SYSTEM_FIELDS: Final = (pa.field(SEQUENCE_NUMBER, pa.int64()), pa.field(VALUE_KIND, pa.int8()))
+
+
+class FileWriter(Protocol):
+    """Writes batches of one schema to one file."""
+
+    @property
+    def stored_bounds(self) -> Mapping[str, tuple[Any, Any]] | None:
+        """Smallest and largest value of columns of texts and whole numbers, after `close`; None: others find them."""
+
+    @property
+    def bytes_written(self) -> int:
+        """About how large the file is already."""
+
+    @property
+    def bytes_pending(self) -> int:
+        """Arrow bytes that wait in memory, and are not part of `bytes_written`."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Adds rows."""
+
+    def close_row_group(self) -> None:
+        """Encodes the rows that wait."""
+
+    def close(self) -> None:
+        """Writes what is left; the caller closes the sink."""
+
+
+Positioned = Iterator[tuple[int, pa.RecordBatch]]
+"""Batches, each with the position of its first row in the file."""
+
+SKIPPING_READERS: Final[Mapping[str, Callable[..., Positioned]]] = {
+    "parquet": parquet.read_matching,
+    "orc": orc.read_matching,
+}
+"""File format → function that leaves out parts of a file of which its statistics say that no row matches."""
+
+READERS: Final = {"parquet": parquet.read_batches, "orc": orc.read_batches, "avro": avro_rows.read_batches}
+"""File format → function that streams batches of some columns."""
+
+BeginFile = Callable[[BinaryIO, pa.Schema, WriteOptions], FileWriter]
+
+WRITERS: Final[Mapping[str, BeginFile]] = {
+    "parquet": parquet.ParquetWriter,
+    "orc": orc.OrcWriter,
+    "avro": avro_rows.AvroWriter,
+}
+"""File format → what writes batches of one schema to one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlace:
+    """Where the files of a bucket lie, and the partition of all their rows."""
+
+    directory: str
+    partition: bytes
+
+
+def bucket_place(table: TableHandle, partition: bytes, bucket: int) -> BucketPlace:
+    """The place of a bucket."""
+    return BucketPlace(bucket_path(table, partition, bucket), partition)
+
+
+def data_file_path(table: TableHandle, partition: bytes, bucket: int, file: DataFile) -> str:
+    """Path of a data file; an external path wins over the bucket's directory."""
+    return file.external_path or f"{bucket_path(table, partition, bucket)}/{file.name}"
+
+
+def read_data_file(
+    table: TableHandle,
+    place: BucketPlace,
+    file: DataFile,
+    columns: Sequence[str],
+    *,
+    with_system_columns: bool,
+    deleted: RowBitmap | None = None,
+    where: Sequence[Predicate] = (),
+    selected: RowBitmap | None = None,
+    limit: BatchLimit = BATCH_LIMIT,
+    is_sorted: bool = True,
+    as_stored: bool = False,
+    dictionary_columns: Collection[str] = (),
+    position_column: str | None = None,
+    row_groups: Collection[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
+
+    Partition columns are those of the place; `as_stored`: of the file, where it has them as they were. Who reads so
+    looks for what is wrong, and gets no warnings.
+
+    A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
+    Rows that are `deleted` are left out, and all but those that are `selected`. Rows of which `where` does not hold
+    may be left out, and of a Parquet file all row groups but `row_groups`. Batches keep to `limit`. Text columns in
+    `dictionary_columns` may come as Arrow dictionaries. `position_column` is the name of a last column for where a
+    row lies in the file.
+
+    Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
+    """
+    reader = READERS.get(file.format)
+    if reader is None:
+        raise UnsupportedError(f"data file {file.name}: format {file.format!r} is not supported yet")
+    file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
+    partition = partition_values(table.schema, place.partition, columns)
+    given = not_as_stored(table.schema, partition, file.format) if as_stored else partition
+    sources = column_sources(file_schema, table.schema, [name for name in columns if name not in given])
+    wanted = _wanted(file_schema, sources, with_system_columns=with_system_columns)
+    source, directory = data_file_at(table, place.directory, file)
+    path = f"{directory}/{file.name}"
+    stored_types = {field.name: field.type for field in file_schema.row_type}
+    skipping = file_filter(table, file, where)
+    same = unchanged_columns(file_schema, table.schema) if dictionary_columns and file.format == "parquet" else {}
+    encoded = [stored for stored, name in same.items() if name in dictionary_columns]
+    # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
+    has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
+    check = RowCheck(
+        path, file, file_schema.key_type if file_schema.primary_keys else None, is_sorted=has_order, warns=not as_stored
+    )
+    check.deleted(deleted)
+    lost = LostKeys(
+        path,
+        () if file_schema.table_options.thin_files else file_schema.key_type.fields,
+        lambda: open_needed(table, path, file.size_bytes, storage=source),
+        lambda stream, schema: list(reader(stream, schema, path=path)),
+    )
+    with open_needed(table, path, file.size_bytes, storage=source) as stream:
+        check_size(stream, path, file.size_bytes)
+        for first_row, found in _positioned(
+            stream,
+            pa.schema(wanted),
+            file.format,
+            path,
+            skipping,
+            limit=limit,
+            dictionary_columns=encoded,
+            row_groups=row_groups,
+        ):
+            here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
+            check.columns(found, [field.name for field in wanted if field.name not in here])
+            rows = lost.put_back(first_row, orc.fitted(found, stored_types) if file.format == "orc" else found)
+            batch = _typed(rows, [source for source in sources if source.field.name not in here], path)
+            batch = with_partition(batch, here, columns, rows.num_rows)
+            if with_system_columns:
+                batch = _with_system_columns(batch, rows, path)
+            check.add(first_row, rows, batch)
+            if position_column is not None:
+                batch = batch.append_column(position_column, pa.array(np.arange(batch.num_rows) + first_row))
+            kept = _kept(first_row, batch.num_rows, deleted, selected)
+            yield batch if kept is None else batch.filter(kept)
+            if selected is not None and selected.last < first_row + batch.num_rows:
+                return
+    check.finish(whole=skipping is None and row_groups is None)
+
+
+def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> Generator[pa.RecordBatch, None, None]:
+    """The keys that stand in front of the rows of a file, in order, as columns of the key.
+
+    Without any columns from files that have none of them: paimon-rust leaves them out, and readers do without.
+
+    Raises: NotFoundError; CorruptTableError.
+    """
+    keys = table.schema_of(file.schema_id).key_type
+    columns = [pa.field(KEY_PREFIX + field.name, to_arrow(field.type)) for field in keys]
+    types = {KEY_PREFIX + field.name: field.type for field in keys}
+    source, directory = data_file_at(table, place.directory, file)
+    path = f"{directory}/{file.name}"
+    with open_needed(table, path, file.size_bytes, storage=source) as stream:
+        for rows in READERS[file.format](stream, pa.schema(columns), path=path, limit=BATCH_LIMIT):
+            if rows.num_columns and rows.schema.names != [column.name for column in columns]:
+                raise damaged(path, f"expected columns {', '.join(column.name for column in columns)}")
+            yield orc.fitted(rows, types) if file.format == "orc" else rows
+
+
+def _kept(first_row: int, count: int, deleted: RowBitmap | None, selected: RowBitmap | None) -> pa.BooleanArray | None:
+    """Which of some rows of a file are left; None for all."""
+    kept = None if deleted is None else deleted.absent(first_row, count)
+    if selected is None:
+        return kept
+    chosen = selected.present(first_row, count)
+    return chosen if kept is None else pc.and_(chosen, kept)
+
+
+def _positioned(
+    stream: BinaryIO,
+    wanted: pa.Schema,
+    file_format: str,
+    path: str,
+    skipping: FileFilter | None,
+    *,
+    limit: BatchLimit,
+    dictionary_columns: Collection[str],
+    row_groups: Collection[int] | None,
+) -> Positioned:
+    if row_groups is not None:
+        where = None if skipping is None else skipping.where
+        yield from parquet.read_matching(
+            stream, wanted, where, path=path, limit=limit, row_groups=row_groups, dictionary_columns=dictionary_columns
+        )
+        return
+    reader = SKIPPING_READERS.get(file_format)
+    if reader is not None and skipping is not None:
+        without_nan = skipping.without_nan
+        yield from reader(stream, wanted, skipping.where, path=path, without_nan=without_nan, limit=limit)
+        return
+    first_row = 0
+    read = (
+        partial(parquet.read_batches, dictionary_columns=dictionary_columns)
+        if dictionary_columns
+        else READERS[file_format]
+    )
+    for rows in read(stream, wanted, path=path, limit=limit):
+        yield first_row, rows
+        first_row += rows.num_rows
+
+
+def _wanted(file_schema: TableSchema, sources: Sequence[ColumnSource], *, with_system_columns: bool) -> list[pa.Field]:
+    """What to read of the file. It must be asked for something, or its batches would have no rows."""
+    wanted = list(_SYSTEM_FIELDS) if with_system_columns else []
+    stored = [source.stored for source in sources if source.stored is not None]
+    wanted += [pa.field(field.name, to_arrow(field.type)) for field in stored]
+    if wanted:
+        return wanted
+    if file_schema.primary_keys:
+        return [_SYSTEM_FIELDS[0]]
+    columns = file_schema.row_type.fields
+    return [to_arrow_field(next((one for one in columns if one.name not in file_schema.partition_keys), columns[0]))]
+
+
+def _typed(rows: pa.RecordBatch, sources: Sequence[ColumnSource], path: str) -> pa.RecordBatch:
+    try:
+        return conform(rows, sources)
+    except pa.ArrowException as error:
+        raise damaged(path, f"its columns are not those of its schema: {error}") from error
+
+
+def _with_system_columns(batch: pa.RecordBatch, rows: pa.RecordBatch, path: str) -> pa.RecordBatch:
+    try:
+        batch = batch.add_column(0, SEQUENCE_NUMBER, rows[SEQUENCE_NUMBER].cast(pa.int64()))
+        return batch.add_column(1, VALUE_KIND, rows[VALUE_KIND].cast(pa.int8()))
+    except pa.ArrowException as error:
+        raise damaged(path, f"its columns are not those of its schema: {error}") from error

@@ -1,0 +1,113 @@
+"""Which rows of the data files of a snapshot are deleted, by their deletion vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from paimon_engine.errors import damaged
+from paimon_engine.format.bitmaps import RowBitmap
+from paimon_engine.format.deletion_vector import FRAME_BYTES, decode_vector
+from paimon_engine.meta.index_manifest import DELETION_VECTORS, IndexFile
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.files.external import index_path, store_of
+from paimon_engine.table.state.handle import TableHandle, check_size, open_needed
+from paimon_engine.table.state.manifests import live_index_files
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPlace:
+    """Where the vector of a data file lies: path of the index file, offset and length as index manifests have them.
+
+    With what else the index manifest says: bytes of the whole file, and rows that the vector marks, where known.
+    """
+
+    path: str
+    offset: int
+    length: int
+    size_bytes: int
+    cardinality: int | None = None
+
+
+def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str, VectorPlace]:
+    """Places of the snapshot's vectors by name of the data file.
+
+    Raises: NotFoundError, CorruptTableError; UnsupportedError for an index file outside the table.
+    """
+    return places_of(table, live_index_files(table, snapshot))
+
+
+def places_of(table: TableHandle, files: Iterable[IndexFile]) -> Mapping[str, VectorPlace]:
+    """Places of the vectors in index files by name of the data file; files of other kinds do not matter.
+
+    Raises: UnsupportedError for an index file outside the table.
+    """
+    places = {}
+    for file in files:
+        if file.kind != DELETION_VECTORS:
+            continue
+        path = index_path(table, file)
+        for vector in file.vectors:
+            places[vector.data_file] = VectorPlace(
+                path, vector.offset, vector.length, file.size_bytes, vector.cardinality
+            )
+    return places
+
+
+def check_cardinality(rows: RowBitmap, cardinality: int | None, path: str, offset: int) -> None:
+    """Raises CorruptTableError if a vector marks not as many rows as its index manifest says, where that says it."""
+    if cardinality not in (None, len(rows)):
+        what = f"it marks {len(rows)} rows, its index manifest says {cardinality}"
+        raise damaged(f"{path}: deletion vector at offset {offset}", what)
+
+
+class DeletedRows(Protocol):
+    """Knows which rows of data files are deleted."""
+
+    def deleted_rows(self, data_file: str) -> RowBitmap | None:
+        """Deleted rows of a data file, None if it has no vector. Raises: NotFoundError, CorruptTableError."""
+
+
+class VectorReader:
+    """Deletion vectors of the files of a read; each index file is opened once, when its first vector is asked for.
+
+    What was read of an index file is kept until its vectors were handed out, each once.
+    """
+
+    def __init__(self, table: TableHandle, places: Mapping[str, VectorPlace]) -> None:
+        """`places` has the data files that have vectors, by name."""
+        self._table = table
+        self._places = places
+        self._frames: dict[str, bytes] = {}
+
+    def deleted_rows(self, data_file: str) -> RowBitmap | None:
+        """Deleted rows of a data file; None if it has no vector.
+
+        Raises: NotFoundError, CorruptTableError.
+        """
+        place = self._places.get(data_file)
+        if place is None:
+            return None
+        if data_file not in self._frames:
+            self._load(place.path)
+        rows = decode_vector(self._frames.pop(data_file), place.path, place.offset, place.length)
+        check_cardinality(rows, place.cardinality, place.path, place.offset)
+        return rows
+
+    def _load(self, path: str) -> None:
+        members = {name: place for name, place in self._places.items() if place.path == path}
+        begin = min(place.offset for place in members.values())
+        # Enough for both kinds of vector, whichever way their length counts.
+        end = max(place.offset + place.length for place in members.values()) + FRAME_BYTES
+        with open_needed(self._table, path, storage=store_of(self._table, path)) as stream:
+            check_size(stream, path, next(iter(members.values())).size_bytes)
+            stream.seek(begin)
+            data = stream.read(end - begin)
+        for name, place in members.items():
+            first = place.offset - begin
+            self._frames[name] = data[first : first + place.length + FRAME_BYTES]
+
+
+NO_VECTORS: Final[Mapping[str, VectorPlace]] = MappingProxyType({})

@@ -1,0 +1,105 @@
+"""Files outside the table's directory, which manifests name by their full path.
+
+Whoever writes a manifest could name any file with that, and have it read, or deleted, by somebody who may do more than
+he may. So such files are touched only where the one who opens the table says so, by options of the storage; what is
+stored with the table counts for nothing:
+
+    external-paths.allowed      directories, by comma, below which files may be read
+    external-paths.deletable    directories, by comma, below which files may be deleted as well, once nothing needs them
+
+Files below the table's own directory may be read by their full path too.
+
+Source: `DataFilePathFactory`, `ExternalPathProvider` of the Java library, which reads and deletes whatever is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from paimon_engine.errors import CorruptTableError, UnsupportedError, damaged
+from paimon_engine.meta.index_manifest import IndexFile
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.options.texts import split_list
+from paimon_engine.storage import EXTERNAL_ALLOWED, EXTERNAL_DELETABLE, Storage
+from paimon_engine.storage.fenced import unfenced
+from paimon_engine.storage.places import is_below, normal_path
+from paimon_engine.table.state.handle import TableHandle
+
+
+def data_file_at(table: TableHandle, directory: str, file: DataFile) -> tuple[Storage, str]:
+    """The store and the directory that hold a data file and its extra files; `directory` is that of its bucket.
+
+    Raises: UnsupportedError if the file lies where nobody allows reading.
+    """
+    if file.external_path is None:
+        return table.env.storage, directory
+    path = readable_path(table, file.external_path, file.name)
+    return store_of(table, path), path.rpartition("/")[0]
+
+
+def index_path(table: TableHandle, file: IndexFile) -> str:
+    """Path of an index file. Raises: UnsupportedError if it lies where nobody allows reading."""
+    if file.external_path is None:
+        return table.paths.index(file.name)
+    return readable_path(table, file.external_path, file.name)
+
+
+def store_of(table: TableHandle, path: str) -> Storage:
+    """The store that holds a path, which may be another than the table's own."""
+    if not is_outside(table, path):
+        return table.env.storage
+    if _store(path) == _store(table.paths.root):
+        return unfenced(table.env.storage)
+    return replace(table.config, address=path).build().storage
+
+
+def is_outside(table: TableHandle, path: str) -> bool:
+    """Whether a full path does not lead into the table's directory."""
+    return not path.startswith(f"{table.paths.root}/")
+
+
+def delete_outside(table: TableHandle, paths: Sequence[str]) -> None:
+    """Deletes files outside the table's directory. Raises: StorageError."""
+    for path in paths:
+        store_of(table, path).delete([path])
+
+
+def readable_path(table: TableHandle, path: str, name: str) -> str:
+    """The full path of the file `name` outside the table's directory, if it may be read.
+
+    Raises: UnsupportedError naming the way out; CorruptTableError if the path is none.
+    """
+    place = _checked(table, path, name)
+    allowed = (table.paths.root, *split_list(table.config.options.get(EXTERNAL_ALLOWED, "")), *_deletable(table))
+    if is_below(place, allowed):
+        return place
+    raise UnsupportedError(
+        f"file {name} of {table.paths.root} lies outside the table, in {path[:200]!r}; if that place is to be read, "
+        f"open the table with the storage option '{EXTERNAL_ALLOWED}' = '<directory>,…' naming it or one above it"
+    )
+
+
+def deletable_path(table: TableHandle, path: str, name: str) -> str | None:
+    """The full path of the file `name` outside the table's directory, if it may be deleted; else None."""
+    try:
+        place = _checked(table, path, name)
+    except CorruptTableError:
+        return None
+    return place if is_below(place, _deletable(table)) else None
+
+
+def _deletable(table: TableHandle) -> tuple[str, ...]:
+    return split_list(table.config.options.get(EXTERNAL_DELETABLE, ""))
+
+
+def _checked(table: TableHandle, path: str, name: str) -> str:
+    place = normal_path(path)
+    if place is None or place.rpartition("/")[2] != name:
+        raise damaged(table.paths.root, f"_EXTERNAL_PATH of file {name} is {path[:200]!r}, which is no full path of it")
+    return place
+
+
+def _store(path: str) -> str:
+    scheme, separator, rest = path.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if separator and scheme != "file" else ""

@@ -1,0 +1,389 @@
+"""Writing the rows of one bucket into data files of about the target size, with all that a manifest says of them.
+
+Source: `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter` of the Java library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_engine.errors import UnsupportedError
+from paimon_engine.format.binary_row import EMPTY_ROW, encode_row, internal_values
+from paimon_engine.format.layout import ROW_GROUP_BYTES_MAX, WriteOptions
+from paimon_engine.format.parquet import ParquetWriter, layout_of
+from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup
+from paimon_engine.merge.window import is_retract
+from paimon_engine.meta.manifest import DataFile, FileSource
+from paimon_engine.meta.schema import KEY_FIELD_ID_OFFSET, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from paimon_engine.meta.stats import EMPTY_STATS, FORMAT_STATS, StatsCollector, to_simple_stats
+from paimon_engine.meta.stats_modes import FileTraits, stats_modes, stored_stats
+from paimon_engine.table.files.data_file import WRITERS
+from paimon_engine.table.files.file_index import SUFFIX, FileIndexWriter, wanted_indexes
+from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.unneeded import delete_unneeded
+from paimon_engine.types import (
+    STRING_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    atomic_types,
+    to_arrow_field,
+)
+from paimon_engine.units import local_wall_clock_ms
+
+_ROWS_PER_SLICE_MAX: Final = 131_072
+_ROWS_PER_SLICE_MIN: Final = 1_000
+_AVRO_TIME_PRECISION_MAX: Final = 3
+_SEQUENCE_NUMBER_ID: Final = 2147483646
+_VALUE_KIND_ID: Final = 2147483645
+
+
+def file_arrow_schema(schema: TableSchema) -> pa.Schema:
+    """Columns of a data file, with field ids: keys, sequence number, kind and values; values only on append tables.
+
+    Thin files leave out the keys, which are among the values too.
+    """
+    values = [_with_id(field, field.name, field.id) for field in schema.row_type]
+    if not schema.primary_keys:
+        return pa.schema(values)
+    in_front = () if schema.table_options.thin_files else schema.key_type
+    keys = [_with_id(field, KEY_PREFIX + field.name, field.id + KEY_FIELD_ID_OFFSET) for field in in_front]
+    system = [
+        _identified(pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False), _SEQUENCE_NUMBER_ID),
+        _identified(pa.field(VALUE_KIND, pa.int8(), nullable=False), _VALUE_KIND_ID),
+    ]
+    return pa.schema([*keys, *system, *values])
+
+
+def _with_id(field: DataField, name: str, field_id: int) -> pa.Field:
+    return _identified(to_arrow_field(field).with_name(name), field_id)
+
+
+def _identified(field: pa.Field, field_id: int) -> pa.Field:
+    return field.with_metadata({"PARQUET:field_id": str(field_id)})
+
+
+def _encoding(schema: TableSchema, file_format: str, codec: str) -> WriteOptions:
+    options = schema.table_options
+    stored = {*file_arrow_schema(schema).names}
+    copies = {name: KEY_PREFIX + name for name in schema.key_type.names if KEY_PREFIX + name in stored}
+    return WriteOptions(options.codec_of(file_format, codec), options.zstd_level, copies)
+
+
+def parquet_layout(schema: TableSchema, level: int) -> Layout:
+    """Layout of the Parquet files that a `RollingWriter` writes at a level."""
+    codec = schema.table_options.file_compression_of(level)
+    return layout_of(file_arrow_schema(schema), _encoding(schema, "parquet", codec))
+
+
+def _check_types(schema: TableSchema, file_format: str) -> None:
+    """What the Arrow types, which the formats themselves check, do not show."""
+    for field in schema.row_type if file_format == "avro" else ():
+        for part in atomic_types(field.type):
+            if part.root is TypeRoot.TIME and part.precision > _AVRO_TIME_PRECISION_MAX:
+                raise UnsupportedError(
+                    f"column {field.name!r}: Avro files hold times of up to 3 digits; "
+                    "use TIME(3), or another 'file.format'"
+                )
+        if _has_multiset_of_others(field.type):
+            raise UnsupportedError(
+                f"column {field.name!r}: no released reader knows an Avro file with a MULTISET of anything but texts; "
+                "use another 'file.format'"
+            )
+
+
+def _has_multiset_of_others(data_type: DataType) -> bool:
+    match data_type:
+        case MultisetType(element):
+            return not isinstance(element, AtomicType) or element.root not in STRING_ROOTS
+        case ArrayType(element):
+            return _has_multiset_of_others(element)
+        case MapType(key, value):
+            return _has_multiset_of_others(key) or _has_multiset_of_others(value)
+        case RowType(fields):
+            return any(_has_multiset_of_others(field.type) for field in fields)
+        case _:
+            return False
+
+
+class RollingWriter:
+    """Writes sorted rows of one bucket; call `finish` for the files, or `abort` to delete what was written.
+
+    Rows of primary-key tables carry `_SEQUENCE_NUMBER`, `_VALUE_KIND` and all table columns; those of append tables
+    the table columns, numbered from `first_sequence_number` on.
+    """
+
+    def __init__(
+        self,
+        table: TableHandle,
+        partition: bytes,
+        bucket: int,
+        *,
+        level: int,
+        source: FileSource,
+        first_sequence_number: int = 0,
+        changelog: bool = False,
+        prefix: str = "",
+        row_group_bytes: int = ROW_GROUP_BYTES_MAX,
+    ) -> None:
+        """Nothing is written before the first row. `changelog` files differ in names, formats and statistics.
+
+        Changelog files have no index. `prefix` goes into the files' names, behind the table's own.
+
+        Raises: UnsupportedError for a type that the format lacks.
+        """
+        self._table = table
+        self._directory = bucket_path(table, partition, bucket)
+        self._source = source
+        self._next_sequence_number = first_sequence_number
+        options = table.options
+        own_prefix = options.changelog_prefix if changelog else options.data_file_prefix
+        self._prefix = f"{own_prefix}{prefix}{table.env.new_id()}"
+        self._schema = file_arrow_schema(table.schema)
+        file_format, codec = options.file_format_of(level), options.file_compression_of(level)
+        if changelog:
+            file_format = options.changelog_file_format or file_format
+            codec = options.changelog_file_compression or codec
+        _check_types(table.schema, file_format)
+        self._traits = FileTraits(level, file_format, changelog)
+        self._encoding = replace(_encoding(table.schema, file_format, codec), row_group_bytes=row_group_bytes)
+        self._indexes = [] if changelog else wanted_indexes(table.schema)
+        self._open: _OpenFile | None = None
+        self._files: list[DataFile] = []
+        self._paths: list[str] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Adds rows, which follow all rows before in order."""
+        if rows.num_rows == 0:
+            return
+        step = self._rows_per_slice(rows)
+        for begin in range(0, rows.num_rows, step):
+            self._write_slice(rows.slice(begin, step))
+
+    def copy(self, group: StoredRowGroup, source: BinaryIO, ends: pa.RecordBatch) -> None:
+        """Adds a row group of the file `source` as it is, whose rows follow all rows before in order and are all +I.
+
+        `ends` are its first and its last key. The file has the columns and the codec of `parquet_layout`.
+        """
+        if self._open is not None and self._open.is_nearly_full(group, self._table.options.target_file_size_bytes):
+            self._roll()
+        opened = self._opened()
+        opened.copy(group, source, ends)
+        if opened.is_full(self._table.options.target_file_size_bytes):
+            self._roll()
+
+    def close_row_group(self) -> None:
+        """Encodes the rows that wait in memory; the file stays open."""
+        if self._open is not None:
+            self._open.close_row_group()
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """Closes the last file; all files in order of their rows."""
+        self._roll()
+        return tuple(self._files)
+
+    def abort(self) -> None:
+        """Deletes everything that was written."""
+        if self._open is not None:
+            self._open.discard()
+            self._open = None
+        delete_unneeded(self._table.env.storage, self._paths)
+        self._files, self._paths = [], []
+
+    def _rows_per_slice(self, rows: pa.RecordBatch) -> int:
+        row_bytes: int = max(1, rows.nbytes // rows.num_rows)
+        fitting: int = self._table.options.target_file_size_bytes // row_bytes
+        if row_bytes * _ROWS_PER_SLICE_MIN > ROW_GROUP_BYTES_MAX:
+            # A row group ends with the slice that fills it: of large rows it must be few.
+            return max(1, min(fitting, ROW_GROUP_BYTES_MAX // 4 // row_bytes))
+        return max(_ROWS_PER_SLICE_MIN, min(_ROWS_PER_SLICE_MAX, fitting))
+
+    def _opened(self) -> _OpenFile:
+        """The file that is being written, or a new one."""
+        if self._open is None:
+            path = f"{self._directory}/{self._prefix}-{len(self._files)}.{self._traits.format}"
+            self._paths.append(path)
+            index = FileIndexWriter(self._indexes) if self._indexes else None
+            self._open = _OpenFile(self._table, path, self._schema, self._traits, self._encoding, index=index)
+        return self._open
+
+    def _write_slice(self, rows: pa.RecordBatch) -> None:
+        opened = self._opened()
+        if not self._table.schema.primary_keys:
+            opened.note_sequence(self._next_sequence_number, self._next_sequence_number + rows.num_rows - 1)
+            self._next_sequence_number += rows.num_rows
+        opened.write(rows)
+        if opened.is_full(self._table.options.target_file_size_bytes):
+            self._roll()
+
+    def _roll(self) -> None:
+        if self._open is None:
+            return
+        path = self._paths[-1]
+        file, index = self._open.finish(source=self._source)
+        self._open = None
+        if index is not None and len(index) > self._table.options.file_index_in_manifest_threshold_bytes:
+            self._paths.append(path + SUFFIX)
+            with self._table.env.storage.writer(path + SUFFIX) as sink:
+                sink.write(index)
+            file = replace(file, extra_files=(file.name + SUFFIX,))
+        elif index is not None:
+            file = replace(file, embedded_file_index=index)
+        self._files.append(file)
+
+
+class _OpenFile:
+    """The data file being written, and what was seen of its rows."""
+
+    def __init__(
+        self,
+        table: TableHandle,
+        path: str,
+        schema: pa.Schema,
+        traits: FileTraits,
+        encoding: WriteOptions,
+        *,
+        index: FileIndexWriter | None,
+    ) -> None:
+        self._table = table
+        self._path = path
+        self._schema = schema
+        self._index = index
+        self._level = traits.level
+        options = table.options
+        self._context = table.env.storage.writer(path)
+        self._sink: BinaryIO = self._context.__enter__()
+        try:
+            self._writer = WRITERS[traits.format](self._sink, schema, encoding)
+        except BaseException:
+            self.discard()
+            raise
+        values, keys = table.schema.row_type, table.schema.key_type
+        of_keys, of_values = stats_modes(options, traits, keys=keys.names, values=values.names)
+        ways = FORMAT_STATS[traits.format]
+        apart = self._writer.stored_bounds is not None
+        self._value_stats = StatsCollector([field.type for field in values], of_values, ways, bounds_apart=apart)
+        self._key_stats = StatsCollector([field.type for field in keys], of_keys, ways, bounds_apart=apart)
+        self._min_key = EMPTY_ROW
+        self._last_key: pa.RecordBatch | None = None
+        self._sequence: tuple[int, int] | None = None
+        self._row_count = 0
+        self._delete_row_count = 0
+        self._encoded_share = 0.5
+
+    def note_sequence(self, low: int, high: int) -> None:
+        before = self._sequence
+        self._sequence = (low, high) if before is None else (min(before[0], low), max(before[1], high))
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        if self._table.schema.primary_keys:
+            self._note_keys(rows)
+        values = rows.select(list(self._table.schema.row_type.names))
+        self._value_stats.add(values)
+        if self._index is not None:
+            self._index.add(values)
+        self._row_count += rows.num_rows
+        self._writer.write(self._in_file(rows))
+
+    def copy(self, group: StoredRowGroup, source: BinaryIO, ends: pa.RecordBatch) -> None:
+        assert isinstance(self._writer, ParquetWriter)
+        assert self._index is None
+        schema, nulls = self._table.schema, group.null_counts
+        values, keys = schema.row_type.names, schema.trimmed_primary_keys
+        self._value_stats.add_known(group.bounds.select(list(values)), [nulls[name] for name in values])
+        self._key_stats.add_known(group.bounds.select(list(keys)), [nulls[name] for name in keys])
+        if self._row_count == 0:
+            self._min_key = self._key_of(ends.slice(0, 1))
+        self._last_key = ends.slice(1)
+        self.note_sequence(*group.bounds[SEQUENCE_NUMBER].to_pylist())
+        self._row_count += group.row_count
+        self._writer.copy(group, source)
+
+    def _in_file(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows in the file's columns; `_KEY_x` is column x again."""
+        arrays = []
+        for field in self._schema:
+            column = rows[field.name.removeprefix(KEY_PREFIX) if field.name not in rows.schema.names else field.name]
+            fits = column.type == field.type or pa.types.is_dictionary(column.type)
+            arrays.append(column if fits else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, names=self._schema.names)
+
+    def _note_keys(self, rows: pa.RecordBatch) -> None:
+        keys = rows.select(list(self._table.schema.trimmed_primary_keys))
+        self._key_stats.add(keys)
+        if self._row_count == 0:
+            self._min_key = self._key_of(keys.slice(0, 1))
+        self._last_key = keys.slice(keys.num_rows - 1, 1)
+        bounds = pc.min_max(rows[SEQUENCE_NUMBER])
+        self.note_sequence(bounds["min"].as_py(), bounds["max"].as_py())
+        self._delete_row_count += int(is_retract(np.asarray(rows[VALUE_KIND])).sum())
+
+    def _key_of(self, row: pa.RecordBatch) -> bytes:
+        types = [field.type for field in self._table.schema.key_type]
+        values = [internal_values(column, kind)[0] for column, kind in zip(row.columns, types, strict=True)]
+        return encode_row(types, values, reserve_null=True)
+
+    def is_full(self, target_bytes: int) -> bool:
+        """Whether the file has reached the target; learns from each closed row group how well rows are encoded."""
+        pending = self._writer.bytes_pending
+        before = self._writer.bytes_written
+        if before + pending * self._encoded_share < target_bytes:
+            return False
+        self._writer.close_row_group()
+        if pending:
+            self._encoded_share = max(0.01, (self._writer.bytes_written - before) / pending)
+        return self._writer.bytes_written >= target_bytes
+
+    def is_nearly_full(self, group: StoredRowGroup, target_bytes: int) -> bool:
+        """Whether the file is nearer to the target without that row group."""
+        before = self._writer.bytes_written + self._writer.bytes_pending * self._encoded_share
+        return before + group.size_bytes / 2 > target_bytes
+
+    def close_row_group(self) -> None:
+        self._writer.close_row_group()
+
+    def discard(self) -> None:
+        self._context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+    def finish(self, *, source: FileSource) -> tuple[DataFile, bytes | None]:
+        """What the manifest says of the file, and its index."""
+        index = None if self._index is None else self._index.finish()
+        self._writer.close()
+        size_bytes = self._sink.tell()
+        self._context.__exit__(None, None, None)
+        schema = self._table.schema
+        low, high = self._sequence or (0, 0)
+        key_types = [field.type for field in schema.key_type]
+        dense = self._table.options.stats_dense
+        bounds = self._writer.stored_bounds or {}
+        of_values = self._value_stats.finish([bounds.get(name) for name in schema.row_type.names])
+        value_stats, value_stats_columns = stored_stats(schema.row_type, of_values, dense=dense)
+        of_keys = self._key_stats.finish([bounds.get(name) for name in schema.key_type.names])
+        file = DataFile(
+            name=self._path.rsplit("/", 1)[-1],
+            size_bytes=size_bytes,
+            row_count=self._row_count,
+            min_key=self._min_key,
+            max_key=EMPTY_ROW if self._last_key is None else self._key_of(self._last_key),
+            key_stats=to_simple_stats(key_types, of_keys) if key_types else EMPTY_STATS,
+            value_stats=value_stats,
+            min_sequence_number=low,
+            max_sequence_number=high,
+            schema_id=schema.id,
+            level=self._level,
+            creation_time_ms=local_wall_clock_ms(self._table.env.clock()),
+            delete_row_count=self._delete_row_count,
+            file_source=int(source),
+            value_stats_columns=value_stats_columns,
+        )
+        return file, index

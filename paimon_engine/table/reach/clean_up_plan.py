@@ -1,0 +1,90 @@
+"""Plans of clean-ups: what a removal of orphan files is about to delete, for writers to see (`table.removal.fence`).
+
+A plan is not a record of a deletion that was cut short (`table.reach.unfinished`): nobody finishes it, since nothing is
+certain about its files before the fence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_engine.errors import CorruptTableError, NotFoundError
+from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, texts
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.state.handle import DELETION_DIRECTORY, TableHandle
+
+FENCE_USER: Final = "paimon-engine-clean-up-"
+"""How the commit user of a fence begins; the id of its plan follows."""
+_DIRECTORY: Final = "orphans"
+_ENDING: Final = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUpPlan:
+    """Paths that a clean-up is going to delete."""
+
+    id: str
+    paths: tuple[str, ...]
+
+
+def is_fence(snapshot: Snapshot) -> bool:
+    """Whether a clean-up has made the snapshot to keep out commits that were prepared before."""
+    return snapshot.commit_user.startswith(FENCE_USER)
+
+
+def write_plan(table: TableHandle, paths: Iterable[str]) -> CleanUpPlan:
+    """Stores a plan under a new id. Raises: StorageError."""
+    plan = CleanUpPlan(table.env.new_id(), tuple(paths))
+    home = f"{table.paths.root}/"
+    value = {"timeMillis": table.env.clock(), "files": [path.removeprefix(home) for path in plan.paths]}
+    table.env.storage.overwrite(_path(table, plan.id), json.dumps(value).encode())
+    return plan
+
+
+def forget_plan(table: TableHandle, plan_id: str) -> None:
+    """Removes a plan; one that is gone is fine. Raises: StorageError."""
+    table.env.storage.delete([_path(table, plan_id)])
+
+
+def plans(table: TableHandle) -> list[CleanUpPlan]:
+    """The plans that there are.
+
+    Raises: CorruptTableError for one that nobody understands: it may name any file.
+    """
+    found = []
+    for info in table.env.storage.list(plan_directory(table)):
+        name = info.path.rpartition("/")[2]
+        if info.is_dir or name.startswith(".") or not name.endswith(_ENDING):
+            continue
+        try:
+            found.append(_read(table, name.removesuffix(_ENDING)))
+        except NotFoundError:
+            continue
+    return found
+
+
+def _read(table: TableHandle, plan_id: str) -> CleanUpPlan:
+    path = _path(table, plan_id)
+    try:
+        relative = texts(parse_object(table.env.storage.read(path), path), "files")
+        for item in relative:
+            for part in item.split("/"):
+                checked_name(part, "files")
+    except (*WRONG, CorruptTableError) as error:
+        raise CorruptTableError(
+            f"{path}: no valid plan of a clean-up ({reason(error)}); nobody can tell which files it will delete. "
+            "Remove it when no clean-up of orphan files runs"
+        ) from error
+    return CleanUpPlan(plan_id, tuple(f"{table.paths.root}/{item}" for item in relative))
+
+
+def plan_directory(table: TableHandle) -> str:
+    """Where the plans of the table lie."""
+    return f"{table.paths.root}/{DELETION_DIRECTORY}/{_DIRECTORY}"
+
+
+def _path(table: TableHandle, plan_id: str) -> str:
+    return f"{plan_directory(table)}/{plan_id}{_ENDING}"

@@ -1,0 +1,389 @@
+"""Which files do snapshots, tags and branches keep alive?
+
+A *root* is anything a reader can start from: a snapshot or a tag, of main or of a branch. A root reaches
+
+1. its manifest lists, their manifests, its index manifest with the index files, its statistics file;
+2. the data files live in it (base and delta list folded in order) with their extra files;
+3. the files of its changelog list.
+
+A changelog that outlives its snapshot is a root too (`table.state.changelogs`). It reaches 3., or where the data files
+of its commit are its changelog, its base and delta list and the files that writers made for that commit.
+
+A file may go only if no root reaches it. The Java library asks only the neighbouring tags, which is enough as long as
+a removed file never returns and nobody looks from a branch; here every root is asked. That is affordable since roots
+share most of their manifests: each manifest is read once, and only entries of files in question are kept.
+
+Roots are listed as snapshots, then tags and changelogs, then branches, in the order in which one is made from the
+other: a root made from another one while we look is seen itself, or its origin is.
+
+Source: `SnapshotDeletion`, `TagDeletion`, `FileDeletionBase` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, TypeVar
+
+from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, StorageError
+from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.reach.completeness import LineSeen, unseen_versions
+from paimon_engine.table.reach.doubts import Doubt, missing_between
+from paimon_engine.table.reach.sight import see_line
+from paimon_engine.table.state.changelogs import changelog_ids, keeps_delta, read_changelog
+from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.manifests import live_index_files, read_manifest_list
+from paimon_engine.table.state.side_by_side import in_threads
+from paimon_engine.table.state.snapshots import branches, read_snapshot, read_tag, snapshot_ids, tag_names
+
+LOCAL_MANIFESTS_MAX: Final = 256
+"""Up to so many manifests are read by this process: handing them to a cluster would take longer."""
+MANIFESTS_PER_TASK: Final = 32
+
+T = TypeVar("T")
+R = TypeVar("R")
+RootIdentity = tuple[str, str | None, int, str, bool]
+
+
+# ── roots ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Root:
+    """A snapshot file (`tag` is None), a tag file, or a changelog that outlives its snapshot, of one branch."""
+
+    branch: str
+    snapshot: Snapshot
+    tag: str | None = None
+    is_changelog: bool = False
+    keeps_delta: bool = False
+    """Of a changelog: whether the data files of its commit are the changelog."""
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a snapshot file."""
+        return self.tag is None and not self.is_changelog
+
+    @property
+    def identity(self) -> RootIdentity:
+        """What tells two roots apart; the delta list's name is unique to a commit."""
+        return self.branch, self.tag, self.snapshot.id, self.snapshot.delta_manifest_list, self.is_changelog
+
+    @property
+    def label(self) -> str:
+        """The root as messages name it."""
+        kind = "changelog" if self.is_changelog else "snapshot"
+        what = f"{kind} {self.snapshot.id}" if self.tag is None else f"tag {self.tag!r}"
+        return what if self.branch == MAIN_BRANCH else f"{what} of branch {self.branch!r}"
+
+
+def on_line(table: TableHandle, branch: str) -> TableHandle:
+    """The table with the paths of a branch; its schema stays, since only metadata is looked for."""
+    if branch == table.paths.branch:
+        return table
+    # Each branch has schemas of its own.
+    return replace(table, paths=TablePaths(table.paths.root, branch), _schemas={})
+
+
+class Roots(list[Root]):
+    """Every root of a table, main's first.
+
+    `doubts` are those whose files nobody understands, and versions that may be out of sight. `earlier` says which of
+    these are older than all snapshots in sight: an expiry would let them go as well.
+    """
+
+    def __init__(self, found: Iterable[Root] = (), doubts: Iterable[Doubt] = (), earlier: Iterable[Doubt] = ()) -> None:
+        super().__init__(found)
+        self.doubts = tuple(doubts)
+        self.earlier = tuple(earlier)
+
+    def checked(self) -> Roots:
+        """The roots, if all of them are known. Raises: CorruptTableError."""
+        for doubt in self.doubts:
+            raise CorruptTableError(doubt.reason)
+        return self
+
+    def settled(self, is_gone: Callable[[Doubt], bool]) -> Roots:
+        """The same without doubts about what goes: once it has gone, it needs nothing."""
+        doubts = (doubt for doubt in self.doubts if not is_gone(doubt))
+        return Roots(self, doubts, (doubt for doubt in self.earlier if not is_gone(doubt)))
+
+    def unread(self, branch: str, path_of: Callable[[int], str]) -> list[int]:
+        """Ids of the branch's snapshots or changelogs, as `path_of` says, that nobody understands; ascending."""
+        ids = [doubt.snapshot_id for doubt in self.doubts if doubt.branch == branch and doubt.snapshot_id is not None]
+        paths = {doubt.path for doubt in self.doubts}
+        return sorted({number for number in ids if path_of(number) in paths})
+
+
+def all_roots(table: TableHandle) -> Roots:
+    """Every root of the table that can be understood, and a doubt for every other. Raises: StorageError."""
+    found: list[Root] = []
+    doubts: list[Doubt] = []
+    earlier: list[Doubt] = []
+    for branch in (MAIN_BRANCH, *branches(table)):
+        line = on_line(table, branch)
+        seen = see_line(line)
+        for unseen in unseen_versions(seen):
+            doubt = Doubt(branch, None, unseen.reason, may_pass=True)
+            (earlier if unseen.is_earlier else doubts).append(doubt)
+        for item in _roots_of(line, seen):
+            if isinstance(item, Root):
+                found.append(item)
+            else:
+                doubts.append(item)
+    return Roots(found, doubts, earlier)
+
+
+def _roots_of(line: TableHandle, seen: LineSeen) -> list[Root | Doubt]:
+    """Those that vanish meanwhile are left out: by expiry, or there is a gap now, which is found later."""
+    found: list[Root | Doubt | None] = [*in_threads(line, _snapshot_root, seen.snapshots)]
+    found += in_threads(line, _tag_root, seen.tags)
+    found += in_threads(line, _changelog_root, seen.changelogs)
+    return [item for item in found if item is not None]
+
+
+def _snapshot_root(line: TableHandle, number: int) -> Root | Doubt | None:
+    branch, path = line.paths.branch, line.paths.snapshot(number)
+    return _understood(branch, number, path, lambda: Root(branch, read_snapshot(line, number)))
+
+
+def _tag_root(line: TableHandle, name: str) -> Root | Doubt | None:
+    branch, path = line.paths.branch, line.paths.tag(name)
+    return _understood(branch, None, path, lambda: Root(branch, read_tag(line, name).snapshot, name))
+
+
+def _changelog_root(line: TableHandle, number: int) -> Root | Doubt | None:
+    branch, path = line.paths.branch, line.paths.changelog(number)
+    return _understood(branch, number, path, lambda: changelog_root(line, read_changelog(line, number)))
+
+
+def _understood(branch: str, number: int | None, path: str, read: Callable[[], Root]) -> Root | Doubt | None:
+    try:
+        return read()
+    except NotFoundError:
+        return None
+    except CorruptTableError as error:
+        return Doubt(branch, number, str(error), path=path)
+
+
+def changelog_root(line: TableHandle, snapshot: Snapshot) -> Root:
+    """The root that a changelog is, of a snapshot of that branch, or will be when the snapshot has expired."""
+    return Root(line.paths.branch, snapshot, is_changelog=True, keeps_delta=keeps_delta(line, snapshot))
+
+
+def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
+    """Every root, long-lived changelogs included, main's first; and (path, reason) of each that cannot be read.
+
+    A root that vanishes between listing and reading counts as one that cannot be read.
+    """
+    found: list[Root] = []
+    unreadable: list[tuple[str, str]] = []
+    for branch in (MAIN_BRANCH, *branches(table)):
+        line = on_line(table, branch)
+        paths, ids = line.paths, snapshot_ids(line)
+        for snapshot_id, snapshot in zip(ids, in_threads(line, _try_snapshot, ids), strict=True):
+            if isinstance(snapshot, Snapshot):
+                found.append(Root(branch, snapshot))
+            else:
+                unreadable.append((paths.snapshot(snapshot_id), snapshot))
+        for name in tag_names(line):
+            try:
+                found.append(Root(branch, read_tag(line, name).snapshot, name))
+            except PaimonError as error:
+                unreadable.append((paths.tag(name), str(error)))
+        for number in changelog_ids(line):
+            try:
+                found.append(changelog_root(line, read_changelog(line, number)))
+            except PaimonError as error:
+                unreadable.append((paths.changelog(number), str(error)))
+    return found, unreadable
+
+
+def _try_snapshot(line: TableHandle, snapshot_id: int) -> Snapshot | str:
+    try:
+        return read_snapshot(line, snapshot_id)
+    except NotFoundError:
+        return "it vanished while it was looked at; run again when nothing expires or rolls back"
+    except PaimonError as error:
+        return str(error)
+
+
+def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
+    """Snapshots of a branch between which others are missing."""
+    for branch in dict.fromkeys(root.branch for root in roots):
+        line = [root for root in roots if root.branch == branch and root.is_snapshot]
+        for one, following in pairwise(sorted(line, key=lambda root: root.snapshot.id)):
+            if following.snapshot.id != one.snapshot.id + 1:
+                yield one, following
+
+
+def lost_roots(
+    table: TableHandle, roots: Roots, *, but_below: Collection[Root] = (), but_earlier: bool = False
+) -> tuple[Doubt, ...]:
+    """What nobody understands, what may be out of sight, and the gaps in each branch's row of snapshots.
+
+    Without gaps right below one that goes in `but_below`. With `but_earlier` without what may be out of sight before
+    the earliest snapshot of the table's branch.
+    """
+    going = {root.identity for root in but_below}
+    found = list(roots.doubts)
+    found += (doubt for doubt in roots.earlier if not but_earlier or doubt.branch != table.paths.branch)
+    for branch in dict.fromkeys(root.branch for root in roots):
+        line = [root for root in roots if root.branch == branch and root.is_snapshot]
+        ends = {root.snapshot.id - 1 for root in line if root.identity in going}
+        unread = roots.unread(branch, on_line(table, branch).paths.snapshot)
+        gaps = missing_between(branch, sorted({*(root.snapshot.id for root in line), *unread}))
+        found += (gap for gap in gaps if gap.snapshot_id not in ends)
+    return tuple(found)
+
+
+# ── metadata files ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class RootFiles:
+    """The metadata of a root: manifests in order (base, then delta), and path → size of every metadata file.
+
+    A size is None where no other file tells it.
+    """
+
+    manifests: tuple[ManifestFile, ...]
+    changelog_manifests: tuple[ManifestFile, ...]
+    metadata: Mapping[str, int | None]
+    delta_manifests: tuple[ManifestFile, ...] = ()
+    """Of a changelog whose data files are the changelog."""
+    base_count: int = 0
+    """How many of the `manifests` are of the base list."""
+
+    @property
+    def names(self) -> Iterator[str]:
+        """Names of the manifests of which entries are read."""
+        return (item.name for item in (*self.manifests, *self.changelog_manifests, *self.delta_manifests))
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A root whose metadata cannot be read; `may_pass` says whether another try may well be able to."""
+
+    reason: str
+    may_pass: bool = False
+
+
+def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
+    """The metadata that a snapshot reaches.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    paths = table.paths
+    base = read_manifest_list(table, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+    manifests = [*base, *read_manifest_list(table, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)]
+    metadata: dict[str, int | None] = {
+        paths.manifest(snapshot.base_manifest_list): snapshot.base_manifest_list_size,
+        paths.manifest(snapshot.delta_manifest_list): snapshot.delta_manifest_list_size,
+    }
+    changelog: list[ManifestFile] = []
+    if snapshot.changelog_manifest_list is not None:
+        metadata[paths.manifest(snapshot.changelog_manifest_list)] = None
+        changelog = _changelog_manifests(table, snapshot.changelog_manifest_list)
+    for manifest in (*manifests, *changelog):
+        metadata[paths.manifest(manifest.name)] = manifest.size_bytes
+    if snapshot.index_manifest is not None:
+        metadata[paths.manifest(snapshot.index_manifest)] = None
+        for file in live_index_files(table, snapshot):
+            # Files outside the table are not ours to delete.
+            if file.external_path is None:
+                metadata[paths.index(file.name)] = file.size_bytes
+    if snapshot.statistics is not None:
+        metadata[paths.statistics(snapshot.statistics)] = None
+    return RootFiles(tuple(manifests), tuple(changelog), metadata, base_count=len(base))
+
+
+def changelog_files(table: TableHandle, root: Root, *, left_behind: bool = False) -> RootFiles:
+    """The metadata that a changelog reaches; with `left_behind` also what an expiry that was cut short did not delete.
+
+    What expiry takes away before the changelog itself may be missing.
+
+    Raises: CorruptTableError.
+    """
+    paths, snapshot = table.paths, root.snapshot
+    metadata: dict[str, int | None] = {}
+
+    def listed(name: str | None) -> tuple[ManifestFile, ...]:
+        if name is None:
+            return ()
+        try:
+            found = read_manifest_list(table, name)
+        except NotFoundError:
+            return ()
+        metadata[paths.manifest(name)] = None
+        metadata.update({paths.manifest(manifest.name): manifest.size_bytes for manifest in found})
+        return tuple(found)
+
+    changelog = listed(snapshot.changelog_manifest_list)
+    delta: tuple[ManifestFile, ...] = ()
+    if root.keeps_delta or left_behind:
+        listed(snapshot.base_manifest_list)
+        delta = listed(snapshot.delta_manifest_list)
+    if left_behind:
+        # Sizes are not known, so that what is not there any more is found out.
+        metadata = dict.fromkeys(metadata)
+        metadata.update(_index_left(table, snapshot))
+    return RootFiles((), changelog, metadata, delta)
+
+
+def _index_left(table: TableHandle, snapshot: Snapshot) -> dict[str, int | None]:
+    paths = table.paths
+    found: list[str] = [] if snapshot.statistics is None else [paths.statistics(snapshot.statistics)]
+    if snapshot.index_manifest is not None:
+        found.append(paths.manifest(snapshot.index_manifest))
+        try:
+            files = live_index_files(table, snapshot)
+        except NotFoundError:
+            files = []
+        found += [paths.index(file.name) for file in files if file.external_path is None]
+    return dict.fromkeys(found)
+
+
+def _changelog_manifests(table: TableHandle, name: str) -> list[ManifestFile]:
+    """A changelog list that is gone reaches nothing: Java's expiry takes it from tagged snapshots."""
+    try:
+        return read_manifest_list(table, name)
+    except NotFoundError:
+        return []
+
+
+def try_root_files(table: TableHandle, root: Root) -> RootFiles | Unreadable:
+    """The metadata of a root, or why it is not known."""
+    try:
+        return changelog_files(table, root) if root.is_changelog else root_files(table, root.snapshot)
+    except PaimonError as error:
+        return Unreadable(f"{root.label} cannot be read: {error}", isinstance(error, StorageError))
+
+
+# ── data files ──────────────────────────────────────────────────────────────────────────────────
+
+
+class DataPaths:
+    """Paths of the files that manifest entries name; a bucket's directory is worked out once."""
+
+    def __init__(self, table: TableHandle) -> None:
+        self._table = table
+        self._directories: dict[tuple[bytes, int], str] = {}
+
+    def directory(self, entry: ManifestEntry) -> str:
+        """Directory of the entry's file."""
+        if entry.file.external_path is not None:
+            return entry.file.external_path.rpartition("/")[0]
+        place = entry.partition, entry.bucket
+        if place not in self._directories:
+            self._directories[place] = bucket_path(self._table, *place)
+        return self._directories[place]
+
+    def of(self, entry: ManifestEntry) -> list[tuple[str, int | None]]:
+        """Paths of the file and its extra files, with their sizes where known."""
+        directory = self.directory(entry)
+        extras: list[tuple[str, int | None]] = [(f"{directory}/{name}", None) for name in entry.file.extra_files]
+        return [(f"{directory}/{entry.file.name}", entry.file.size_bytes), *extras]

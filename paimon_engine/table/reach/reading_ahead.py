@@ -1,0 +1,51 @@
+"""Entries of many snapshots one after another, read some snapshots ahead, so that a store's latency adds up only once.
+
+What is held at a time is bounded: the entries of `_AHEAD` snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from paimon_engine.errors import PaimonError
+from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.reach.reachability import Root, RootIdentity
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.side_by_side import in_threads
+
+Read = Callable[[TableHandle, Snapshot], list[ManifestEntry]]
+
+_AHEAD: Final = 32
+
+
+class ReadingAhead:
+    """Reads entries of `roots`, which are asked for in this order; of others when they are asked for."""
+
+    def __init__(self, table: TableHandle, roots: Sequence[Root] = ()) -> None:
+        self._table = table
+        self._roots = roots
+        self._places = {root.identity: place for place, root in enumerate(roots)}
+        self._found: dict[tuple[Read, RootIdentity], list[ManifestEntry] | PaimonError] = {}
+
+    def __call__(self, read: Read, root: Root) -> list[ManifestEntry]:
+        """What `read` gives for the snapshot of a root. Raises: as `read` does."""
+        place = self._places.get(root.identity)
+        if place is None:
+            return read(self._table, root.snapshot)
+        if (read, root.identity) not in self._found:
+            ahead = self._roots[place : place + _AHEAD]
+            found = in_threads(self._table, lambda table, item: _try(read, table, item), ahead)
+            self._found |= {(read, item.identity): entries for item, entries in zip(ahead, found, strict=True)}
+        entries = self._found.pop((read, root.identity))
+        if isinstance(entries, PaimonError):
+            raise entries
+        return entries
+
+
+def _try(read: Read, table: TableHandle, root: Root) -> list[ManifestEntry] | PaimonError:
+    try:
+        return read(table, root.snapshot)
+    except PaimonError as error:
+        return error

@@ -1,0 +1,147 @@
+"""Deletions that were cut short: what they had left to do, so that the next run finishes it.
+
+Before an action hides roots it writes a record `deletion/<id>.json` of the files that go with them, and removes it when
+they are gone. A run that dies in between leaves the record; without it the files would wait for an orphan clean-up.
+Who finishes a record trusts nothing in it: each file is asked for anew in all snapshots, tags, branches and changelogs
+that there are, and in doubt everything stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_engine.errors import NotFoundError, PaimonError, damaged
+from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text
+from paimon_engine.table.reach.quarantine import find_quarantine
+from paimon_engine.table.state.handle import DELETION_DIRECTORY, TableHandle
+from paimon_engine.units import DAY_MS
+
+_ENDING: Final = ".json"
+_FORGOTTEN_AFTER_MS: Final = DAY_MS
+"""Age at which a record whose roots are still there is dropped: its run ended before it hid them."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Files to be deleted, by full path.
+
+    `data` maps data files and what lies beside them to the name of the data file; `roots` are the files to be hidden
+    before. `quarantine` says that files are moved into the quarantine of the record's id.
+    """
+
+    id: str
+    data: Mapping[str, str]
+    metadata: Sequence[str]
+    roots: Sequence[str]
+    quarantine: bool = False
+    modified_ms: int = 0
+
+
+def write_record(table: TableHandle, record: Record) -> None:
+    """Stores the record."""
+
+    def relative(path: str) -> str:
+        return path.removeprefix(f"{table.paths.root}/")
+
+    value = {
+        "data": {relative(path): name for path, name in record.data.items()},
+        "metadata": [relative(path) for path in record.metadata],
+        "roots": [relative(path) for path in record.roots],
+        "quarantine": record.quarantine,
+    }
+    table.env.storage.overwrite(_path(table, record.id), json.dumps(value).encode())
+
+
+def forget_record(table: TableHandle, record_id: str) -> None:
+    """Removes a record; one that is gone is fine."""
+    table.env.storage.delete([_path(table, record_id)])
+
+
+def forget_old_records(table: TableHandle, older_than_ms: int) -> None:
+    """Removes records of runs that have ended, for whoever has seen to all old files of the table.
+
+    Those of quarantines stay: who finishes them moves files aside.
+    """
+    for record in records(table)[0]:
+        if not record.quarantine and 0 < record.modified_ms < older_than_ms:
+            forget_record(table, record.id)
+
+
+def open_records(table: TableHandle) -> tuple[list[Record], list[str]]:
+    """The records that can still be finished, and texts about those that nobody understands.
+
+    Where files were to be moved into a quarantine that is gone, nothing can: they wait for an orphan clean-up.
+    """
+    found, problems = records(table)
+    left = []
+    for record in found:
+        try:
+            is_gone = record.quarantine and find_quarantine(table, record.id) is None
+        except PaimonError:
+            # Its list is damaged; who reads it says so.
+            is_gone = False
+        if is_gone:
+            forget_record(table, record.id)
+        else:
+            left.append(record)
+    return left, problems
+
+
+def records(table: TableHandle) -> tuple[list[Record], list[str]]:
+    """The records that there are, and texts about those that nobody understands."""
+    found: list[Record] = []
+    problems: list[str] = []
+    for info in table.env.storage.list(f"{table.paths.root}/{DELETION_DIRECTORY}"):
+        name = info.path.rpartition("/")[2]
+        if info.is_dir or not name.endswith(_ENDING):
+            continue
+        try:
+            found.append(_read(table, name.removesuffix(_ENDING), info.modified_ms))
+        except NotFoundError:
+            continue
+        except PaimonError as error:
+            problems.append(f"what a run that was cut short has left stays: {error}")
+    return found, problems
+
+
+def _read(table: TableHandle, record_id: str, modified_ms: int) -> Record:
+    path = _path(table, record_id)
+    try:
+        value = parse_object(table.env.storage.read(path), path)
+
+        def full(relative: str) -> str:
+            return "/".join((table.paths.root, *(checked_name(part, "files") for part in relative.split("/"))))
+
+        return Record(
+            record_id,
+            {full(_deletable(item)): text(value["data"], item) for item in value["data"]},
+            [full(_deletable(item)) for item in value["metadata"]],
+            [full(item) for item in value["roots"]],
+            bool(value["quarantine"]),
+            modified_ms,
+        )
+    except WRONG as error:
+        raise damaged(path, f"no valid record of a deletion: {reason(error)}") from error
+
+
+def _deletable(relative: str) -> str:
+    """The path, if files of commits lie there: schemas, snapshots and tags are no deletion's. Raises: ValueError."""
+    *directories, _ = relative.split("/")
+    place = directories[-1] if directories else ""
+    if place.startswith("bucket-") or directories in [[name] for name in ("manifest", "index", "statistics")]:
+        return relative
+    raise ValueError(f"{relative!r} is no data, index or metadata file")
+
+
+def is_over(table: TableHandle, record: Record) -> bool:
+    """Whether nothing more can come of the record once its files were seen to: its roots are hidden, or it is old."""
+    if table.env.clock() - record.modified_ms > _FORGOTTEN_AFTER_MS and record.modified_ms:
+        return True
+    return not any(table.env.storage.exists(path) for path in record.roots)
+
+
+def _path(table: TableHandle, record_id: str) -> str:
+    return f"{table.paths.root}/{DELETION_DIRECTORY}/{record_id}{_ENDING}"

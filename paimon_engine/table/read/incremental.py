@@ -1,0 +1,199 @@
+"""Reading what changed: between two snapshots from their deltas or changelogs, or by comparing two states.
+
+Commits whose snapshots have expired are read by their changelogs, where these live on.
+
+1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows.
+2. `changelog`: the changelog files, which hold each change with its kind. Those of several snapshots are merged as
+   Java does, by the merge engine, one record of a key from each sorted run at a time (`merge/rounds`): so aggregates
+   count twice what two changelogs tell. Read one snapshot after another for the changes themselves.
+3. Difference of two states: only files that one of them lacks are read, as the Java library does. So a delete that
+   no compaction has carried out yet is not seen, and an append table gives the rows of all new files. Unlike there,
+   a changed row is seen even where its sequence number is the old row's by accident.
+
+Source: `IncrementalStartingScanner`, `IncrementalTagStartingScanner`, `IncrementalDiffSplitRead` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import pyarrow as pa
+
+from paimon_engine.lsm.levels import key_order
+from paimon_engine.lsm.sections import arrived_in_order, ordered_section, sections
+from paimon_engine.merge.deduplicate import drop_retracts
+from paimon_engine.merge.difference import differences
+from paimon_engine.merge.functions import sequence_order
+from paimon_engine.meta.file_set import by_bucket, merge_entries
+from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.files.data_file import BucketPlace, bucket_place
+from paimon_engine.table.files.deletion_vectors import VectorPlace, VectorReader, vector_places
+from paimon_engine.table.read.read_request import Changes, Difference
+from paimon_engine.table.read.reader import Rows, merge_section, read_splits, shaped
+from paimon_engine.table.read.scan import Split, is_visible, splits_of, visible_entries
+from paimon_engine.table.state.changelogs import Commit, read_commit
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.level_mode import check_mode
+from paimon_engine.table.state.manifests import changelog_entries, delta_entries
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A unit of reading: files of a bucket that only one of two states has, with deletion vectors as in a split."""
+
+    partition: bytes
+    bucket: int
+    before: tuple[ManifestEntry, ...]
+    after: tuple[ManifestEntry, ...]
+    vectors_before: Mapping[str, VectorPlace] | None = None
+    vectors_after: Mapping[str, VectorPlace] | None = None
+
+
+Unit = Split | Comparison
+
+
+def read_units(table: TableHandle, units: Iterable[Unit], rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows of units, one after another, in the read's schema."""
+    for is_split, some in groupby(units, lambda unit: isinstance(unit, Split)):
+        if is_split:
+            yield from read_splits(table, (unit for unit in some if isinstance(unit, Split)), rows)
+            continue
+        for unit in some:
+            assert isinstance(unit, Comparison)
+            yield from shaped(table, _compared(table, unit), rows)
+
+
+def plan_changes(table: TableHandle, changes: Changes, rows: Rows) -> list[Split]:
+    """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
+    commits = [read_commit(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
+    # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
+    alive = [commit.snapshot for commit in commits if not commit.is_expired]
+    check_mode(table, *alive, merges_levels=False)
+    added = [_added(table, commit.snapshot, changes.mode) for commit in commits]
+    entries = [entry for found in added for entry in found]
+    if not table.schema.primary_keys:
+        places = _own_vectors(table, zip(commits, added, strict=True))
+        return splits_of(table, entries, rows.file_filter, vectors=places)
+    splits = splits_of(table, entries, rows.file_filter)
+    ages = {entry.file.name: age for age, entry in enumerate(entries)}
+    whole = _planned_whole(table, splits)
+    return [
+        _exactly_ordered(table, split, ages, is_planned_whole=(split.partition, split.bucket) in whole)
+        if changes.mode == "changelog" or not all(map(arrived_in_order, split.sections))
+        else split
+        for split in splits
+    ]
+
+
+def _own_vectors(
+    table: TableHandle, added: Iterable[tuple[Commit, Sequence[ManifestEntry]]]
+) -> Mapping[str, VectorPlace] | None:
+    """Vectors of what each commit added, as they were then: rows that went later were added all the same."""
+    if not table.options.deletion_vectors_enabled:
+        return None
+    found: dict[str, VectorPlace] = {}
+    for commit, entries in added:
+        places = {} if commit.is_expired or not entries else vector_places(table, commit.snapshot)
+        found |= {entry.file.name: places[entry.file.name] for entry in entries if entry.file.name in places}
+    return found
+
+
+def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorPlace] | None:
+    """Places of deletion vectors by data file, of the newest snapshot that has one; None for tables without."""
+    if not table.options.deletion_vectors_enabled:
+        return None
+    return {name: place for snapshot in snapshots for name, place in vector_places(table, snapshot).items()}
+
+
+def _planned_whole(table: TableHandle, splits: Sequence[Split]) -> set[tuple[bytes, int]]:
+    """Buckets whose files the Java library takes for free of overlaps, without a look at their keys."""
+    options = table.options
+    files: dict[tuple[bytes, int], list[DataFile]] = defaultdict(list)
+    for split in splits:
+        files[split.partition, split.bucket] += [file for section in split.sections for run in section for file in run]
+    levels_suffice = options.deletion_vectors_enabled or options.merge_engine == "first-row"
+    return {
+        bucket
+        for bucket, held in files.items()
+        if all(file.level > 0 and not file.delete_row_count for file in held)
+        and (levels_suffice or len({file.level for file in held}) == 1)
+    }
+
+
+def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int], *, is_planned_whole: bool) -> Split:
+    """The split with its runs in the order that decides between records of equal sequence.
+
+    Changelogs have them by nature. Deltas have them where an overwrite, or a compaction that dropped the newest
+    deletes, let sequence numbers begin anew.
+    """
+    options, order = table.options, key_order(table.schema.key_type)
+    found = []
+    for section in split.sections:
+        files = sorted((file for run in section for file in run), key=lambda file: ages[file.name])
+        found.append(ordered_section(files, order, options.sort_spill_threshold, is_planned_whole=is_planned_whole))
+    return replace(split, sections=tuple(found), has_equal_sequences=True)
+
+
+def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEntry]:
+    """Entries of the data or changelog files of a snapshot that readers of changes get to see."""
+    if mode == "changelog":
+        found = [] if snapshot.commit_kind is CommitKind.OVERWRITE else changelog_entries(table, snapshot)
+        return [entry for entry in found if is_visible(table, entry)]
+    if snapshot.commit_kind is not CommitKind.APPEND:
+        return []
+    entries = merge_entries(delta_entries(table, snapshot)).values()
+    return [entry for entry in entries if entry.kind is FileKind.ADD and is_visible(table, entry)]
+
+
+def plan_difference(table: TableHandle, change: Difference, rows: Rows) -> list[Unit]:
+    """Rows that are new or different in the later state; for readers that keep them also the deleted ones."""
+    before, after = (
+        {_rows_identity(entry): entry for entry in visible_entries(table, state, rows.file_filter)}
+        for state in (change.before, change.after)
+    )
+    old_vectors, new_vectors = _vectors(table, change.before), _vectors(table, change.after)
+    gone = by_bucket(entry for identity, entry in before.items() if identity not in after)
+    new = by_bucket(entry for identity, entry in after.items() if identity not in before)
+    units: list[Unit] = []
+    for partition, bucket in dict.fromkeys([*gone, *new]):
+        old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
+        if old and table.schema.primary_keys:
+            places = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
+            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *places))
+        else:
+            units += splits_of(table, young, rows.file_filter, vectors=new_vectors)
+    return units
+
+
+def _vectors_of(
+    entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
+) -> Mapping[str, VectorPlace] | None:
+    names = {entry.file.name for entry in entries}
+    return None if places is None else {name: place for name, place in places.items() if name in names}
+
+
+def _rows_identity(entry: ManifestEntry) -> FileIdentity:
+    """What the entry's rows are: an index that came later changes none."""
+    return entry.identity._replace(extra_files=(), embedded_file_index=None)
+
+
+def _compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
+    place = bucket_place(table, unit.partition, unit.bucket)
+    before = _state(table, place, unit.before, unit.vectors_before)
+    after = _state(table, place, unit.after, unit.vectors_after)
+    values = [name for name in table.schema.row_type.names if name not in table.schema.trimmed_primary_keys]
+    return differences(before, after, table.schema.key_type, sequence_order(table.options), values)
+
+
+def _state(
+    table: TableHandle, place: BucketPlace, entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
+) -> Iterator[pa.RecordBatch]:
+    """All columns of the files' rows, sorted by key."""
+    vectors = None if places is None else VectorReader(table, places)
+    for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
+        for merged in merge_section(table, place, section, table.schema.row_type.names, vectors=vectors):
+            yield drop_retracts(merged)

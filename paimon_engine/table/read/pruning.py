@@ -1,0 +1,159 @@
+"""What a filter leaves out before files are looked at: manifests, partitions and buckets.
+
+1. Manifests, by the range of partitions that their entries lie in: they are not even read.
+2. Partitions, exactly, by their values.
+3. Buckets, where `=`, IN or OR fix all columns that choose the bucket; each entry says how many buckets its
+   partition had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_engine.format.binary_row import decode_row, to_arrow_array
+from paimon_engine.meta.evolution import unchanged_columns
+from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.stats import EMPTY_STATS, from_simple_stats
+from paimon_engine.predicate import (
+    Compare,
+    In,
+    Or,
+    Predicate,
+    bind,
+    columns_of,
+    conjuncts_of,
+    may_match,
+    to_arrow_expression,
+)
+from paimon_engine.table.files.bucketing import bucket_numbers
+from paimon_engine.table.files.internal_values import internal_predicate
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import EntryFilter
+from paimon_engine.types import to_arrow_schema
+
+_KEYS_MAX: Final = 1_000
+"""Combinations of values up to which buckets are computed; as many keys are in most buckets anyway."""
+
+
+def partition_predicate_parts(schema: TableSchema, where: Predicate | None) -> tuple[list[Predicate], list[Predicate]]:
+    """The parts of a filter that look at partition columns only, and the others."""
+    parts = conjuncts_of(where)
+    only = [part for part in parts if columns_of(part) <= set(schema.partition_keys)]
+    return only, [part for part in parts if part not in only]
+
+
+def entry_filter(schema: TableSchema, conjuncts: Sequence[Predicate]) -> EntryFilter | None:
+    """Entries of partitions that match; None if the conjuncts do not look at partitions."""
+    columns = schema.partition_type
+    only = [internal_predicate(schema.row_type, part) for part in conjuncts if columns_of(part) <= set(columns.names)]
+    if not only or not columns.fields:
+        return None
+    types = [field.type for field in columns]
+
+    def may_hold(manifest: ManifestFile) -> bool:
+        if manifest.partition_stats == EMPTY_STATS:
+            return True
+        ranges = dict(zip(columns.names, from_simple_stats(types, manifest.partition_stats), strict=True))
+        count = manifest.added_count + manifest.deleted_count
+        return all(may_match(part, ranges, count) for part in only)
+
+    return EntryFilter(may_hold, lambda entries: matching_partitions(schema, entries, conjuncts))
+
+
+def matching_partitions(
+    schema: TableSchema, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
+) -> list[ManifestEntry]:
+    """Entries of partitions that match the conjuncts over partition columns; exact."""
+    only = [part for part in conjuncts if columns_of(part) <= set(schema.partition_keys)]
+    if not only:
+        return list(entries)
+    columns = schema.partition_type
+    types = [field.type for field in columns]
+    partitions = list({entry.partition for entry in entries})
+    values = [decode_row(types, partition) for partition in partitions]
+    table = pa.table(
+        {field.name: to_arrow_array([row[i] for row in values], field.type) for i, field in enumerate(columns)}
+    )
+    table = table.append_column("_NUMBER", pa.array(np.arange(len(partitions))))
+    for part in only:
+        table = table.filter(to_arrow_expression(part, table.schema))
+    kept = {partitions[number] for number in table["_NUMBER"].to_pylist()}
+    return [entry for entry in entries if entry.partition in kept]
+
+
+def matching_buckets(
+    table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
+) -> list[ManifestEntry]:
+    """Entries of the buckets that can match, where all columns that choose the bucket have few values."""
+    schema = table.schema
+    keys = schema.bucket_keys
+    if schema.table_options.bucket < 1 or not keys:
+        return list(entries)
+    fixed = _fixed_values(schema, conjuncts)
+    if not set(keys) <= fixed.keys() or prod(len(fixed[name]) for name in keys) > _KEYS_MAX:
+        return list(entries)
+    combinations = list(product(*(fixed[name] for name in keys)))
+    if not combinations:
+        return []
+    arrow_schema = to_arrow_schema(schema.row_type)
+    batch = pa.record_batch(
+        {
+            name: pa.concat_arrays([pa.repeat(value, 1) for value in column]).cast(arrow_schema.field(name).type)
+            for name, column in zip(keys, zip(*combinations, strict=True), strict=True)
+        }
+    )
+
+    def buckets(total: int) -> frozenset[int]:
+        options = {**schema.options, "bucket": str(total)}
+        return frozenset(bucket_numbers(replace(schema, options=options), batch).tolist())
+
+    wanted = {total: buckets(total) for total in {entry.total_buckets for entry in entries} if total > 0}
+    comparable = {schema_id: _keys_unchanged(table, schema_id) for schema_id in {e.file.schema_id for e in entries}}
+    return [
+        entry
+        for entry in entries
+        if entry.total_buckets not in wanted
+        or entry.bucket in wanted[entry.total_buckets]
+        or not comparable[entry.file.schema_id]
+    ]
+
+
+def _keys_unchanged(table: TableHandle, schema_id: int) -> bool:
+    """Whether rows written with that schema went to the buckets that rows of today would go to."""
+    names = unchanged_columns(table.schema_of(schema_id), table.schema)
+    return set(table.schema.bucket_keys) <= set(names.values())
+
+
+def _fixed_values(schema: TableSchema, conjuncts: Sequence[Predicate]) -> Mapping[str, list[pa.Scalar]]:
+    """Values that a column must have one of, for the columns of which a conjunct says so."""
+    arrow_schema = to_arrow_schema(schema.row_type)
+    found: dict[str, list[pa.Scalar]] = {}
+    for part in conjuncts:
+        fixed = _fixed(bind(part, arrow_schema))
+        if fixed is not None and (fixed[0] not in found or len(fixed[1]) < len(found[fixed[0]])):
+            found[fixed[0]] = list(dict.fromkeys(fixed[1]))
+    return found
+
+
+def _fixed(part: Predicate) -> tuple[str, list[pa.Scalar]] | None:
+    match part:
+        case Compare("=", column, value):
+            return column, [value]
+        case In(column, values):
+            return column, [value for value in values if value is not None]
+        case Or(parts):
+            several = [_fixed(inner) for inner in parts]
+            columns = {one[0] for one in several if one is not None}
+            if None in several or len(columns) != 1:
+                return None
+            return columns.pop(), [value for one in several if one is not None for value in one[1]]
+        case _:
+            return None

@@ -1,0 +1,117 @@
+"""What a read consists of: units that can be read apart from each other, here or in tasks.
+
+Everything that is wrong with the request itself is said while it is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_engine.env import Env
+from paimon_engine.format.layout import cast_rows
+from paimon_engine.predicate import as_predicate
+from paimon_engine.table.read.incremental import Unit, plan_changes, plan_difference, read_units
+from paimon_engine.table.read.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
+from paimon_engine.table.read.reader import Rows, check_rows
+from paimon_engine.table.read.scan import FileChoice, Split, plan_splits, visible_entries
+from paimon_engine.table.state.handle import SeenTable, TableHandle
+from paimon_engine.table.state.level_mode import check_mode
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """Units of one branch of a table, and what the read gives of their rows."""
+
+    table: TableHandle
+    rows: Rows
+    units: Sequence[Unit]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A read in the order of its rows; all of them have `schema`."""
+
+    schema: pa.Schema
+    parts: tuple[ReadPart, ...]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, read in this process."""
+        for part in self.parts:
+            for batch in read_units(part.table, part.units, part.rows):
+                yield cast_rows(batch, self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitReader:
+    """Reads units of a part in a task: a plain value, fit for pickling."""
+
+    table: SeenTable
+    rows: Rows
+    schema: pa.Schema
+
+    def __call__(self, env: Env, units: Sequence[Unit]) -> Iterator[pa.RecordBatch]:
+        """Rows of the units in `schema`. Raises: NotFoundError, CorruptTableError, UnsupportedError."""
+        for batch in read_units(self.table.load(env), units, self.rows):
+            yield cast_rows(batch, self.schema)
+
+
+def plan_read(
+    table: TableHandle, request: ReadRequest, *, keeps_retracts: bool = False, only_highest_level: bool = False
+) -> ReadPlan:
+    """What the read consists of, whatever its limit.
+
+    With `keeps_retracts` delete records and old values come out too; with `only_highest_level` the rows of a
+    primary-key table are those that a full compaction has seen, without a merge.
+
+    Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
+    """
+    handle, scope = locate(table, request)
+    rows = Rows(request.columns, as_predicate(request.where), request.with_row_kinds, keeps_retracts)
+    schema = check_rows(handle, rows)
+    fallback = locate_fallback(handle, request, scope)
+    units: Sequence[Unit]
+    match scope:
+        case State():
+            check_mode(handle, scope.snapshot)
+            units = _state_splits(handle, scope, rows, only_highest_level=only_highest_level)
+        case Changes():
+            units = plan_changes(handle, scope, rows)
+        case Difference():
+            check_mode(handle, scope.before, scope.after)
+            units = plan_difference(handle, scope, rows)
+    parts = [ReadPart(handle, rows, units)]
+    if fallback is not None:
+        assert isinstance(scope, State)
+        parts.append(_missing_partitions(handle, scope, fallback, rows))
+    return ReadPlan(schema, tuple(parts))
+
+
+def _state_splits(
+    table: TableHandle,
+    state: State,
+    rows: Rows,
+    *,
+    only_highest_level: bool = False,
+    without: Collection[bytes] = (),
+) -> list[Split]:
+    level = table.options.num_levels - 1 if only_highest_level and _has_stale_levels(table) else None
+    chosen = FileChoice(level, state.created_since_ms, frozenset(without))
+    return plan_splits(table, state.snapshot, rows.file_filter, chosen)
+
+
+def _missing_partitions(table: TableHandle, state: State, fallback: tuple[TableHandle, State], rows: Rows) -> ReadPart:
+    """The partitions that only the branch has."""
+    branch, branch_state = fallback
+    check_mode(branch, branch_state.snapshot)
+    check_rows(branch, rows)
+    present = {entry.partition for entry in visible_entries(table, state.snapshot, rows.file_filter)}
+    return ReadPart(branch, rows, _state_splits(branch, branch_state, rows, without=present))
+
+
+def _has_stale_levels(table: TableHandle) -> bool:
+    """Whether levels hold several versions of a key; with vectors and first-row each key is valid in one place."""
+    options = table.options
+    return options.has_primary_key and not options.deletion_vectors_enabled and options.merge_engine != "first-row"

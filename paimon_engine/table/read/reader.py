@@ -1,0 +1,300 @@
+"""Reading splits: sections are merged one after another, delete records dropped, the filter applied, columns chosen.
+
+`Rows` says what a read gives of the merged rows. Row kinds are a first column `rowkind` on demand, `+I -U +U -D`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_engine.format.layout import BATCH_LIMIT, BatchLimit
+from paimon_engine.lsm.sections import Section
+from paimon_engine.merge.deduplicate import deduplicate, drop_retracts
+from paimon_engine.merge.frontier import merge_runs
+from paimon_engine.merge.functions import merge_columns, merge_function, sequence_order
+from paimon_engine.merge.repeated import merge_repeated_runs
+from paimon_engine.merge.rounds import merge_rounds, with_level
+from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.schema import VALUE_KIND
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, root_columns, to_arrow_expression
+from paimon_engine.supported import check_readable
+from paimon_engine.table.files.data_file import BucketPlace, bucket_place, read_data_file
+from paimon_engine.table.files.deletion_vectors import DeletedRows, VectorReader
+from paimon_engine.table.files.file_index import index_filter, selected_rows
+from paimon_engine.table.files.key_range import RangeReader
+from paimon_engine.table.files.projection import narrowed, path_of, projected, projected_schema
+from paimon_engine.table.read.default_values import default_scalars, fill_nulls
+from paimon_engine.table.read.scan import Split, plan_splits, usable_conjuncts
+from paimon_engine.table.state.handle import TableHandle
+
+ROW_KIND: Final = "rowkind"
+_ROW_KINDS: Final = pa.array(["+I", "-U", "+U", "-D"])
+_ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a read gives: columns (None: all), rows that match, row kinds in front, delete records or not."""
+
+    columns: tuple[str, ...] | None = None
+    where: Predicate | None = None
+    with_row_kinds: bool = False
+    keeps_retracts: bool = False
+
+    @property
+    def file_filter(self) -> Predicate | None:
+        """The part of the filter that may choose files: row kinds are known only after a merge."""
+        parts = tuple(part for part in conjuncts_of(self.where) if ROW_KIND not in columns_of(part))
+        return And(parts) if parts else None
+
+
+def read_schema(table: TableHandle, columns: Sequence[str] | None, *, with_row_kinds: bool = False) -> pa.Schema:
+    """Arrow schema of a read of these columns; all columns for None.
+
+    Raises: InvalidArgumentError naming a column that does not exist.
+    """
+    schema = projected_schema(table.schema.row_type, columns)
+    return schema.insert(0, _ROW_KIND_FIELD) if with_row_kinds else schema
+
+
+def check_rows(table: TableHandle, rows: Rows) -> pa.Schema:
+    """Schema of what the read gives, after a look at columns, filter and defaults.
+
+    Raises: InvalidArgumentError, UnsupportedError.
+    """
+    check_readable(table.options)
+    default_scalars(table.schema)
+    if rows.where is not None:
+        to_arrow_expression(rows.where, read_schema(table, None, with_row_kinds=rows.with_row_kinds))
+    return read_schema(table, rows.columns, with_row_kinds=rows.with_row_kinds)
+
+
+def read_snapshot_rows(
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    *,
+    columns: Sequence[str] | None = None,
+    where: Predicate | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a snapshot, bucket by bucket, in `read_schema`. The table must be at the snapshot's schema.
+
+    Raises: UnsupportedError, InvalidArgumentError, NotFoundError, CorruptTableError.
+    """
+    rows = Rows(None if columns is None else tuple(columns), where)
+    check_rows(table, rows)
+    yield from read_splits(table, plan_splits(table, snapshot, where), rows)
+
+
+def read_splits(table: TableHandle, splits: Iterable[Split], rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows of splits, one split after another, in the read's schema."""
+    splits = list(splits)
+    vectors = VectorReader(table, {name: place for split in splits for name, place in split.vectors.items()})
+    narrow = narrowed(table, rows.columns, rows.where)
+    needed = needed_columns(narrow, rows)
+    conjuncts = usable_conjuncts(table, rows.file_filter)
+    for split in splits:
+        place = bucket_place(table, split.partition, split.bucket)
+        for section in split.sections:
+            skipping = skipping_conjuncts(table, section, conjuncts)
+            files = _Files(narrow, place, needed, vectors, skipping)
+            merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
+            yield from shaped(table, merged, rows)
+
+
+def read_split(table: TableHandle, split: Split, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows of one split, in the read's schema."""
+    return read_splits(table, [split], rows)
+
+
+def shaped(table: TableHandle, batches: Iterable[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Merged rows as the read gives them: defaults filled in, kinds as text, filtered, projected."""
+    schema = read_schema(table, rows.columns, with_row_kinds=rows.with_row_kinds)
+    asked = None if rows.columns is None else [*([ROW_KIND] if rows.with_row_kinds else []), *rows.columns]
+    defaults = default_scalars(table.schema)
+    for batch in batches:
+        filled = fill_nulls(batch if rows.keeps_retracts else _without_retracts(batch), defaults)
+        if rows.with_row_kinds:
+            filled = filled.append_column(_ROW_KIND_FIELD, _kind_texts(filled))
+        chosen = _filtered(filled, rows.where)
+        if chosen.num_rows:
+            yield projected(chosen, asked or schema.names, schema)
+
+
+def _without_retracts(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return drop_retracts(rows) if VALUE_KIND in rows.schema.names else rows
+
+
+def _kind_texts(rows: pa.RecordBatch) -> pa.Array:
+    """Row kinds as text; rows of append tables are all added."""
+    if VALUE_KIND not in rows.schema.names:
+        return pa.repeat("+I", rows.num_rows)
+    return _ROW_KINDS.take(rows[VALUE_KIND])
+
+
+def needed_columns(table: TableHandle, rows: Rows) -> list[str]:
+    """Columns to decode, in table order: asked for, filtered on, and what the merge looks at."""
+    names = table.schema.row_type.names
+    needed = {*(names if rows.columns is None else (path_of(table.schema.row_type, name)[0] for name in rows.columns))}
+    needed |= root_columns(rows.where, names) if rows.where is not None else set()
+    return list(merge_columns(table.schema, [name for name in names if name in needed]))
+
+
+def _filtered(rows: pa.RecordBatch, where: Predicate | None) -> pa.RecordBatch:
+    if where is None or rows.num_rows == 0:
+        return rows
+    kept = pa.Table.from_batches([rows]).filter(to_arrow_expression(where, rows.schema)).combine_chunks()
+    return kept.to_batches()[0] if kept.num_rows else rows.slice(0, 0)
+
+
+def skipping_conjuncts(table: TableHandle, section: Section, conjuncts: Sequence[Predicate]) -> list[Predicate]:
+    """The conjuncts by which parts of the section's files may be left out.
+
+    Where files overlap these look at keys only: what is left out for another column could be a key's newest version.
+    """
+    if len(section) == 1:
+        return list(conjuncts)
+    return [part for part in conjuncts if columns_of(part) <= set(table.schema.key_type.names)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """How to read the files of a section: the columns, without deleted rows, and where rows may be left out."""
+
+    table: TableHandle
+    place: BucketPlace
+    columns: Sequence[str]
+    vectors: DeletedRows | None = None
+    where: Sequence[Predicate] = ()
+    keys: RangeReader | None = None
+    limit: BatchLimit = BATCH_LIMIT
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    dictionary_columns: Collection[str] = ()
+    row_groups: Mapping[str, Collection[int]] = field(default_factory=dict)
+
+    def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
+        selected = selected_rows(self.table, self.place.directory, file, index_filter(self.table, self.where))
+        if selected is not None and not len(selected):
+            return
+        deleted = None if self.vectors is None else self.vectors.deleted_rows(file.name)
+        yield from read_data_file(
+            self.table,
+            self.place,
+            file,
+            self.columns,
+            with_system_columns=with_system_columns,
+            deleted=deleted,
+            where=self.where,
+            selected=selected,
+            limit=self.limit,
+            dictionary_columns=self.dictionary_columns,
+            row_groups=self.row_groups.get(file.name),
+        )
+
+    def run_rows(
+        self, run: Sequence[DataFile], *, alone: bool = False, with_levels: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        for file in run:
+            if self.keys is not None and not self.keys.reaches(file):
+                continue
+            found = self.rows(file, with_system_columns=True)
+            for rows in found if self.keys is None else self.keys.cut(found):
+                # Records from before the option was set may still hold retracts, which no merge may see.
+                kept = drop_retracts(rows) if self.table.options.ignore_delete and not alone else rows
+                kept = kept if self.keep is None else self.keep(kept)
+                if kept.num_rows:
+                    yield with_level(kept, file.level) if with_levels else kept
+
+
+def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
+    if files.table.schema.primary_keys:
+        yield from _merged(files, section, equal_sequences=equal_sequences)
+        return
+    for run in section:
+        for file in run:
+            yield from files.rows(file, with_system_columns=False)
+
+
+def merge_section(
+    table: TableHandle,
+    place: BucketPlace,
+    section: Section,
+    columns: Sequence[str],
+    *,
+    vectors: DeletedRows | None = None,
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+    keys: RangeReader | None = None,
+    limit: BatchLimit = BATCH_LIMIT,
+    dictionary_columns: Collection[str] = (),
+    row_groups: Mapping[str, Collection[int]] = MappingProxyType({}),
+) -> Iterator[pa.RecordBatch]:
+    """One row per key, delete records included, sorted by key: sequence number, kind, then `columns`.
+
+    `columns` must be those of `merge_columns`. `keep` leaves out records before they are merged, and `keys` keeps the
+    merge to a range. Of files that are in `row_groups` no other row groups are read. Each run is read in batches within
+    `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries.
+    """
+    where = () if keys is None else keys.conjuncts
+    files = _Files(table, place, columns, vectors, where, keys, limit, keep, dictionary_columns, row_groups)
+    yield from _merged(files, section, equal_sequences=False)
+
+
+def _merged(files: _Files, section: Section, *, equal_sequences: bool) -> Iterator[pa.RecordBatch]:
+    """As `merge_section`. With `equal_sequences` the order of the runs decides between records of equal sequence.
+
+    A run may then hold a key several times, and as many rows of the key come out.
+    """
+    table = files.table
+    oldest_first = section if equal_sequences else sorted(section, key=_sequence_range)
+    alone = len(oldest_first) == 1
+    if equal_sequences and not alone:
+        yield from _merged_rounds(files, section)
+        return
+    runs = [files.run_rows(run, alone=alone) for run in oldest_first]
+    if alone:
+        yield from runs[0]
+        return
+    order = sequence_order(table.options)
+    if table.options.levels_hold_older_versions:
+        runs = _newest_of_levels(files, oldest_first)
+    else:
+        ranges = [_sequence_range(run) for run in oldest_first]
+        order = replace(order, by_arrival=all(older[1] < newer[0] for older, newer in pairwise(ranges)))
+    merge = merge_function(table.schema)
+    # Unlike a loop, this holds no window while the next one is read.
+    yield from map(merge, merge_runs(runs, table.schema.key_type, order))
+
+
+def _merged_rounds(files: _Files, section: Section) -> Iterator[pa.RecordBatch]:
+    """Rows of runs that hold a key several times; the order of the runs decides between equal sequence numbers."""
+    schema, options = files.table.schema, files.table.options
+    runs = [files.run_rows(run, alone=True, with_levels=True) for run in section]
+    merge = merge_function(schema, lone=True)
+    for window in merge_repeated_runs(runs, schema.key_type, sequence_order(options)):
+        yield merge_rounds(
+            window,
+            merge,
+            upper_is_whole=options.levels_hold_older_versions,
+            # An aggregation takes them back all the same: the option keeps deletes out when they are written.
+            ignores_retracts=options.ignore_delete and options.merge_engine != "aggregation",
+        )
+
+
+def _newest_of_levels(files: _Files, section: Sequence[Sequence[DataFile]]) -> list[Iterator[pa.RecordBatch]]:
+    """The runs, those above level 0 joined to one: the newest record of a key in it holds all older ones already."""
+    upper = [[file for file in run if file.level > 0] for run in section]
+    lowest = [[file for file in run if file.level == 0] for run in section]
+    joined, apart = ([files.run_rows(run) for run in runs] for runs in (upper, lowest))
+    windows = merge_runs(joined, files.table.schema.key_type, sequence_order(files.table.options))
+    return [(deduplicate(window) for window in windows), *apart]
+
+
+def _sequence_range(run: Sequence[DataFile]) -> tuple[int, int]:
+    """Smallest and largest sequence number in a run."""
+    return min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run)

@@ -1,0 +1,256 @@
+"""Which files a read needs: live files of a snapshot, pruned by partition, bucket and statistics, packed into splits.
+
+Source: `KeyValueFileStoreScan`, `MergeTreeSplitGenerator` of the Java library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from paimon_engine.errors import naming
+from paimon_engine.lsm.levels import key_order
+from paimon_engine.lsm.sections import Section, sections
+from paimon_engine.meta.cut_bounds import safe_ranges
+from paimon_engine.meta.evolution import evolved_stats, same_columns
+from paimon_engine.meta.file_set import by_bucket
+from paimon_engine.meta.manifest import DataFile, ManifestEntry
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.stats import ColumnStats
+from paimon_engine.options import POSTPONED_BUCKET
+from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
+from paimon_engine.table.files.deletion_vectors import VectorPlace, vector_places
+from paimon_engine.table.files.file_filter import counts_nan, has_padded_texts
+from paimon_engine.table.files.file_index import embedded_index_excludes, index_filter
+from paimon_engine.table.files.internal_values import internal_predicate
+from paimon_engine.table.files.old_keys import with_keys_of_today
+from paimon_engine.table.read.pruning import entry_filter, matching_buckets, matching_partitions
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import live_entries
+from paimon_engine.types import to_arrow_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A unit of reading: files of one bucket in sections that are read one after another.
+
+    A section of one run with one file needs no merge. Append tables, and tables with deletion vectors, have a section
+    per file. `vectors` has the place of the deletion vector of each file that has one, by name of the file.
+    Where records of a key can have equal sequence numbers, the order of the runs decides between them; such files may
+    also hold a key several times.
+    """
+
+    partition: bytes
+    bucket: int
+    sections: tuple[Section, ...]
+    has_equal_sequences: bool = False
+    vectors: Mapping[str, VectorPlace] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileChoice:
+    """Files that a read looks at, whatever its filter: of one level, created since a time, not of some partitions."""
+
+    level: int | None = None
+    created_since_ms: int | None = None
+    without_partitions: frozenset[bytes] = frozenset()
+
+    def holds(self, entry: ManifestEntry) -> bool:
+        """Whether the file is one of them. A file that does not say when it was created is as old as can be."""
+        return (
+            self.level in (None, entry.file.level)
+            and (self.created_since_ms is None or _created_ms(entry.file) >= self.created_since_ms)
+            and entry.partition not in self.without_partitions
+        )
+
+
+def _created_ms(file: DataFile) -> int:
+    """Epoch milliseconds; files hold the local time of their writer, which is taken for ours."""
+    if file.creation_time_ms is None:
+        return 0
+    local = datetime(1970, 1, 1) + timedelta(milliseconds=file.creation_time_ms)  # noqa: DTZ001 - made local below
+    return round(local.astimezone().timestamp() * 1000)
+
+
+_ALL_FILES: Final = FileChoice()
+
+
+def plan_splits(
+    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None, choice: FileChoice = _ALL_FILES
+) -> list[Split]:
+    """Splits that hold all rows of the snapshot that can match, in the files of `choice`.
+
+    Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
+    """
+    if where is not None:
+        bind(where, to_arrow_schema(table.schema.row_type))
+    entries = [entry for entry in visible_entries(table, snapshot, where) if choice.holds(entry)]
+    if not table.options.deletion_vectors_enabled:
+        return splits_of(table, entries, where)
+    return splits_of(table, entries, where, vectors=vector_places(table, snapshot))
+
+
+def visible_entries(
+    table: TableHandle, snapshot: Snapshot | None, where: Predicate | None = None
+) -> list[ManifestEntry]:
+    """Live entries of partitions that can match, but for files whose rows no reader gets to see yet."""
+    conjuncts = usable_conjuncts(table, where)
+    found = live_entries(table, snapshot, where=entry_filter(table.schema, conjuncts))
+    return with_keys_of_today(table, (entry for entry in found if is_visible(table, entry)))
+
+
+def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:
+    """The parts of a filter that may choose files.
+
+    Stored nulls of columns with a default are read as something else, so that files do not tell what matches.
+    """
+    names = table.schema.row_type.names
+    with_defaults = frozenset(table.options.default_values)
+    return [part for part in conjuncts_of(where) if not root_columns(part, names) & with_defaults]
+
+
+def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
+    """Whether readers get to see the file.
+
+    Postponed rows wait for their bucket, first-row knows which rows stay only when they leave level 0, and deletion
+    vectors know nothing of level 0 yet.
+    """
+    if entry.bucket == POSTPONED_BUCKET:
+        return False
+    options = table.options
+    waits = options.deletion_vectors_enabled or options.merge_engine == "first-row"
+    return entry.file.level > 0 or not (options.has_primary_key and waits)
+
+
+def _places_in(split: Split, places: Mapping[str, VectorPlace]) -> Mapping[str, VectorPlace]:
+    names = {file.name for section in split.sections for run in section for file in run}
+    return {name: places[name] for name in names & places.keys()}
+
+
+def splits_of(
+    table: TableHandle,
+    entries: Sequence[ManifestEntry],
+    where: Predicate | None,
+    *,
+    vectors: Mapping[str, VectorPlace] | None = None,
+) -> list[Split]:
+    """Splits of the entries' files that can hold rows that match.
+
+    With `vectors` each key of a primary-key table is valid in one file, and the splits have those of their files.
+
+    Raises: InvalidArgumentError if the filter names a missing column or a value that does not fit.
+    """
+    if where is not None:
+        bind(where, to_arrow_schema(table.schema.row_type))
+    entries = with_keys_of_today(table, entries)
+    conjuncts = usable_conjuncts(table, where)
+    entries = matching_partitions(table.schema, entries, conjuncts)
+    entries = matching_buckets(table, entries, conjuncts)
+    find = _key_sections if table.schema.primary_keys and vectors is None else _single_sections
+    splits = []
+    for (partition, bucket), members in by_bucket(entries).items():
+        with naming(f"{table.paths.root}/manifest: entries of bucket {bucket}"):
+            found = _pack(table, partition, bucket, find(table, members, conjuncts))
+        splits += [split if not vectors else replace(split, vectors=_places_in(split, vectors)) for split in found]
+    return splits
+
+
+def _pack(table: TableHandle, partition: bytes, bucket: int, found: Sequence[Section]) -> list[Split]:
+    """Sections in order, as many to a split as its target size allows."""
+    target_bytes, least_bytes = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
+    packs: list[list[Section]] = []
+    weight = 0
+    for section in found:
+        section_bytes = sum(max(file.size_bytes, least_bytes) for run in section for file in run)
+        if not packs or weight + section_bytes > target_bytes:
+            packs.append([])
+            weight = 0
+        packs[-1].append(section)
+        weight += section_bytes
+    return [Split(partition, bucket, tuple(pack)) for pack in packs]
+
+
+def _key_sections(
+    table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
+) -> list[Section]:
+    """Files whose key range can match, in sections; in sections without a merge, all ranges count.
+
+    Where files overlap, ranges of other columns must not count: a file left out could hold the newest version of a key.
+    """
+    schema = table.schema
+    columns = schema.key_type
+    parts = [internal_predicate(schema.row_type, part) for part in conjuncts]
+    asked = index_filter(table, conjuncts)
+    on_keys = [part for part in parts if columns_of(part) <= set(columns.names)]
+    types = [field.type for field in columns]
+
+    def key_matches(file: DataFile) -> bool:
+        if not on_keys or len(file.key_stats.null_counts) != len(types):
+            return True
+        known = dict(zip(columns, safe_ranges(types, file.key_stats), strict=True))
+        ranges = {field.name: stats for field, stats in known.items() if not has_padded_texts(file, field.type)}
+        return all(may_match(part, ranges, file.row_count) for part in on_keys)
+
+    found = []
+    for section in sections([entry.file for entry in entries if key_matches(entry.file)], key_order(columns)):
+        if len(section) > 1:
+            found.append(section)
+        elif run := tuple(file for file in section[0] if _may_match(table, file, parts, asked)):
+            found.append((run,))
+    return found
+
+
+def _single_sections(
+    table: TableHandle, entries: Sequence[ManifestEntry], conjuncts: Sequence[Predicate]
+) -> list[Section]:
+    """Files that can match, in the order of their rows, each a section of its own."""
+    parts = [internal_predicate(table.schema.row_type, part) for part in conjuncts]
+    asked = index_filter(table, conjuncts)
+    files = [entry.file for entry in entries if _may_match(table, entry.file, parts, asked)]
+    return [((file,),) for file in sorted(files, key=_age)]
+
+
+def _age(file: DataFile) -> tuple[int, int, str]:
+    return file.min_sequence_number, file.creation_time_ms or 0, file.name
+
+
+def _may_match(table: TableHandle, file: DataFile, parts: Sequence[Predicate], asked: Predicate | None) -> bool:
+    """Whether the ranges of the file's columns, and its index in the manifest, leave room for a row that matches.
+
+    `parts` have internal values, `asked` is what the index may answer.
+    """
+    ranges = value_ranges(table, file) if parts else {}
+    if not counts_nan(file):
+        ranges = {
+            name: replace(known, max=math.nan) if isinstance(known.max, float) else known
+            for name, known in ranges.items()
+        }
+    if not all(may_match(part, ranges, file.row_count) for part in parts):
+        return False
+    return not embedded_index_excludes(table, file, asked)
+
+
+def value_ranges(table: TableHandle, file: DataFile) -> Mapping[str, ColumnStats]:
+    """Known ranges of the table's columns in a file; none of columns whose values may be in another order today.
+
+    There is one of a partition column only where the file is known to hold values of it.
+    """
+    if not file.value_stats.null_counts:
+        return {}
+    schema = table.schema_of(file.schema_id)
+    columns = schema.row_type if file.value_stats_columns is None else schema.row_type.project(file.value_stats_columns)
+    known = dict(zip(columns, safe_ranges([field.type for field in columns], file.value_stats), strict=True))
+    usable = {column.name: stats for column, stats in known.items() if not has_padded_texts(file, column.type)}
+    pairs = same_columns(schema, table.schema)
+    # What the file lacks is read as null.
+    missing = ColumnStats(None, None, file.row_count)
+    ranges = {name: missing for name in table.schema.row_type.names if name not in pairs}
+    for name, (stored, today) in pairs.items():
+        if stored.name in usable and (stats := evolved_stats(usable[stored.name], stored, today)):
+            ranges[name] = stats
+    # A file that lacks partition columns may count nulls there, which are not what is read.
+    unknown = {name for name in table.schema.partition_keys if name in ranges and ranges[name].min is None}
+    return {name: stats for name, stats in ranges.items() if name not in unknown}

@@ -1,0 +1,164 @@
+"""Whether a version that is to come back has all its files: in their places, or in the quarantine that brings them.
+
+What one quarantine hides may share files with versions that were kept then, and deleted later. Such a version must not
+come back: readers would meet half of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from paimon_engine.errors import NotFoundError
+from paimon_engine.meta.file_set import live_files
+from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.storage.base import Storage
+from paimon_engine.table.reach.quarantine import Move, Quarantine, quarantine_names
+from paimon_engine.table.reach.reachability import DataPaths, Root, changelog_root, on_line, root_files
+from paimon_engine.table.removal.quarantine_state import names_held
+from paimon_engine.table.state.changelogs import is_change
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import (
+    changelog_entries,
+    delta_entries,
+    live_entries,
+    read_manifest,
+    read_manifest_list,
+)
+from paimon_engine.table.state.side_by_side import in_threads
+
+_NAMED_MAX: Final = 3
+
+
+@dataclass(frozen=True)
+class _Together:
+    """A store in which what was moved aside is read as if it were back in its place."""
+
+    inner: Storage
+    aside: dict[str, Move] = field(repr=False)
+
+    def read(self, path: str) -> bytes:
+        move = self.aside.get(path)
+        if move is None:
+            return self.inner.read(path)
+        try:
+            data = self.inner.read(path)
+            if len(data) == move.size_bytes:
+                return data
+        except NotFoundError:
+            pass
+        # What is shorter is the begin of a copy, which a run that died has left.
+        return self.inner.read(move.source)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class Restorable:
+    """Looks for the files of versions that a quarantine would bring back."""
+
+    def __init__(self, table: TableHandle, quarantine: Quarantine) -> None:
+        aside = {move.target: move for move in quarantine.moves_back(table)}
+        together: Any = _Together(table.env.storage, aside)
+        self._table = replace(table, env=replace(table.env, storage=together))
+        self._name = quarantine.name
+        self._aside = aside
+        self._listed: dict[str, dict[str, int]] = {}
+
+    def lacking(self, roots: Sequence[Root]) -> list[str | None]:
+        """Of each version, why it must not come back; None if it may."""
+        found = in_threads(self._table, _needs, roots)
+        return [self._why(root, needs) for root, needs in zip(roots, found, strict=True)]
+
+    def torn(self, older: Root, newer: Root) -> str | None:
+        """Why the newer snapshot cannot follow the older one: it must begin with the files that the older one has."""
+        line = on_line(self._table, older.branch)
+        try:
+            before = {entry.identity for entry in live_entries(line, older.snapshot)}
+            same = before == _begin(line, newer.snapshot)
+        except NotFoundError as error:
+            return f"whether {newer.label} was made of {older.label} cannot be told: {error}"
+        return None if same else f"{newer.label} was not made of {older.label}"
+
+    def _why(self, root: Root, needs: Sequence[str] | str) -> str | None:
+        if isinstance(needs, str):
+            return f"{root.label} cannot be read any more: {needs}{self._elsewhere([needs])}"
+        lost = sorted({path for path in needs if not self._is_there(path)})
+        if not lost:
+            return None
+        more = f" and {len(lost) - _NAMED_MAX} more" if len(lost) > _NAMED_MAX else ""
+        return f"{root.label} lacks {', '.join(lost[:_NAMED_MAX])}{more}{self._elsewhere(lost)}"
+
+    def _is_there(self, path: str) -> bool:
+        if path not in self._aside:
+            return self._stored_bytes(path) is not None
+        # A run that died may have left the begin of a copy, on one side or the other.
+        move = self._aside[path]
+        return move.size_bytes in (self._stored_bytes(path), self._stored_bytes(move.source))
+
+    def _stored_bytes(self, path: str) -> int | None:
+        directory, _, name = path.rpartition("/")
+        if directory not in self._listed:
+            listed = self._table.env.storage.list(directory)
+            self._listed[directory] = {info.path.rpartition("/")[2]: info.size_bytes for info in listed}
+        return self._listed[directory].get(name)
+
+    def _elsewhere(self, lost: Sequence[str]) -> str:
+        """Names another quarantine that holds any of them."""
+        home = f"{self._table.paths.root}/"
+        for name in reversed(quarantine_names(self._table)):
+            held = names_held(self._table, name) if name != self._name else ()
+            if any(home + path in text for path in held for text in lost):
+                return f" (quarantine {name} holds files of it: bring that back first)"
+        return " (it was deleted since)"
+
+
+def _begin(line: TableHandle, snapshot: Snapshot) -> set[Any]:
+    """What tells the files apart that were live before the commit of a snapshot."""
+    manifests = read_manifest_list(line, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+    entries = (entry for manifest in manifests for entry in read_manifest(line, manifest.name, manifest))
+    return {entry.identity for entry in live_files(entries)}
+
+
+def _needs(table: TableHandle, root: Root) -> list[str] | str:
+    """Paths of the files inside the table that the version cannot do without; or which of them cannot be read."""
+    line = on_line(table, root.branch)
+    try:
+        return list(_changelog_needs(line, root) if root.is_changelog else _snapshot_needs(line, root))
+    except NotFoundError as error:
+        return str(error)
+
+
+def _snapshot_needs(line: TableHandle, root: Root) -> Iterator[str]:
+    snapshot = root.snapshot
+    optional = line.paths.manifest(snapshot.changelog_manifest_list) if snapshot.changelog_manifest_list else None
+    yield from (path for path in root_files(line, snapshot).metadata if path != optional)
+    yield from _data(line, live_entries(line, snapshot))
+    try:
+        yield from _data(line, changelog_entries(line, snapshot))
+    except NotFoundError:
+        # Java's expiry takes the changelog from tagged snapshots.
+        if root.tag is None:
+            raise
+
+
+def _changelog_needs(line: TableHandle, root: Root) -> Iterator[str]:
+    snapshot = root.snapshot
+    yield from _data(line, changelog_entries(line, snapshot))
+    try:
+        keeps_delta = changelog_root(line, snapshot).keeps_delta
+    except NotFoundError:
+        # Its branch is gone, and the schema with it.
+        return
+    if keeps_delta and snapshot.changelog_manifest_list is None:
+        delta = delta_entries(line, snapshot)
+        yield from _data(line, [entry for entry in delta if entry.kind is FileKind.ADD and is_change(entry)])
+
+
+def _data(line: TableHandle, entries: Sequence[ManifestEntry]) -> Iterator[str]:
+    paths = DataPaths(line)
+    for entry in entries:
+        if entry.file.external_path is None:
+            yield from (path for path, _ in paths.of(entry))

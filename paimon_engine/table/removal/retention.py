@@ -1,0 +1,185 @@
+"""Which snapshots, and which changelogs that outlive them, are old enough to go; what `older_than` may be.
+
+Source: `ExpireSnapshotsImpl`, `ExpireChangelogImpl` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.specs import name_of_spec
+from paimon_engine.table.state.handle import TableHandle
+
+
+class OlderThan(Protocol):
+    """A spec of an action that removes what is older than a time in epoch milliseconds, if one is given."""
+
+    @property
+    def older_than_ms(self) -> int | None: ...
+
+
+def check_older_than(table: TableHandle, spec: OlderThan) -> None:
+    """Checks that `older_than_ms` of a spec is not after now, by the table's clock; now itself is allowed.
+
+    A time in the future is a mistake: everything would count as old, even what others are writing at this moment.
+
+    Raises: InvalidArgumentError naming the action, the field, its value and now.
+    """
+    now_ms = table.env.clock()
+    if spec.older_than_ms is not None and spec.older_than_ms > now_ms:
+        raise InvalidArgumentError(
+            f"{name_of_spec(type(spec))}: older_than_ms={spec.older_than_ms} is in the future, now is {now_ms} "
+            "(epoch milliseconds); give a time up to now, or an age such as '7 d' where ages are accepted"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What stays: at most `retain_max` (None: any number), at least `retain_min`; between, by `older_than_ms`.
+
+    One run expires at most `limit` ids; None lets it take all.
+    """
+
+    retain_max: int | None
+    retain_min: int
+    older_than_ms: int
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The ids that go, and what kept more from going."""
+
+    expired: tuple[int, ...]
+    reasons: tuple[str, ...] = ()
+
+
+def snapshot_retention(
+    table: TableHandle,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than_ms: int | None,
+    limit: int | None = None,
+) -> Retention:
+    """The retention of snapshots; what is None comes from the table's options.
+
+    A limit holds only where it is given, or where the table has the option: Java's default of 50 a run is meant for
+    expiry after every commit, and would never catch up with a table that gets more commits between two runs.
+
+    Raises: InvalidArgumentError.
+    """
+    options = table.options
+    most = options.snapshot_num_retained_max if retain_max is None else retain_max
+    least = _least(retain_max, retain_min, options.snapshot_num_retained_min)
+    _check(most, least, "snapshot")
+    age_ms = options.snapshot_time_retained_ms
+    limit_ms = table.env.clock() - age_ms if older_than_ms is None else older_than_ms
+    return Retention(most, least, limit_ms, _limit(table, limit, "snapshot"))
+
+
+def changelog_retention(
+    table: TableHandle,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    older_than_ms: int | None = None,
+    limit: int | None = None,
+) -> Retention:
+    """The retention of changelogs; what is None comes from the table's options.
+
+    Raises: InvalidArgumentError.
+    """
+    options = table.options
+    most = options.changelog_num_retained_max if retain_max is None else retain_max
+    least = _least(retain_max, retain_min, options.changelog_num_retained_min)
+    _check(most, least, "changelog")
+    age_ms = options.changelog_time_retained_ms
+    limit_ms = table.env.clock() - age_ms if older_than_ms is None else older_than_ms
+    return Retention(most, least, limit_ms, _limit(table, limit, "changelog"))
+
+
+def _limit(table: TableHandle, limit: int | None, what: str) -> int | None:
+    if limit is not None and limit < 1:
+        raise InvalidArgumentError(f"limit={limit}: let at least one {what} go, or do not run it")
+    return table.options.snapshot_expire_limit if limit is None else limit
+
+
+def _least(retain_max: int | None, retain_min: int | None, option: int) -> int:
+    """A maximum given alone lowers the option for the least."""
+    if retain_min is not None:
+        return retain_min
+    return option if retain_max is None else min(option, retain_max)
+
+
+def _check(most: int | None, least: int, what: str) -> None:
+    if least < 1 or (most is not None and most < 1):
+        raise InvalidArgumentError(f"retain_max={most}, retain_min={least}: keep at least one {what}")
+    if most is not None and most < least:
+        raise InvalidArgumentError(f"retain_max={most} is less than retain_min={least}")
+
+
+def choose_expired(
+    times_ms: Mapping[int, int], retention: Retention, *, consumers: Mapping[str, int], already: int = 0
+) -> Choice:
+    """Ids that go, of the existing snapshots' commit times by id; always the oldest ones, never the latest.
+
+    A snapshot counts as old from the time on at which the next one replaced it. `already` have gone in this run.
+    """
+    ids = sorted(times_ms)
+    if not ids:
+        return Choice(())
+    latest = ids[-1]
+    replaced_ms = {one: times_ms[following] for one, following in pairwise(ids)}
+    return _choose(ids, latest, replaced_ms, retention, consumers=consumers, already=already)
+
+
+def choose_expired_changelogs(
+    times_ms: Mapping[int, int],
+    latest_snapshot_id: int,
+    retention: Retention,
+    *,
+    consumers: Mapping[str, int],
+    already: int = 0,
+) -> Choice:
+    """Ids that go, of the commit times by id of the changelogs that outlive their snapshots.
+
+    Numbers count from the latest snapshot down, so that snapshots count as changelogs too. A changelog is as old as its
+    commit. The newest one never goes, as in the Java library: what it names bounds what others may delete there.
+    """
+    ids = sorted(times_ms)
+    return (
+        _choose(ids, latest_snapshot_id, times_ms, retention, consumers=consumers, already=already)
+        if ids
+        else Choice(())
+    )
+
+
+def _choose(
+    ids: list[int],
+    latest: int,
+    since_ms: Mapping[int, int],
+    retention: Retention,
+    *,
+    consumers: Mapping[str, int],
+    already: int,
+) -> Choice:
+    earliest = ids[0]
+    reasons = []
+    end = latest - retention.retain_min + 1
+    by_number = earliest if retention.retain_max is None else max(latest - retention.retain_max + 1, earliest)
+    for number in ids[:-1]:
+        if by_number <= number < end and since_ms[number] >= retention.older_than_ms:
+            end = number
+    for name, next_id in sorted(consumers.items()):
+        if max(next_id, earliest) < end:
+            end = max(next_id, earliest)
+            reasons.append(f"consumer {name!r} reads on from snapshot {next_id}")
+    if retention.limit is not None and end > earliest + retention.limit - already:
+        end = earliest + retention.limit - already
+        reasons.append(
+            f"the limit of {retention.limit} ('limit' or 'snapshot.expire.limit') is reached; run again for the rest"
+        )
+    return Choice(tuple(item for item in ids[:-1] if item < end), tuple(reasons))

@@ -1,0 +1,196 @@
+"""The filesystem catalog: `<warehouse>/<database>.db/<table>`; a directory with a schema file is a table.
+
+Source: `FileSystemCatalog` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError
+from paimon_engine.meta.codec_rules import check_codecs
+from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.schema import TableSchema, new_schema, schema_to_json
+from paimon_engine.meta.type_text import TypeLike, to_data_type
+from paimon_engine.options.names import check_names
+from paimon_engine.supported import check_writable
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state.schema_commit import check_branch, check_rules
+from paimon_engine.types import DataField, RowType, from_arrow_field
+
+DATABASE_SUFFIX: Final = ".db"
+SYSTEM_MARK: Final = "$"
+BRANCH_MARK: Final = "branch_"
+
+
+def split_system_name(name: str) -> tuple[str, str | None, str | None]:
+    """Table, branch and system table of `table$branch_<branch>$<system table>`, the latter two where they are named.
+
+    Names of system tables are in small letters, however they are written.
+
+    Raises: InvalidArgumentError.
+    """
+    directory, slash, last = name.rpartition("/")
+    table, *marked = last.split(SYSTEM_MARK)
+    branch = None
+    if marked and marked[0].startswith(BRANCH_MARK):
+        branch = marked.pop(0).removeprefix(BRANCH_MARK)
+    if len(marked) > 1 or not all([table, *marked]) or branch == "":
+        raise InvalidArgumentError(f"{last!r} is no table name; write table, table$system_table or table$branch_name")
+    return directory + slash + table, branch, marked[0].lower() if marked else None
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Database and table of `db.table`.
+
+    Raises: InvalidArgumentError if it is no such name, or no plain file names.
+    """
+    database, dot, table = name.partition(".")
+    if not dot or not database or not table or "." in table:
+        raise InvalidArgumentError(f"{name!r} is no table name; write database.table")
+    for part in (database, table):
+        check_part(part, name)
+    return database, table
+
+
+def check_part(part: str, name: str) -> None:
+    """Raises InvalidArgumentError if a part of a name is no plain file name."""
+    if not part or part.startswith(".") or any(char in "/\\$" or ord(char) < 32 for char in part):
+        raise InvalidArgumentError(
+            f"{part!r} in table name {name!r} must be a plain name without / \\ $ or control characters"
+        )
+
+
+def table_path(warehouse: str, name: str) -> str:
+    """Directory of a table.
+
+    Raises: InvalidArgumentError.
+    """
+    database, table = split_name(name)
+    return f"{warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}/{table}"
+
+
+def list_databases(env: Env, warehouse: str) -> list[str]:
+    """Names of the databases, sorted."""
+    names = [info.path.rsplit("/", 1)[-1] for info in env.storage.list(warehouse.rstrip("/")) if info.is_dir]
+    return sorted(name.removesuffix(DATABASE_SUFFIX) for name in names if name.endswith(DATABASE_SUFFIX))
+
+
+def list_tables(env: Env, warehouse: str, database: str) -> list[str]:
+    """Names of the database's tables, without the database, sorted.
+
+    Raises: NotFoundError if there is no such database.
+    """
+    directory = f"{warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+    if not env.storage.exists(directory):
+        known = ", ".join(list_databases(env, warehouse)) or "none"
+        raise NotFoundError(f"no database {database!r} in {warehouse}; it has {known}")
+    folders = [info.path for info in env.storage.list(directory) if info.is_dir]
+    return sorted(path.rsplit("/", 1)[-1] for path in folders if latest_schema_id(env, TablePaths(path)) is not None)
+
+
+Columns: TypeAlias = pa.Schema | RowType | Mapping[str, TypeLike | pa.Field]
+"""Columns as an Arrow schema, as Paimon's types, or as names with the type of each: a text, or Arrow's."""
+
+
+def columns_of(given: Columns) -> RowType:
+    """The columns in Paimon's types, without ids.
+
+    Raises: InvalidArgumentError, UnsupportedError, naming the column.
+    """
+    if isinstance(given, RowType):
+        return given
+    if isinstance(given, pa.Schema):
+        return RowType(tuple(from_arrow_field(item) for item in given), nullable=False)
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidArgumentError(
+            "give the columns as an Arrow schema, or as names with types, as in {'id': 'INT NOT NULL', 'v': 'STRING'}"
+        )
+    return RowType(tuple(_column(name, kind) for name, kind in given.items()), nullable=False)
+
+
+def _column(name: str, kind: object) -> DataField:
+    if isinstance(kind, pa.Field):
+        return from_arrow_field(kind.with_name(name))
+    if not isinstance(kind, str | Mapping | pa.DataType):
+        raise InvalidArgumentError(f"column {name!r}: {kind!r} is no type; use a text, as in 'INT', or an Arrow type")
+    try:
+        return DataField(-1, name, to_data_type(kind))
+    except PaimonError as error:
+        raise type(error)(f"column {name!r}: {error}") from error
+
+
+@dataclass(frozen=True)
+class TableDraft:
+    """A table as somebody wants it: columns, keys, options as Python values."""
+
+    columns: Columns
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    comment: str | None = None
+
+    def with_defaults(self, options: Mapping[str, str]) -> TableDraft:
+        """The same table, with these options where it has none of its own."""
+        return replace(self, options={**options, **self.options})
+
+    def first_schema(self, env: Env) -> TableSchema:
+        """Schema 0, made now.
+
+        Raises: InvalidArgumentError, UnsupportedError.
+        """
+        check_names(self.options)
+        return new_schema(
+            columns_of(self.columns),
+            primary_keys=self.primary_keys,
+            partition_keys=self.partition_keys,
+            options={key: _option_text(value) for key, value in self.options.items()},
+            comment=self.comment,
+            time_ms=env.clock(),
+        )
+
+
+def create_table(
+    env: Env,
+    config: EnvConfig,
+    path: str,
+    *,
+    schema: Columns,
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    if_not_exists: bool = False,
+) -> TableHandle:
+    """Creates a table by writing its first schema, if absent.
+
+    Raises: InvalidArgumentError, UnsupportedError (an option that the engine lacks); ConflictError if it exists.
+    """
+    draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
+    created = draft.first_schema(env)
+    paths = TablePaths(path.rstrip("/"))
+    exists = latest_schema_id(env, paths) is not None
+    if not exists:
+        check_engine_can(created)
+        check_branch(env, paths, created)
+        exists = not env.storage.create(paths.schema(0), schema_to_json(created).encode())
+    if exists and not if_not_exists:
+        raise ConflictError(f"there is a table in {path} already; pass if_not_exists=True to use it")
+    return load_table(path, config, env=env)
+
+
+def check_engine_can(schema: TableSchema) -> None:
+    """Raises UnsupportedError or InvalidArgumentError for a new table that breaks a rule or that we cannot write."""
+    check_rules(schema)
+    check_writable(schema.table_options)
+    check_codecs(schema.table_options)
+
+
+def _option_text(value: object) -> str:
+    """Text of an option given as a Python value."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

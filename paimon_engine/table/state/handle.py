@@ -1,0 +1,258 @@
+"""What a table is to the engine: where it lies, what its schema says, and how to reach the world.
+
+`TableHandle` is for the process that works; `PlainTable` is what travels to a worker, which loads its own handle, and
+`SeenTable` what travels to one that reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO, Final
+
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import WAY_OUT, NotFoundError, damaged, naming
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.meta.fixed_options import with_dynamic_options
+from paimon_engine.meta.names import check_stays_inside
+from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths, partition_path
+from paimon_engine.meta.schema import TableSchema, parse_schema
+from paimon_engine.options import TableOptions
+from paimon_engine.storage import Storage
+from paimon_engine.storage.fenced import fenced
+from paimon_engine.table.state.metadata_memory import MetadataMemory
+from paimon_engine.table.state.schema_door import SchemaDoor
+from paimon_engine.table.state.snapshot_door import SnapshotDoor
+
+SCHEMA_PREFIX: Final = "schema-"
+
+
+@dataclass(frozen=True)
+class TableHandle:
+    """One branch of one table, with one of its schemas (the latest, unless the caller travels in time).
+
+    One that `remembers` takes manifests from `memory` where it has them, see `table.state.metadata_memory`.
+    `door` is there where a server, not the store, says which snapshots there are; `schema_door` where a server says
+    what the schema is.
+    """
+
+    env: Env
+    config: EnvConfig
+    paths: TablePaths
+    schema: TableSchema
+    dynamic_options: Mapping[str, str] = field(default_factory=dict)
+    door: SnapshotDoor | None = field(default=None, repr=False, compare=False)
+    _schemas: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
+    schema_door: SchemaDoor | None = field(default=None, repr=False, compare=False)
+    memory: MetadataMemory = field(default_factory=MetadataMemory, repr=False, compare=False)
+    remembers: bool = field(default=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Puts a fence around the table's directory: no action deletes outside of it."""
+        object.__setattr__(self, "env", replace(self.env, storage=fenced(self.env.storage, self.paths.root)))
+
+    @property
+    def options(self) -> TableOptions:
+        """The table's options, dynamic ones included."""
+        return self.schema.table_options
+
+    def schema_of(self, schema_id: int) -> TableSchema:
+        """Schema of that id, read once per handle.
+
+        Raises: NotFoundError, CorruptTableError.
+        """
+        known = self._schemas.get(schema_id)
+        if known is None:
+            known = self._schemas[schema_id] = read_schema_file(self.env, self.paths, schema_id, self.dynamic_options)
+        return known
+
+    def at_schema(self, schema_id: int) -> TableHandle:
+        """The same table seen through another of its schemas; options stay those of the latest one."""
+        schema = replace(self.schema_of(schema_id), options=self.schema.options)
+        return replace(self, schema=schema)
+
+    def on_branch(self, name: str) -> TableHandle:
+        """The same table on another branch, with that branch's latest schema.
+
+        Raises: NotFoundError.
+        """
+        options = self.dynamic_options
+        branch = load_table(self.paths.root, self.config, env=self.env, branch=name, options=options)
+        return replace(branch, door=self.door, schema_door=self.schema_door)
+
+    def newest(self) -> TableHandle:
+        """The same branch of the table with its newest schema.
+
+        Raises: NotFoundError.
+        """
+        if self.schema_door is None:
+            table = load_table(
+                self.paths.root, self.config, env=self.env, branch=self.paths.branch, options=self.dynamic_options
+            )
+            return replace(table, memory=self.memory, remembers=self.remembers)
+        schema = with_dynamic_options(self.schema_door.latest(self), self.dynamic_options)
+        return replace(self, schema=schema, _schemas={schema.id: schema})
+
+    def remembering(self) -> TableHandle:
+        """The same table for work that commits: it reads no manifest twice."""
+        return replace(self, remembers=True)
+
+    def plain(self) -> PlainTable:
+        """What a worker needs to load this table."""
+        return PlainTable(self.paths.root, self.config, self.paths.branch, dict(self.dynamic_options), self.schema.id)
+
+    def seen(self) -> SeenTable:
+        """What a worker needs to read what this handle sees, also where it travels in time."""
+        return SeenTable(
+            self.paths.root,
+            self.config,
+            self.paths.branch,
+            dict(self.dynamic_options),
+            self.schema,
+            {**self._schemas},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTable:
+    """Address of a table as a plain value, fit for pickling."""
+
+    path: str
+    config: EnvConfig
+    branch: str
+    options: Mapping[str, str]
+    schema_id: int
+
+    def load(self, env: Env) -> TableHandle:
+        """The table in this process.
+
+        Raises: NotFoundError.
+        """
+        paths = TablePaths(self.path, self.branch)
+        schema = read_schema_file(env, paths, self.schema_id, self.options)
+        return TableHandle(env, self.config, paths, schema, self.options, _schemas={schema.id: schema})
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTable:
+    """A table as a read sees it, with all schemas that are known of it: a plain value, fit for pickling."""
+
+    path: str
+    config: EnvConfig
+    branch: str
+    options: Mapping[str, str]
+    schema: TableSchema
+    schemas: Mapping[int, TableSchema]
+
+    def load(self, env: Env) -> TableHandle:
+        """The table in this process; nothing is looked up for it."""
+        paths = TablePaths(self.path, self.branch)
+        return TableHandle(env, self.config, paths, self.schema, self.options, _schemas=dict(self.schemas))
+
+
+def load_table(
+    path: str,
+    config: EnvConfig,
+    *,
+    env: Env | None = None,
+    branch: str = MAIN_BRANCH,
+    options: Mapping[str, str] | None = None,
+) -> TableHandle:
+    """The table in that directory, with its latest schema and `options` laid over the stored ones.
+
+    Raises: NotFoundError if there is no table or branch; CorruptTableError, UnsupportedError from its schema;
+    InvalidArgumentError if the options would let its files be taken for something else.
+    """
+    env = env or config.build()
+    check_stays_inside("branch", branch)
+    paths = TablePaths(path.rstrip("/"), branch)
+    latest = latest_schema_id(env, paths)
+    if latest is None:
+        where = f"branch {branch!r} of the table in {path}" if branch != MAIN_BRANCH else f"table in {path}"
+        raise NotFoundError(
+            f"there is no {where}: {paths.schema_dir} holds no schema file; check the path, or create it first"
+        )
+    schema = with_dynamic_options(read_schema_file(env, paths, latest, {}), options or {})
+    return TableHandle(env, config, paths, schema, dict(options or {}), _schemas={schema.id: schema})
+
+
+def read_schema_file(env: Env, paths: TablePaths, schema_id: int, options: Mapping[str, str]) -> TableSchema:
+    """The schema of that id as it is stored, with `options` laid over its own.
+
+    Raises: NotFoundError, CorruptTableError, UnsupportedError.
+    """
+    path = paths.schema(schema_id)
+    try:
+        schema = parse_schema(env.storage.read(path), path)
+    except NotFoundError as error:
+        raise missing(path) from error
+    if schema.id != schema_id:
+        raise damaged(path, f"the file holds schema {schema.id}")
+    return schema.with_options(options)
+
+
+def read_needed(table: TableHandle, path: str, *, storage: Storage | None = None) -> bytes:
+    """A file that others name, so that it must be there; `storage` is where it lies, if elsewhere.
+
+    Raises: NotFoundError naming it and the way out.
+    """
+    try:
+        return (storage or table.env.storage).read(path)
+    except NotFoundError as error:
+        raise missing(path) from error
+
+
+def open_needed(
+    table: TableHandle, path: str, size_bytes: int | None = None, *, storage: Storage | None = None
+) -> BinaryIO:
+    """As `read_needed`, for random access; to be closed by the caller. `storage` is where it lies, if elsewhere."""
+    try:
+        return (storage or table.env.storage).open(path, size_bytes=size_bytes)
+    except NotFoundError as error:
+        raise missing(path) from error
+
+
+def check_size(stream: BinaryIO, path: str, size_bytes: int) -> None:
+    """Raises CorruptTableError if the file is not as large as others say; goes back to its begin."""
+    stream.seek(0, 2)
+    found = stream.tell()
+    stream.seek(0)
+    if found != size_bytes:
+        raise damaged(path, f"it has {found} bytes, and should have {size_bytes}")
+
+
+def missing(path: str) -> NotFoundError:
+    """The error for a file that others name and that is not there."""
+    return NotFoundError(
+        f"{path} is missing (its snapshot expired while it was read, or it is lost); if it expired, read again, and "
+        f"keep the snapshot by a tag for as long as reads last; else {WAY_OUT}"
+    )
+
+
+def latest_schema_id(env: Env, paths: TablePaths) -> int | None:
+    """Newest schema id of the branch; None if there is no table."""
+    return max(numbered(env, paths.schema_dir, SCHEMA_PREFIX), default=None)
+
+
+def numbered(env: Env, directory: str, prefix: str) -> list[int]:
+    """Numbers of the files `<prefix><number>` in a directory, ascending; other names are ignored."""
+    numbers = []
+    for info in env.storage.list(directory):
+        name = info.path.rsplit("/", 1)[-1]
+        if name.startswith(prefix) and (number := name[len(prefix) :]).isascii() and number.isdigit():
+            numbers.append(int(number))
+    return sorted(numbers)
+
+
+def bucket_path(table: TableHandle, partition: bytes, bucket: int) -> str:
+    """Directory of a bucket's files."""
+    columns, options = table.schema.partition_type, table.options
+    with naming(f"{table.paths.root}/manifest: partition of an entry of bucket {bucket}"):
+        values = decode_row([field.type for field in columns], partition)
+    relative = partition_path(
+        columns, values, default_name=options.partition_default_name, legacy_name=options.partition_legacy_name
+    )
+    return table.paths.bucket_dir("/".join(part for part in (options.data_file_directory, relative) if part), bucket)
+
+
+DELETION_DIRECTORY: Final = "deletion"

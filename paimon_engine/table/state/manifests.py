@@ -1,0 +1,475 @@
+"""Reading and writing manifests, manifest lists and index manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from paimon_engine.errors import CorruptTableError, NotFoundError, UnsupportedError, damaged, naming
+from paimon_engine.format.avro import read_notes, read_records, record_fields, write_record_files, write_records
+from paimon_engine.format.binary_row import decode_row
+from paimon_engine.format.hash_index import Hashes, encode_hashes
+from paimon_engine.meta.conflict import Bucket
+from paimon_engine.meta.file_set import FoldError, live_files
+from paimon_engine.meta.index_manifest import (
+    HASH,
+    IndexFile,
+    index_file_to_record,
+    index_files,
+    index_manifest_schema,
+)
+from paimon_engine.meta.manifest import (
+    FileKind,
+    ManifestEntry,
+    ManifestFile,
+    counts,
+    entry_from_record,
+    entry_to_record,
+    manifest_file_from_record,
+    manifest_file_to_record,
+    manifest_list_schema,
+    manifest_schema,
+    unknown_types_of_entries,
+    unknown_types_of_manifests,
+)
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.meta.stats import EMPTY_STATS, ColumnStats, SimpleStats, from_simple_stats, to_simple_stats
+from paimon_engine.table.state.handle import TableHandle, read_needed
+from paimon_engine.table.state.side_by_side import side_by_side
+from paimon_engine.table.state.unneeded import delete_unneeded
+
+_COMMIT_NOTE: Final = "paimon-engine.commit"
+"""In the header of a base list: branch and number of its snapshot."""
+_NAMED_MAX: Final = 8
+"""Manifests that a message names."""
+_ENTRIES_BETWEEN_LOOKS: Final = 1_000
+"""Entries after which a manifest is asked whether it has its size, as in Java."""
+
+
+def _read(table: TableHandle, name: str) -> tuple[str, list[dict[str, Any]]]:
+    path, data = _bytes(table, name)
+    return path, read_records(data, path)
+
+
+def _bytes(table: TableHandle, name: str, size_bytes: int | None = None) -> tuple[str, bytes]:
+    path = table.paths.manifest(name)
+    known = table.memory.get(path) if table.remembers else None
+    if known is not None and size_bytes not in (None, len(known)):
+        # Somebody has put another file in its place.
+        known = None
+    data = read_needed(table, path) if known is None else known
+    if table.remembers and known is None:
+        table.memory.put(path, data)
+    if size_bytes not in (None, len(data)):
+        raise damaged(path, f"it has {len(data)} bytes, and should have {size_bytes}")
+    return path, data
+
+
+def _fields(data: bytes, path: str, kind: str, telling: str) -> list[dict[str, Any]]:
+    """Fields of the records; a file of another kind may be empty, so that no record tells that it is one."""
+    found = record_fields(data, path)
+    if all(field["name"] != telling for field in found):
+        raise damaged(path, f"it is no {kind}: its records have no field {telling}")
+    return found
+
+
+def read_manifest_list(table: TableHandle, name: str, size_bytes: int | None = None) -> list[ManifestFile]:
+    """Manifests of a list, in order. `size_bytes` is its size, where the snapshot tells it.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    path, data = _bytes(table, name, size_bytes)
+    unknown = unknown_types_of_manifests(_fields(data, path, "manifest list", "_NUM_ADDED_FILES"))
+    return [manifest_file_from_record(record, path, unknown) for record in read_records(data, path)]
+
+
+def commit_note(table: TableHandle, name: str) -> str | None:
+    """Branch and number, as in `main/7`, of the snapshot for which this engine wrote a base list.
+
+    None for other lists, those of other engines, and what is gone.
+    """
+    try:
+        return read_notes(table.env.storage.read(table.paths.manifest(name))).get(_COMMIT_NOTE)
+    except NotFoundError:
+        return None
+
+
+def writer_of(name: str) -> str:
+    """The id of the writer of a manifest or manifest list."""
+    return name.removeprefix("manifest-").removeprefix("list-").rpartition("-")[0]
+
+
+def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = None) -> list[ManifestEntry]:
+    """Entries of a manifest, in order; held against what its manifest list says of it, where that is known.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    path, data = _bytes(table, name, None if listed is None else listed.size_bytes)
+    unknown = unknown_types_of_entries(_fields(data, path, "manifest", "_FILE"))
+    entries = [entry_from_record(record, path, unknown) for record in read_records(data, path)]
+    if listed is not None and counts(entries) != (listed.added_count, listed.deleted_count):
+        added, deleted = counts(entries)
+        expected = f"{listed.added_count} and {listed.deleted_count}"
+        raise damaged(path, f"it adds {added} files and removes {deleted}, its manifest list says {expected}")
+    return entries
+
+
+def read_index_manifest(table: TableHandle, name: str) -> list[dict[str, Any]]:
+    """Records of an index manifest.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    return _read(table, name)[1]
+
+
+def live_index_files(table: TableHandle, snapshot: Snapshot | None) -> list[IndexFile]:
+    """Index files of a snapshot, in the order of its index manifest; none where it has no index manifest.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    if snapshot is None or snapshot.index_manifest is None:
+        return []
+    path, data = _bytes(table, snapshot.index_manifest)
+    return index_files(read_records(data, path), path, _fields(data, path, "index manifest", "_INDEX_TYPE"))
+
+
+def snapshot_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
+    """All manifests of a snapshot: base, then delta."""
+    base, delta = side_by_side(
+        table,
+        [
+            partial(read_manifest_list, table, snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            partial(read_manifest_list, table, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ],
+    )
+    return [*base, *delta]
+
+
+def changelog_manifests(table: TableHandle, snapshot: Snapshot) -> list[ManifestFile]:
+    """Manifests of the snapshot's changelog files; none where it has no changelog.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    name = snapshot.changelog_manifest_list
+    return [] if name is None else read_manifest_list(table, name, snapshot.changelog_manifest_list_size)
+
+
+class EntryFilter(NamedTuple):
+    """Chooses entries by their partitions.
+
+    `chosen` gives those of the partitions that match, `may_hold` whether a manifest can have any of them.
+    """
+
+    may_hold: Callable[[ManifestFile], bool]
+    chosen: Callable[[Sequence[ManifestEntry]], list[ManifestEntry]]
+
+
+def live_entries(
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    partitions: Collection[bytes] | None = None,
+    *,
+    where: EntryFilter | None = None,
+) -> list[ManifestEntry]:
+    """Entries of the files live in a snapshot, of these partitions only where given, or of those that a filter chooses.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    if snapshot is None:
+        return []
+    return live_of(table, snapshot, snapshot_manifests(table, snapshot), partitions, where=where)
+
+
+def live_of(
+    table: TableHandle,
+    snapshot: Snapshot | None,
+    manifests: Sequence[ManifestFile],
+    partitions: Collection[bytes] | None = None,
+    *,
+    where: EntryFilter | None = None,
+) -> list[ManifestEntry]:
+    """As `live_entries`, of a snapshot with these manifests."""
+    if snapshot is None:
+        return []
+    if partitions is not None:
+        manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+    if where is not None:
+        manifests = [manifest for manifest in manifests if where.may_hold(manifest)]
+    with naming(lists_of(table, snapshot)):
+        live = _live_of(table, manifests, partitions, where)
+    total = sum(entry.file.row_count for entry in live)
+    if partitions is None and where is None and snapshot.total_record_count not in (None, total):
+        what = f"their files have {total} records, snapshot {snapshot.id} says {snapshot.total_record_count}"
+        raise damaged(f"{lists_of(table, snapshot)}, of {_names(manifests)}", what)
+    return live
+
+
+def _live_of(
+    table: TableHandle,
+    manifests: Sequence[ManifestFile],
+    partitions: Collection[bytes] | None,
+    where: EntryFilter | None,
+) -> list[ManifestEntry]:
+    entries = _entries(table, manifests, partitions)
+    try:
+        # Of other partitions there may be removals here, and what they remove in a manifest that was left out.
+        return live_files(entries if where is None else where.chosen(list(entries)))
+    except FoldError as error:
+        concerned = [item for item in manifests if _mentions(table, item, error.file_name)]
+        raise CorruptTableError(f"{_names(concerned)}: {error}") from error
+
+
+def _mentions(table: TableHandle, manifest: ManifestFile, file_name: str) -> bool:
+    return any(entry.file.name == file_name for entry in read_manifest(table, manifest.name, manifest))
+
+
+def _names(manifests: Sequence[ManifestFile]) -> str:
+    """The manifests, for messages; of many the last, which are the newest."""
+    more = len(manifests) - _NAMED_MAX
+    shown = ", ".join(manifest.name for manifest in manifests[-_NAMED_MAX:]) or "no manifest"
+    return shown if more <= 0 else f"{shown} and {more} older"
+
+
+def lists_of(table: TableHandle, snapshot: Snapshot) -> str:
+    """The manifest lists of a snapshot, for messages."""
+    return f"{table.paths.manifest(snapshot.base_manifest_list)} and {snapshot.delta_manifest_list}"
+
+
+def _entries(
+    table: TableHandle, manifests: Iterable[ManifestFile], partitions: Collection[bytes] | None
+) -> Iterable[ManifestEntry]:
+    wanted = None if partitions is None else frozenset(partitions)
+    for manifest in manifests:
+        for entry in read_manifest(table, manifest.name, manifest):
+            if wanted is None or entry.partition in wanted:
+                yield entry
+
+
+def entries_of(
+    table: TableHandle, manifests: Iterable[ManifestFile], partitions: Collection[bytes] | None
+) -> Iterable[ManifestEntry]:
+    """Entries of the manifests, in order; of these partitions only where given.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    if partitions is not None:
+        manifests = [manifest for manifest in manifests if _may_hold(table, manifest, partitions)]
+    return _entries(table, manifests, partitions)
+
+
+def _may_hold(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
+    """Whether the manifest's partition statistics leave room for one of the partitions."""
+    types = [field.type for field in table.schema.partition_type]
+    if not types or manifest.partition_stats == EMPTY_STATS:
+        return True
+    with naming(f"{table.paths.root}: partitions of manifest {manifest.name} in its manifest list"):
+        ranges = from_simple_stats(types, manifest.partition_stats)
+        return any(
+            all(_in_range(value, known) for value, known in zip(decode_row(types, partition), ranges, strict=True))
+            for partition in partitions
+        )
+
+
+def may_hold_partitions(table: TableHandle, manifest: ManifestFile, partitions: Collection[bytes]) -> bool:
+    """Whether the manifest can have entries of one of the partitions."""
+    return _may_hold(table, manifest, partitions)
+
+
+def _in_range(value: Any, known: ColumnStats) -> bool:
+    if value is None:
+        return known.null_count is None or known.null_count > 0
+    return known.min is None or known.max is None or bool(known.min <= value <= known.max)
+
+
+def delta_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
+    """What the snapshot's commit changed, in order.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    name, size_bytes = snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+    return _list_entries(table, name, snapshot.delta_record_count, size_bytes)
+
+
+def changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
+    """The snapshot's changelog files.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    name, size_bytes = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+    return [] if name is None else _list_entries(table, name, snapshot.changelog_record_count, size_bytes)
+
+
+def _list_entries(
+    table: TableHandle, name: str, record_count: int | None, size_bytes: int | None = None
+) -> list[ManifestEntry]:
+    """Entries of all manifests of a list, in order; their records, added less removed, are as many as expected."""
+    manifests = read_manifest_list(table, name, size_bytes)
+    entries = list(_entries(table, manifests, None))
+    found = sum(entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count for entry in entries)
+    if record_count not in (None, found):
+        what = f"its files come to {found} records, the snapshot says {record_count}"
+        raise damaged(f"{table.paths.manifest(name)}, of {_names(manifests)}", what)
+    return entries
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class MetadataWriter:
+    """Writes the metadata files of one commit under one id, and can take all of them back.
+
+    One that `gathers` keeps files in memory until `store`, which writes them side by side where that saves time.
+    """
+
+    def __init__(self, table: TableHandle, *, gathers: bool = False) -> None:
+        """Nothing is written yet."""
+        self._table = table
+        self._id = table.env.new_id()
+        self._manifests = 0
+        self._lists = 0
+        self._indexes = 0
+        self._index_manifests = 0
+        self._gathered: dict[str, bytes] | None = {} if gathers else None
+        self._written: list[str] = []
+
+    @property
+    def written(self) -> Sequence[str]:
+        """Paths of all files so far, gathered ones included, in order."""
+        return self._written
+
+    def store(self) -> None:
+        """Writes what was gathered. Raises: StorageError; some of the files may be there then."""
+        gathered, self._gathered = self._gathered or {}, {}
+        side_by_side(self._table, [partial(self._store, path, data) for path, data in gathered.items()])
+
+    def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
+        """Writes entries, in order, to as many manifests as their size asks for.
+
+        Raises: UnsupportedError if unknown fields of the entries cannot go into one manifest.
+        """
+        schema = _carrying(manifest_schema(entries), self._table)
+        target = self._table.options.manifest_target_file_size_bytes
+        records = map(entry_to_record, entries)
+        files = write_record_files(schema, records, self._codec, target_bytes=target, step=_ENTRIES_BETWEEN_LOOKS)
+        manifests: list[ManifestFile] = []
+        begin = 0
+        for data, count in files:
+            manifests.append(self._manifest(data, entries[begin : begin + count]))
+            begin += count
+        return manifests
+
+    def _manifest(self, data: bytes, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        name = f"manifest-{self._id}-{self._manifests}"
+        self._manifests += 1
+        size = self._write(name, data)
+        added, deleted = counts(entries)
+        return ManifestFile(
+            name=name,
+            size_bytes=size,
+            added_count=added,
+            deleted_count=deleted,
+            partition_stats=_partition_stats(self._table, entries),
+            schema_id=max((entry.file.schema_id for entry in entries), default=self._table.schema.id),
+        )
+
+    def manifest_list(self, manifests: Sequence[ManifestFile], *, base_of: int | None = None) -> tuple[str, int]:
+        """Writes a manifest list, also an empty one; its name and size in bytes.
+
+        The header of a base list says of which snapshot it is the base, `base_of`: once another commit has become that,
+        whoever looks for orphans knows that this one is dead. Readers pass over it.
+        """
+        name = f"manifest-list-{self._id}-{self._lists}"
+        self._lists += 1
+        records = [manifest_file_to_record(manifest) for manifest in manifests]
+        schema = _carrying(manifest_list_schema(manifests), self._table)
+        notes = {} if base_of is None else {_COMMIT_NOTE: f"{self._table.paths.branch}/{base_of}"}
+        return name, self._write(name, write_records(schema, records, self._codec, notes=notes))
+
+    def index_manifest(self, files: Sequence[IndexFile]) -> str:
+        """Writes an index manifest with all live index files; its name.
+
+        Raises: UnsupportedError for kinds of index whose records have parts that we do not keep.
+        """
+        name = f"index-manifest-{self._id}-{self._index_manifests}"
+        self._index_manifests += 1
+        self._write(
+            name, write_records(index_manifest_schema(files), list(map(index_file_to_record, files)), self._codec)
+        )
+        return name
+
+    def hash_index(self, bucket: Bucket, hashes: Hashes) -> IndexFile:
+        """Writes the hash index of a bucket."""
+        name = f"index-{self._id}-{self._indexes}"
+        self._indexes += 1
+        size = self._write_to(self._table.paths.index(name), encode_hashes(hashes))
+        return IndexFile(*bucket, HASH, name, size, len(hashes))
+
+    def take_back(self) -> None:
+        """Deletes everything written, as far as the store lets; only for a commit that certainly did not happen."""
+        delete_unneeded(self._table.env.storage, self._written)
+        self._written.clear()
+
+    @property
+    def _codec(self) -> str:
+        return self._table.options.manifest_compression
+
+    def _write(self, name: str, data: bytes) -> int:
+        return self._write_to(self._table.paths.manifest(name), data)
+
+    def _write_to(self, path: str, data: bytes) -> int:
+        self._written.append(path)
+        if self._gathered is None:
+            self._store(path, data)
+        else:
+            self._gathered[path] = data
+        return len(data)
+
+    def _store(self, path: str, data: bytes) -> None:
+        with self._table.env.storage.writer(path) as sink:
+            sink.write(data)
+        if self._table.remembers and path.startswith(self._table.paths.manifest("")):
+            self._table.memory.put(path, data)
+
+
+class MeasuringWriter(MetadataWriter):
+    """Tells what files would be written, and writes none."""
+
+    def _write(self, name: str, data: bytes) -> int:  # noqa: ARG002 - as its parent's
+        return len(data)
+
+
+def _carrying(schema: dict[str, Any] | None, table: TableHandle) -> dict[str, Any]:
+    """The schema that takes what records of later releases hold.
+
+    Raises: UnsupportedError if there is none.
+    """
+    if schema is None:
+        raise UnsupportedError(
+            f"{table.paths.root}: manifests hold fields of later releases that cannot be written again; "
+            "write to this table with such a release"
+        )
+    return schema
+
+
+def _partition_stats(table: TableHandle, entries: Sequence[ManifestEntry]) -> SimpleStats:
+    types = [field.type for field in table.schema.partition_type]
+    if not types:
+        return EMPTY_STATS
+    rows = [decode_row(types, entry.partition) for entry in entries]
+    columns = []
+    for values in zip(*rows, strict=True):
+        known = [value for value in values if value is not None]
+        columns.append(ColumnStats(min(known, default=None), max(known, default=None), len(values) - len(known)))
+    return to_simple_stats(types, columns or [ColumnStats(None, None, 0) for _ in types])
+
+
+def missing_metadata(table: TableHandle, snapshot: Snapshot) -> str | None:
+    """Path of a metadata file of the snapshot that cannot be read; None if all of them can."""
+    try:
+        for manifest in snapshot_manifests(table, snapshot):
+            if not table.env.storage.exists(table.paths.manifest(manifest.name)):
+                return table.paths.manifest(manifest.name)
+    except (NotFoundError, CorruptTableError) as error:
+        return str(error)
+    return None

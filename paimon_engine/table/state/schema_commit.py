@@ -1,0 +1,145 @@
+"""New schema files: the checks that a schema goes through, and the race for the next id.
+
+Source: `SchemaManager` of the Java library.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import tenacity
+
+from paimon_engine.env import Env
+from paimon_engine.errors import ConflictError, InvalidArgumentError, OutcomeUnknownError, UnsupportedError
+from paimon_engine.merge.functions import check_merge_options
+from paimon_engine.meta.alteration import altered
+from paimon_engine.meta.codec_rules import check_codecs, has_codecs
+from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.schema import TableSchema, parse_schema, schema_to_json
+from paimon_engine.meta.schema_change import SchemaChange
+from paimon_engine.meta.schema_rules import check_schema
+from paimon_engine.options import TableOptions
+from paimon_engine.options.names import check_names
+from paimon_engine.supported import check_writable
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id
+from paimon_engine.table.state.level_mode import check_switch
+from paimon_engine.table.state.schema_door import SchemaDoor
+from paimon_engine.table.state.snapshots import latest_snapshot
+
+logger = logging.getLogger(__name__)
+
+_TRIES_MAX: Final = 20
+
+
+class _LostError(Exception):
+    """Another schema took the id."""
+
+
+def check_rules(schema: TableSchema) -> None:
+    """Raises InvalidArgumentError or UnsupportedError for a schema that no table should get."""
+    check_schema(schema)
+    check_merge_options(schema)
+
+
+def check_branch(env: Env, paths: TablePaths, schema: TableSchema) -> None:
+    """Raises InvalidArgumentError if the schema names a branch to fall back to that is not there."""
+    branch = schema.options.get("scan.fallback-branch", "").strip()
+    if branch and latest_schema_id(env, TablePaths(paths.root, branch)) is None:
+        raise InvalidArgumentError(f"'scan.fallback-branch' = '{branch}': there is no such branch; create it first")
+
+
+def alter_schema(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
+    """The stored schema before and after the changes; one and the same if they change nothing.
+
+    Where others alter the table at the same time, the changes are made again on top of theirs.
+
+    Raises: InvalidArgumentError, UnsupportedError; ConflictError if others are always faster; OutcomeUnknownError.
+    """
+    if table.schema_door is not None:
+        return _through_door(table, table.schema_door, changes)
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(_TRIES_MAX),
+        wait=tenacity.wait_random_exponential(multiplier=0.01, max=1),
+        retry=tenacity.retry_if_exception_type(_LostError),
+    )
+    try:
+        return retrying(_attempt, table, changes)
+    except tenacity.RetryError as error:
+        raise ConflictError(
+            f"{table.paths.root}: others changed the schema first in {_TRIES_MAX} tries; run again"
+        ) from error
+
+
+def stored_schema(table: TableHandle) -> TableSchema:
+    """The newest schema as it is stored, without dynamic options.
+
+    Raises: NotFoundError.
+    """
+    if table.schema_door is not None:
+        return table.schema_door.latest(table)
+    latest = latest_schema_id(table.env, table.paths)
+    path = table.paths.schema(table.schema.id if latest is None else latest)
+    return parse_schema(table.env.storage.read(path).decode(), path)
+
+
+def _through_door(
+    table: TableHandle, door: SchemaDoor, changes: Sequence[SchemaChange]
+) -> tuple[TableSchema, TableSchema]:
+    """The server makes the changes; ours are the checks before it, so that they are those of any table."""
+    before, after = _planned(table, changes)
+    if after is before:
+        return before, before
+    try:
+        door.alter(table, before, changes)
+    except OutcomeUnknownError:
+        found = door.latest(table)
+        if replace(after, id=found.id, time_ms=found.time_ms, version=found.version) != found:
+            raise
+        return before, found
+    logger.info("had the server change the schema of %s", table.paths.root)
+    return before, door.latest(table)
+
+
+def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
+    """The stored schema, and what the changes make of it after all checks; the very same if they change nothing."""
+    before = stored_schema(table)
+    latest = latest_snapshot(table)
+    after = altered(before, changes, has_snapshots=latest is not None, time_ms=table.env.clock())
+    if after is before:
+        return before, before
+    check_names(after.options.keys() - before.options.keys())
+    check_rules(after)
+    check_branch(table.env, table.paths, after)
+    if _is_writable(before.table_options):
+        # A change must not take the table out of this engine's reach; one that is out of it already may change.
+        check_writable(after.table_options)
+    if has_codecs(before.table_options):
+        check_codecs(after.table_options)
+    check_switch(table, latest, before, after)
+    return before, after
+
+
+def _attempt(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
+    before, after = _planned(table, changes)
+    if after is before:
+        return before, before
+    path, data = table.paths.schema(after.id), schema_to_json(after).encode()
+    try:
+        made = table.env.storage.create(path, data)
+    except OutcomeUnknownError:
+        made = table.env.storage.exists(path) and table.env.storage.read(path) == data
+    if not made:
+        raise _LostError
+    logger.info("changed the schema of %s: %s", table.paths.root, path)
+    return before, after
+
+
+def _is_writable(options: TableOptions) -> bool:
+    try:
+        check_writable(options)
+    except UnsupportedError:
+        return False
+    return True

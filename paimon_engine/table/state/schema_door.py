@@ -1,0 +1,31 @@
+"""The door through which the schema of a table changes, where a server keeps it.
+
+Without one the schemas are files, and creating `schema-<n+1>` if absent is the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.meta.schema_change import SchemaChange
+
+if TYPE_CHECKING:
+    from paimon_engine.table.state.handle import TableHandle
+
+
+class SchemaDoor(Protocol):
+    """Schemas of the branches of one table, kept by a server."""
+
+    def latest(self, table: TableHandle) -> TableSchema:
+        """The newest schema of the handle's branch, without dynamic options. Raises: NotFoundError, StorageError."""
+        ...
+
+    def alter(self, table: TableHandle, schema: TableSchema, changes: Sequence[SchemaChange]) -> None:
+        """Has the server make the changes, all or none, on whatever its latest schema is; `schema` is the one known.
+
+        Sent once, never repeated by itself. Raises: OutcomeUnknownError if the answer got lost; InvalidArgumentError,
+        ConflictError if the server refuses.
+        """
+        ...

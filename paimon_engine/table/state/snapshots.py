@@ -1,0 +1,479 @@
+"""Finding snapshots, tags, branches and consumers in the store.
+
+Hints are only hints: `LATEST` is right if no newer file exists, `EARLIEST` if its file exists; otherwise the directory
+is listed. Files may vanish between two calls, since an expiry may run beside us.
+
+Source: `SnapshotManager`, `TagManager`, `HintFileUtils`, `TimeTravelUtil` of the Java library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from paimon_engine.errors import (
+    WAY_OUT,
+    CorruptTableError,
+    InvalidArgumentError,
+    NotFoundError,
+    StorageError,
+    damaged,
+)
+from paimon_engine.format.stored import WRONG, parse_object, reason, whole
+from paimon_engine.meta.names import check_stays_inside
+from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
+from paimon_engine.meta.tag import Tag, parse_tag
+from paimon_engine.storage import FileInfo
+from paimon_engine.table.state.handle import TableHandle, latest_schema_id, numbered
+from paimon_engine.table.state.vanished import check_never_had_any, vanished
+
+T = TypeVar("T")
+
+SNAPSHOT_PREFIX: Final = "snapshot-"
+TAG_PREFIX: Final = "tag-"
+_BRANCH_PREFIX: Final = "branch-"
+_KINDS_WITHOUT_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
+_CONSUMER_PREFIX: Final = "consumer-"
+_LOOKS_MAX: Final = 5
+"""Times that the latest snapshot is looked at, while it expires as it is read."""
+
+
+def hint_of(table: TableHandle, path: str) -> int | None:
+    """The number in a hint; None if there is none that can be understood."""
+    try:
+        text = table.env.storage.read(path).decode(errors="replace").strip()
+    except (NotFoundError, StorageError):
+        return None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
+    """Best effort: a hint that cannot be written costs readers a listing, no more."""
+    try:
+        table.env.storage.overwrite(path, str(snapshot_id).encode())
+    except StorageError:
+        return
+
+
+def seen_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> T:
+    """What `look` makes of the latest snapshot; it looks again where that expires while it is read.
+
+    Raises: NotFoundError if something is missing though nobody has committed.
+    """
+    for _ in range(_LOOKS_MAX - 1):
+        snapshot = latest_snapshot(table)
+        try:
+            return look(snapshot)
+        except NotFoundError:
+            if snapshot is None or latest_snapshot_id(table) == snapshot.id:
+                raise
+    return look(latest_snapshot(table))
+
+
+def lower_latest_hint(table: TableHandle, snapshot_id: int) -> None:
+    """Before newer snapshots go, lets the hint name the one that will be the latest.
+
+    Where that is not there yet there is no hint for a while: Java would take it for the latest.
+    """
+    if table.env.storage.exists(table.paths.snapshot(snapshot_id)):
+        write_hint(table, table.paths.latest_hint, snapshot_id)
+    else:
+        table.env.storage.delete([table.paths.latest_hint])
+
+
+def stale_latest_hint(table: TableHandle) -> int | None:
+    """The snapshot that the hint names, if neither it nor the next one is there: nobody goes on from it."""
+    storage, paths = table.env.storage, table.paths
+    hint = hint_of(table, paths.latest_hint)
+    if hint is None or storage.exists(paths.snapshot(hint)) or storage.exists(paths.snapshot(hint + 1)):
+        return None
+    return hint
+
+
+def mend_latest_hint(table: TableHandle) -> None:
+    """Lets the hint name the newest snapshot if it names one that is gone. Raises: StorageError."""
+    hint = hint_of(table, table.paths.latest_hint)
+    if hint is None or table.env.storage.exists(table.paths.snapshot(hint)):
+        return
+    ids = snapshot_ids(table)
+    if ids:
+        write_hint(table, table.paths.latest_hint, ids[-1])
+
+
+def mend_hints(table: TableHandle) -> None:
+    """Lets both hints name the ends of the row of snapshots; without any snapshot there are none. Best effort."""
+    storage, paths = table.env.storage, table.paths
+    ids = snapshot_ids(table)
+    for path, number in zip((paths.earliest_hint, paths.latest_hint), (ids[:1], ids[-1:]), strict=True):
+        hint = hint_of(table, path)
+        if not number:
+            storage.delete([path])
+        elif hint is not None and not storage.exists(paths.snapshot(hint)):
+            write_hint(table, path, number[0])
+
+
+def snapshot_ids(table: TableHandle) -> list[int]:
+    """Ids of the existing snapshots, ascending; there may be gaps while an expiry runs."""
+    ids = numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)
+    if table.door is None:
+        return ids
+    latest = table.door.latest(table)
+    return [] if latest is None else [*(item for item in ids if item < latest.id), latest.id]
+
+
+def latest_snapshot_id(table: TableHandle) -> int | None:
+    """Newest snapshot id; None on a table without snapshots.
+
+    Raises: CorruptTableError if the table has lost its newest snapshot, or all of them.
+    """
+    if table.door is not None:
+        latest = table.door.latest(table)
+        return None if latest is None else latest.id
+    storage, paths = table.env.storage, table.paths
+    hint = hint_of(table, paths.latest_hint)
+    if hint and not storage.exists(paths.snapshot(hint + 1)) and storage.exists(paths.snapshot(hint)):
+        return hint
+    return _newest_id(table, hint)
+
+
+def _newest_id(table: TableHandle, hint: int | None) -> int | None:
+    """Newest snapshot id where the hint does not tell: it names none, or one that is gone, or one with a successor.
+
+    Raises: CorruptTableError, as `latest_snapshot_id`.
+    """
+    try:
+        return _listed_newest_id(table, hint)
+    except CorruptTableError:
+        # Others may have made the first snapshots, or expired what was listed, between two of the requests.
+        return _listed_newest_id(table, hint_of(table, table.paths.latest_hint))
+
+
+def _listed_newest_id(table: TableHandle, hint: int | None) -> int | None:
+    storage, paths = table.env.storage, table.paths
+    newest = max(snapshot_ids(table), default=0)
+    if hint and newest <= hint:
+        # The listing lacks what the hint speaks of, or its successor: files are asked for by their names.
+        while storage.exists(paths.snapshot(max(newest, hint) + 1)):
+            newest = max(newest, hint) + 1
+    if hint and newest < hint and not storage.exists(paths.snapshot(hint)):
+        # Whoever rolls back lowers the hint before snapshots go.
+        hint = hint_of(table, paths.latest_hint)
+        if hint and newest < hint and not storage.exists(paths.snapshot(hint)):
+            raise vanished(table, hint, newest)
+    elif hint:
+        newest = max(newest, hint)
+    if newest == 0:
+        check_never_had_any(table, hint_of(table, paths.earliest_hint))
+    return newest or None
+
+
+def earliest_snapshot_id(table: TableHandle) -> int | None:
+    """Oldest snapshot id; None on a table without snapshots."""
+    hint = hint_of(table, table.paths.earliest_hint)
+    if hint and table.env.storage.exists(table.paths.snapshot(hint)):
+        return hint
+    ids = snapshot_ids(table)
+    return ids[0] if ids else None
+
+
+def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
+    """The snapshot of that id.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
+    try:
+        return stored_snapshot(table, snapshot_id)
+    except NotFoundError as error:
+        known = None if table.door is None else table.door.read(table, snapshot_id)
+        if known is not None:
+            return known
+        if table.env.storage.exists(table.paths.changelog(snapshot_id)):
+            raise NotFoundError(
+                f"snapshot {snapshot_id} of {table.paths.root} has expired and only its changelog lives on: "
+                "its changes can be read, with incremental=(from, to), its rows cannot"
+            ) from error
+        ids = snapshot_ids(table)
+        have = f"the table has {ids[0]} to {ids[-1]}" if ids else "the table has none"
+        raise NotFoundError(f"no snapshot {snapshot_id} in {table.paths.root}; {have}") from error
+
+
+def latest_snapshot(table: TableHandle) -> Snapshot | None:
+    """Newest snapshot; None on a table without snapshots.
+
+    Raises: CorruptTableError if the table has lost its newest snapshot, or all of them.
+    """
+    if table.door is not None:
+        return table.door.latest(table)
+    hint = hint_of(table, table.paths.latest_hint)
+    if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
+        return hinted
+    newest = _newest_id(table, hint)
+    return None if newest is None else read_snapshot(table, newest)
+
+
+def latest_with_schema(table: TableHandle) -> tuple[TableHandle, Snapshot | None]:
+    """The newest snapshot, and the table with a schema that knows every column of its files.
+
+    What rewrites files needs that: a handle that was opened before somebody added a column would drop its values.
+    """
+    snapshot = latest_snapshot(table)
+    return table.newest(), snapshot
+
+
+def _snapshot_if_there(table: TableHandle, snapshot_id: int) -> Snapshot | None:
+    try:
+        return stored_snapshot(table, snapshot_id)
+    except NotFoundError:
+        return None
+
+
+def stored_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
+    """The snapshot of that id, as the store has it, in one request. Raises: NotFoundError, CorruptTableError."""
+    path = table.paths.snapshot(snapshot_id)
+    snapshot = parse_snapshot(table.env.storage.read(path), path)
+    if snapshot.id != snapshot_id:
+        raise damaged(path, f"the file holds snapshot {snapshot.id}")
+    return snapshot
+
+
+def snapshots_newest_first(table: TableHandle, newer_than: int = 0) -> Iterator[Snapshot]:
+    """Existing snapshots with an id above `newer_than`, newest first; those that vanish meanwhile are left out."""
+    for snapshot_id in reversed(snapshot_ids(table)):
+        if snapshot_id <= newer_than:
+            return
+        try:
+            yield read_snapshot(table, snapshot_id)
+        except NotFoundError:
+            continue
+
+
+def snapshots_of_user(table: TableHandle, user: str, newer_than: int = 0) -> Iterator[Snapshot]:
+    """Snapshots that this commit user made, newest first."""
+    return (snapshot for snapshot in snapshots_newest_first(table, newer_than) if snapshot.commit_user == user)
+
+
+# ── tags ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def only_compactions_since(table: TableHandle, begin: Snapshot | None, latest: Snapshot | None) -> bool:
+    """Whether `latest` holds the rows of `begin` and no others; None stands for an empty table.
+
+    Where snapshots in between have expired, or a rollback has taken `begin` away, the answer is no.
+    """
+    if begin is None or latest is None:
+        return begin is latest
+    if latest.id < begin.id:
+        return False
+    try:
+        later = [read_snapshot(table, number) for number in range(begin.id, latest.id)]
+    except NotFoundError:
+        return False
+    first, *others = [*later, latest]
+    return first == begin and all(item.commit_kind in _KINDS_WITHOUT_ROWS for item in others)
+
+
+def read_tag(table: TableHandle, name: str) -> Tag:
+    """The tag of that name.
+
+    Raises: NotFoundError naming some of the tags that exist, InvalidArgumentError, CorruptTableError.
+    """
+    check_stays_inside("tag", name)
+    path = table.paths.tag(name)
+    try:
+        return parse_tag(name, table.env.storage.read(path), path)
+    except CorruptTableError as error:
+        raise CorruptTableError(f"{error}, or delete_tag({name!r})") from error
+    except NotFoundError as error:
+        names = tag_names(table)
+        some = ", ".join(names[-5:]) if names else "none"
+        raise NotFoundError(
+            f"no tag {name!r} in {table.paths.root}; the newest of {len(names)} tags: {some}"
+        ) from error
+
+
+def tag_exists(table: TableHandle, name: str) -> bool:
+    """Whether there is a tag of that name."""
+    return table.env.storage.exists(table.paths.tag(name))
+
+
+def tag_names(table: TableHandle) -> list[str]:
+    """Names of all tags, sorted."""
+    names = (info.path.rsplit("/", 1)[-1] for info in table.env.storage.list(table.paths.tag_dir) if not info.is_dir)
+    return sorted(name[len(TAG_PREFIX) :] for name in names if name.startswith(TAG_PREFIX))
+
+
+def list_tags(table: TableHandle) -> list[Tag]:
+    """All tags, by snapshot id and then name; those that vanish meanwhile are left out.
+
+    Raises: CorruptTableError if one cannot be read: a tag that nobody understands still protects files.
+    """
+    tags, unread = readable_tags(table)
+    for error in unread:
+        raise error
+    return tags
+
+
+def readable_tags(table: TableHandle) -> tuple[list[Tag], list[CorruptTableError]]:
+    """All tags that can be understood, by snapshot id and then name; and what is wrong with the others."""
+    tags: list[Tag] = []
+    unread: list[CorruptTableError] = []
+    for name in tag_names(table):
+        try:
+            tags.append(read_tag(table, name))
+        except NotFoundError:
+            continue
+        except CorruptTableError as error:
+            unread.append(error)
+    return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name)), unread
+
+
+# ── branches and consumers ──────────────────────────────────────────────────────────────────────
+
+
+def branches(table: TableHandle) -> list[str]:
+    """Names of the table's branches besides main, sorted."""
+    names = (info.path.rsplit("/", 1)[-1] for info in table.env.storage.list(table.paths.branch_dir) if info.is_dir)
+    return sorted(name[len(_BRANCH_PREFIX) :] for name in names if name.startswith(_BRANCH_PREFIX))
+
+
+def consumer_files(table: TableHandle) -> list[tuple[str, FileInfo]]:
+    """Names of the consumers, and their files."""
+    found = []
+    for info in table.env.storage.list(table.paths.consumer_dir):
+        name = info.path.rsplit("/", 1)[-1]
+        if not info.is_dir and name.startswith(_CONSUMER_PREFIX):
+            found.append((name[len(_CONSUMER_PREFIX) :], info))
+    return found
+
+
+def next_snapshot_of(table: TableHandle, consumer: str) -> int | None:
+    """The snapshot that a consumer reads next; None if there is none so called, or nobody understands its file."""
+    path = table.paths.consumer(consumer)
+    try:
+        return whole(parse_object(table.env.storage.read(path), path), "nextSnapshot", 0)
+    except (NotFoundError, CorruptTableError, *WRONG):
+        return None
+
+
+def consumers(table: TableHandle) -> dict[str, int]:
+    """Next snapshot id of each consumer.
+
+    Raises: CorruptTableError if a consumer file cannot be read.
+    """
+    found = {}
+    for name, info in consumer_files(table):
+        try:
+            stored = parse_object(table.env.storage.read(info.path), info.path)
+            found[name] = whole(stored, "nextSnapshot", 0)
+        except NotFoundError:
+            continue
+        except (*WRONG, CorruptTableError) as error:
+            what = reason(error).removeprefix(f"{info.path}: ").removesuffix(f"; {WAY_OUT}")
+            ways = f"reset_consumer({name!r}, …) says where it goes on, clear_consumers forgets it"
+            raise damaged(info.path, f"no valid consumer, {what}; {ways}") from error
+    return found
+
+
+# ── time travel ─────────────────────────────────────────────────────────────────────────────────
+
+
+def choose_snapshot(
+    table: TableHandle, *, snapshot: int | None = None, tag: str | None = None, timestamp_ms: int | None = None
+) -> Snapshot | None:
+    """The snapshot that the caller asks for, at most one way; the latest if none. None on an empty table.
+
+    A timestamp picks the newest snapshot that is not younger; when snapshots that old have expired, the newest tag
+    that is not younger stands in.
+
+    Raises: InvalidArgumentError if asked in two ways, NotFoundError.
+    """
+    if sum(way is not None for way in (snapshot, tag, timestamp_ms)) > 1:
+        raise InvalidArgumentError("ask for one of snapshot, tag and timestamp, not for several")
+    if snapshot is not None:
+        return read_snapshot(table, snapshot)
+    if tag is not None:
+        return read_tag(table, tag).snapshot
+    if timestamp_ms is not None:
+        return _at_time(table, timestamp_ms)
+    return latest_snapshot(table)
+
+
+def snapshot_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
+    """A snapshot whose watermark has reached `watermark` while its predecessors' has not.
+
+    Of several with exactly that watermark it is the one on which the bisection falls, as in the Java library
+    (`SnapshotManager.laterOrEqualWatermark`).
+
+    Raises: NotFoundError.
+    """
+    ids = snapshot_ids(table)
+    # Snapshots inherit the watermark of the one before, so all behind the first that has one have one.
+    first = next((i for i, item in enumerate(ids) if read_snapshot(table, item).watermark is not None), len(ids))
+    low, high = first, len(ids) - 1
+    found: Snapshot | None = None
+    if low <= high and _watermark(earliest := read_snapshot(table, ids[low])) >= watermark:
+        return earliest
+    while low <= high:
+        middle = (low + high) // 2
+        candidate = read_snapshot(table, ids[middle])
+        reached = _watermark(candidate)
+        if reached == watermark:
+            return candidate
+        if reached > watermark:
+            found, high = candidate, middle - 1
+        else:
+            low = middle + 1
+    if found is None:
+        raise NotFoundError(f"no snapshot of {table.paths.root} has reached the watermark {watermark}")
+    return found
+
+
+def _watermark(snapshot: Snapshot) -> int:
+    return NO_WATERMARK if snapshot.watermark is None else snapshot.watermark
+
+
+def newest_compacted_snapshot(table: TableHandle) -> Snapshot | None:
+    """The newest snapshot that a compaction made, the latest if none did.
+
+    Where full compactions come every so many commits, only those count (`FullCompactedStartingScanner`).
+    """
+    every = table.options.full_compaction_delta_commits
+    only_full = table.options.changelog_producer == "full-compaction" or every is not None
+    for snapshot in snapshots_newest_first(table):
+        is_full = (
+            snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER or snapshot.commit_identifier % (every or 1) == 0
+        )
+        if snapshot.commit_kind is CommitKind.COMPACT and (is_full or not only_full):
+            return snapshot
+    return latest_snapshot(table)
+
+
+def _at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
+    """Bisects, since commit times grow with ids."""
+    ids = snapshot_ids(table)
+    low, high = 0, len(ids)
+    found: Snapshot | None = None
+    while low < high:
+        middle = (low + high) // 2
+        candidate = read_snapshot(table, ids[middle])
+        if candidate.time_ms <= timestamp_ms:
+            found, low = candidate, middle + 1
+        else:
+            high = middle
+    if found is not None:
+        return found
+    tagged = [item.snapshot for item in list_tags(table) if item.snapshot.time_ms <= timestamp_ms]
+    if tagged:
+        return max(tagged, key=lambda item: (item.time_ms, item.id))
+    raise NotFoundError(f"no snapshot or tag of {table.paths.root} is as old as {timestamp_ms} (epoch milliseconds)")
+
+
+def same_commit(one: Snapshot, other: Snapshot) -> bool:
+    """Whether both are the same commit; the delta list's name is unique to it."""
+    return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list
+
+
+def branch_exists(table: TableHandle, name: str) -> bool:
+    """Whether the table has that branch."""
+    return latest_schema_id(table.env, TablePaths(table.paths.root, name)) is not None

@@ -1,0 +1,145 @@
+"""Files that a user wants to have in a table: found, read in order, written by tasks."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+
+from paimon_engine.env import Env, EnvConfig
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
+from paimon_engine.format.layout import BATCH_ROWS
+from paimon_engine.meta.schema import VALUE_KIND
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.write.row_input import RowInput
+from paimon_engine.table.write.writer import WriteState, write_batches
+from paimon_engine.types import to_arrow_schema
+
+TASK_BYTES = 64 << 20
+"""Source bytes of one task: enough to outweigh its start, little enough to spread over cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """Files to write, and where their rows come in the order of all rows."""
+
+    state: WriteState
+    paths: tuple[str, ...]
+    format: str
+    kind_column: str | None
+    source: EnvConfig
+
+
+def write_files(env: Env, task: WriteTask) -> list[CommitMessage]:
+    """Writes the rows of the task's files, in order."""
+    return write_batches(task.state.table.load(env), task.state, read_files(env, task), kind_column=task.kind_column)
+
+
+def read_files(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
+    """The rows of the task's files, in order, as the files have them."""
+    table = task.state.table.load(env)
+    for path in task.paths:
+        yield from _read_source(table, task, path)
+
+
+def read_rows(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
+    """The rows of the task's files, in order, as columns of the table, however the files differ.
+
+    The row kind is in front where no column holds it.
+    """
+    schema = task.state.table.load(env).schema
+    rows = RowInput(schema, task.kind_column)
+    for batch in read_files(env, task):
+        found = rows.read(batch)
+        yield found.drop_columns([VALUE_KIND]) if schema.table_options.rowkind_field else found
+
+
+def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:
+    with task.source.build().storage.open(path) as stream:
+        if task.format == "parquet":
+            yield from _parquet(stream, path).iter_batches(BATCH_ROWS, use_threads=False)
+            return
+        types = {field.name: field.type for field in to_arrow_schema(table.schema.row_type)}
+        convert = pcsv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        yield from pcsv.open_csv(stream, convert_options=convert)
+
+
+def plan_files(
+    table: TableHandle, state: WriteState, source: str | Sequence[str], file_format: str, kind_column: str | None
+) -> list[WriteTask]:
+    """Tasks of about `TASK_BYTES` over the files of some paths or wildcards, in their order.
+
+    Raises: NotFoundError if no file matches; InvalidArgumentError for an unknown format, or a file of another one.
+    """
+    if file_format not in ("parquet", "csv"):
+        raise InvalidArgumentError(f"source format {file_format!r}; use 'parquet' or 'csv'")
+    sources = [source] if isinstance(source, str) else list(source)
+    if not sources:
+        raise InvalidArgumentError("a write needs at least one source file")
+    config = EnvConfig(sources[0], table.config.options, table.config.secrets)
+    storage = config.build().storage
+    files = [info for source in sources for info in _expand(storage, source)]
+    tasks: list[WriteTask] = []
+    group: list[str] = []
+    group_bytes = rows_before = group_rows = 0
+    for info in files:
+        group.append(info.path)
+        group_bytes += info.size_bytes
+        if file_format == "parquet":
+            with storage.open(info.path) as stream:
+                group_rows += _parquet(stream, info.path).metadata.num_rows
+        # The rows of a CSV file are not known before it is read, so one task takes all.
+        if file_format == "parquet" and group_bytes >= TASK_BYTES:
+            shifted = replace(state, sequence_offset=rows_before)
+            tasks.append(WriteTask(shifted, tuple(group), file_format, kind_column, config))
+            rows_before += group_rows
+            group, group_bytes, group_rows = [], 0, 0
+    if group:
+        shifted = replace(state, sequence_offset=rows_before)
+        tasks.append(WriteTask(shifted, tuple(group), file_format, kind_column, config))
+    return tasks
+
+
+def _expand(storage: Any, source: str) -> list[Any]:
+    """Files of a path: the file itself, the files of a directory, or those that match a wildcard in the last part."""
+    directory, _, pattern = source.rpartition("/")
+    if any(sign in pattern for sign in "*?["):
+        found = [
+            info for info in storage.list(directory or ".") if fnmatch.fnmatch(info.path.rsplit("/", 1)[-1], pattern)
+        ]
+        files = [info for info in found if not info.is_dir]
+    elif storage.exists(source):
+        info = storage.stat(source)
+        files = [info] if not info.is_dir else [item for item in storage.list(source) if not item.is_dir]
+    else:
+        files = []
+    if not files:
+        raise NotFoundError(f"no source file matches {source!r}")
+    return files
+
+
+def source_schema(source: str | Sequence[str], file_format: str, config: EnvConfig) -> pa.Schema:
+    """Arrow schema of the first source file, for creating a table from it.
+
+    Raises: NotFoundError; InvalidArgumentError for CSV, whose columns have no types.
+    """
+    if file_format != "parquet":
+        raise InvalidArgumentError("a table can be created from a Parquet source only; give its columns otherwise")
+    first = source if isinstance(source, str) else source[0]
+    storage = EnvConfig(first, config.options, config.secrets).build().storage
+    path = _expand(storage, first)[0].path
+    with storage.open(path) as stream:
+        return _parquet(stream, path).schema_arrow
+
+
+def _parquet(stream: BinaryIO, path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(stream)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InvalidArgumentError(f"source {path} cannot be read as a Parquet file: {error}") from error
