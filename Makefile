@@ -17,11 +17,17 @@ CLEAN := env -u PYTHONPATH -u PYTHONHOME -u PYTHONSTARTUP -u PYTHONDONTWRITEBYTE
 # For example: make test PYTEST_ARGS="tests/format -x"
 PYTEST_ARGS ?=
 
-.PHONY: help setup demo ui lint test test-install clean
+# Each core takes whole files, so that what tests of a file share is made once; more than four would need too much memory.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+# What needs no Java and no server, for the daily loop.
+FAST := tests/lsm tests/merge tests/meta tests/predicate tests/test_tidy.py
+
+.PHONY: help setup demo ui lint check test test-install clean
 
 help:
 	@echo 'make demo          set up, then run seven days of real flights through Airflow, Spark and Paimon'
 	@echo 'make ui            open the Airflow UI on what the demo left'
+	@echo 'make check         lint, types, layers and the fast tests: about a minute, without Java'
 	@echo 'make test          set up, then lint, check types and layers, and run all tests'
 	@echo 'make test-install  install the wheel into an empty environment (some minutes)'
 	@echo 'make clean         remove everything that the other commands made'
@@ -41,9 +47,13 @@ lint: setup
 	@$(CLEAN) $(PYTHON) -m mypy
 	@$(CLEAN) .venv/bin/lint-imports --no-logo --no-cache
 
+check: lint
+	@mkdir -p .cache/tests
+	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest -q $(SIDE_BY_SIDE) $(FAST)
+
 test: lint
 	@mkdir -p .cache/tests
-	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest $(PYTEST_ARGS)
+	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 test-install: setup
 	@mkdir -p .cache/tests
