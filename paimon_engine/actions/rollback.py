@@ -24,6 +24,7 @@ from paimon_engine.errors import (
     CorruptTableError,
     InvalidArgumentError,
     NotFoundError,
+    StorageError,
     UnsupportedError,
 )
 from paimon_engine.executor import Executor
@@ -111,12 +112,17 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
 
     Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would go; ConflictError if others
     keep committing, or if the tag belongs to a history that an earlier rollback removed; CorruptTableError if snapshots
-    around the moment are missing; UnsupportedError, CallbackError as in
+    around the moment are missing; StorageError if the store's listing lacks snapshots that are there;
+    UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`, where tags go.
     """
     begun = time.monotonic()
     target, expired = _target(table, spec)
     roots = all_roots(table)
+    for doubt in roots.doubts:
+        if doubt.is_certain and doubt.branch == table.paths.branch:
+            # What is not listed would stay, and be the latest.
+            raise StorageError(f"nothing is rolled back: {doubt.reason}; run it again, or mend the store")
     gone = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
     unread = [number for number in roots.unread(table.paths.branch, table.paths.snapshot) if number > target.id]
     unread_changelogs = [n for n in roots.unread(table.paths.branch, table.paths.changelog) if n > target.id]

@@ -6,6 +6,7 @@
     LyingStorage(inner, time_offset_ms=-3_600_000)            modification times of an hour earlier
     LyingStorage(inner, ignores_absence=True)                 `create` replaces what is there, and says that it made it
     LyingStorage(inner, denies="unknown")                     `create` succeeds and says that it may have failed
+    LyingStorage(inner, denies_changes=True)                  other puts and deletions succeed and say that they failed
 
 Only listings lie, and what a store answers by listing: whether a *directory* is there. A file that is asked for by its
 name is found. `lies_left` bounds how many calls are answered with a lie; `told` counts the lies.
@@ -31,7 +32,8 @@ class LyingStorage:
     """`lists` and `where` choose the listings that lie, `where` by a pattern that is searched in the directory's path.
 
     `denies` chooses how a `create` that has made the file says that it has not: `taken` answers False, as when an
-    object store's client repeats its own request; `unknown` and `error` raise. `denied` chooses its paths.
+    object store's client repeats its own request; `unknown` and `error` raise. `denied` chooses its paths, and those
+    of `denies_changes`.
     """
 
     def __init__(
@@ -46,12 +48,13 @@ class LyingStorage:
         ignores_absence: bool = False,
         denies: Denies = "",
         denied: str = "",
+        denies_changes: bool = False,
         lies_left: int | None = None,
     ) -> None:
         self.inner = inner
         self.lists, self.where, self.hidden = lists, where, hidden
         self.time_offset_ms, self.ignores_absence = time_offset_ms, ignores_absence
-        self.denies, self.denied = denies, denied
+        self.denies, self.denied, self.denies_changes = denies, denied, denies_changes
         self.lies_left = lies_left
         self.told = 0
         self._chance = random.Random(seed)
@@ -59,7 +62,8 @@ class LyingStorage:
 
     def be_honest(self) -> None:
         """From now on everything is as it is."""
-        self.lists, self.denies, self.time_offset_ms, self.ignores_absence = "", "", 0, False
+        self.lists, self.denies, self.time_offset_ms = "", "", 0
+        self.ignores_absence = self.denies_changes = False
 
     def _lies(self) -> bool:
         with self._lock:
@@ -137,20 +141,32 @@ class LyingStorage:
         stream: BinaryIO = self.inner.writer(path)
         return stream
 
-    def overwrite(self, path: str, data: bytes) -> None:
-        self.inner.overwrite(path, data)
-
-    def delete(self, paths: Sequence[str]) -> None:
-        self.inner.delete(paths)
-
-    def delete_dir(self, path: str) -> None:
-        self.inner.delete_dir(path)
-
     def make_dir(self, path: str) -> None:
         self.inner.make_dir(path)
 
+    # ── changes that are made ───────────────────────────────────────────────────────────────────
+
+    def _done(self, path: str) -> None:
+        if self.denies_changes and re.search(self.denied, path) is not None and self._lies():
+            raise StorageError(f"{path}: refused, and it was done (injected)")
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        self.inner.overwrite(path, data)
+        self._done(path)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        self.inner.delete(paths)
+        for path in paths[:1]:
+            self._done(path)
+
+    def delete_dir(self, path: str) -> None:
+        self.inner.delete_dir(path)
+        self._done(path)
+
     def rename_dir(self, source: str, target: str) -> None:
         self.inner.rename_dir(source, target)
+        self._done(source)
 
     def delete_tree(self, path: str) -> None:
         self.inner.delete_tree(path)
+        self._done(path)

@@ -17,7 +17,7 @@ from paimon_engine.storage import Storage
 _VERSION = re.compile(r"(?:branch/branch-[^/]+/)?(?:snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)")
 _OTHER = re.compile(
     r"(?:branch/branch-[^/]+/)?"
-    r"(?:commits/[^/]+\.json|commits/SETTLED|schema/schema-\d+|(?:snapshot|changelog)/(?:EARLIEST|LATEST)|tag/tag-success-file/[^/.][^/]*)"
+    r"(?:commits/[^/]+\.json|commits/SETTLED|MERGED-[^/]+|schema/schema-\d+|(?:snapshot|changelog)/(?:EARLIEST|LATEST)|tag/tag-success-file/[^/.][^/]*)"
     r"|consumer/consumer-[^/]+|(?:[^/]+=[^/]+/)+_SUCCESS|quarantine/.*"
 )
 _ADDED = 0
@@ -47,7 +47,11 @@ def reachable_names(storage: Storage, root: str, versions: list[str]) -> set[str
     """Names of all files that these snapshots, tags and changelogs need."""
     needed: set[str] = set()
     for path in versions:
-        needed |= _needed(storage, root, json.loads(storage.read(f"{root}/{path}")))
+        stored = json.loads(storage.read(f"{root}/{path}"))
+        if "changelog/changelog-" in path:
+            # What outlives its snapshot needs what it tells of changes, and no more.
+            stored = {name: value for name, value in stored.items() if name == "changelogManifestList"}
+        needed |= _needed(storage, root, stored)
     return needed
 
 

@@ -17,21 +17,30 @@ from paimon_engine.action_table import ACTIONS, Action, Context, name_of
 from paimon_engine.actions.alter_table import AlterTable
 from paimon_engine.actions.analyze import Analyze
 from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForward, RenameBranch
+from paimon_engine.actions.cluster import Cluster
 from paimon_engine.actions.compact import Compact
 from paimon_engine.actions.compact_manifests import CompactManifests
 from paimon_engine.actions.consumers import ClearConsumers, ExpireConsumers, ResetConsumer
 from paimon_engine.actions.create_due_tags import CreateDueTags
 from paimon_engine.actions.delete_rows import DeleteRows
 from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 from paimon_engine.actions.expire_tags import ExpireTags
 from paimon_engine.actions.mark_partition_done import MarkPartitionDone
+from paimon_engine.actions.merge_branch import MergeBranch
+from paimon_engine.actions.purge_files import PurgeFiles
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
+from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFiles
+from paimon_engine.actions.remove_unexisting_manifests import RemoveUnexistingManifests
+from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapshot
 from paimon_engine.actions.rescale import Rescale
+from paimon_engine.actions.restore import EmptyQuarantine, Restore
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex
 from paimon_engine.actions.rollback import Rollback
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
+from paimon_engine.actions.verify import Verify
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
@@ -190,6 +199,49 @@ def indexed(world: World) -> None:
     world.run(AlterTable([change]), "alter")
 
 
+def diverged(world: World) -> None:
+    """A branch and the table that it was made of have both gone on."""
+    appended(world)
+    world.table().create_branch("b", tag="middle")
+    world.write({50: 100}, branch="b")
+    world.write({51: 101}, "b", branch="b")
+    world.write({52: 6})
+
+
+def long_read(world: World) -> None:
+    """Changelogs outlive their snapshots."""
+    compacted(world, changelog_producer="input", changelog__num_retained__min=20, snapshot__num_retained__min=1)
+    world.table().expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms)
+
+
+def set_aside(world: World) -> None:
+    """What an expiry and a deleted tag took is in quarantines."""
+    compacted(world)
+    world.table().expire_snapshots(retain_max=2, retain_min=1, older_than=world.now_ms, quarantine=True)
+    world.table().delete_tag("middle", quarantine=True)
+
+
+def without_files(world: World) -> None:
+    """The only snapshot lacks a data file."""
+    compacted(world)
+    world.table().delete_tag("middle")
+    world.table().expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms)
+    world.inner.delete([world.table().files()["file_path"].to_pylist()[0]])
+
+
+def without_manifests(world: World) -> None:
+    """The latest snapshot lacks a manifest."""
+    keyed(world, manifest__merge_min_count=100)
+    manifests = [info for info in world.inner.walk(f"{ROOT}/manifest") if "manifest-list-" not in info.path]
+    world.inner.delete([max(manifests, key=lambda info: (info.modified_ms, info.path)).path])
+
+
+def with_a_gap(world: World) -> None:
+    """A snapshot in the middle is gone."""
+    keyed(world)
+    world.inner.delete([f"{ROOT}/snapshot/snapshot-3"])
+
+
 # ── actions ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -207,6 +259,16 @@ def _with(prepare: Callable[..., None], **options: Any) -> Callable[[World], Non
 
 def _orphans(*, quarantine: bool) -> Callable[[World], Any]:
     return lambda world: world.run(RemoveOrphanFiles(world.now_ms - HOUR_MS, quarantine=quarantine))
+
+
+def quarantines(world: World) -> list[str]:
+    """Names of those that are there, whatever the world's storage says; the newest first, as they may come back."""
+    inside = {info.path.removeprefix(f"{ROOT}/quarantine/") for info in world.inner.walk(f"{ROOT}/quarantine")}
+    return sorted({path.partition("/")[0] for path in inside}, reverse=True)
+
+
+def _each_quarantine(spec: Callable[[str], Action]) -> Callable[[World], Any]:
+    return lambda world: [world.run(spec(name)) for name in quarantines(world)]
 
 
 def _expire(**kwargs: Any) -> Callable[[World], Any]:
@@ -273,6 +335,7 @@ SCENARIOS = (
     Scenario("compact with a changelog", _with(keyed, **_LOOKUP), _job(Compact(full=True)), takes_back=True),
     Scenario("compact with deletion vectors", _with(keyed, **_VECTORS), _job(Compact()), takes_back=True),
     Scenario("compact without keys", _with(appended), _job(Compact(full=True)), takes_back=True),
+    Scenario("cluster", _with(appended), _job(Cluster(("k", "v"))), takes_back=True),
     Scenario("compact postponed rows", _postponed, _job(Compact(full=True)), takes_back=True),
     Scenario("delete rows", _with(appended, **_VECTORS), _job(DeleteRows("k < 4")), takes_back=True),
     Scenario("rescale", rescaled, _job(Rescale()), takes_back=True),
@@ -292,6 +355,7 @@ SCENARIOS = (
     ),
     Scenario("expire snapshots", _with(compacted), _expire(retain_max=2)),
     Scenario("expire snapshots with changelogs", _with(compacted, **_LOOKUP), _expire(retain_max=1)),
+    Scenario("expire changelogs", long_read, _job(ExpireChangelogs(retain_max=2, retain_min=1))),
     Scenario("roll back to a snapshot", _with(compacted), _job(Rollback(4)), passes_through=True),
     Scenario("roll back to a tag that has expired", tagged, _job(Rollback(tag="middle")), passes_through=True),
     Scenario("roll back as the latest", _with(compacted), _job(RollbackToAsLatest(3))),
@@ -299,15 +363,26 @@ SCENARIOS = (
     Scenario("create a branch of a snapshot", _with(compacted), _job(CreateBranch("b", None, 5, "ignore"))),
     Scenario("rename a branch", branched, _job(RenameBranch("b", "c"))),
     Scenario("delete a branch", branched, _job(DeleteBranch("b"))),
+    Scenario("merge a branch", diverged, _job(MergeBranch("b")), takes_back=True),
     Scenario("fast-forward", branched, _job(FastForward("b")), passes_through=True),
     Scenario("drop partitions", _with(keyed), _job(DropPartition([{"p": "a"}]))),
     Scenario("expire partitions", _dated, _expire_partitions),
     Scenario("mark partitions done", _with(keyed), _job(MarkPartitionDone([{"p": "a"}]))),
     Scenario("remove orphan files", littered, _orphans(quarantine=False)),
     Scenario("quarantine orphan files", littered, _orphans(quarantine=True)),
+    Scenario("restore quarantines", set_aside, _each_quarantine(lambda name: Restore(quarantine=name))),
+    Scenario("empty quarantines", set_aside, _each_quarantine(EmptyQuarantine)),
+    Scenario("purge", tagged, _job(PurgeFiles(keep_tags=True))),
+    Scenario("verify", branched, _job(Verify("rows"))),
     Scenario("alter the schema", _with(keyed), _job(AlterTable([AddColumn("w", "INT")]))),
     Scenario("reset a consumer", consumed, _job(ResetConsumer("one", 4))),
     Scenario("clear consumers", consumed, _job(ClearConsumers("t.*"))),
     Scenario("expire consumers", consumed, _job(ExpireConsumers(START_MS + 7 * HOUR_MS))),
 )
-BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+REPAIRS = (
+    Scenario("remove unexisting files", without_files, _job(RemoveUnexistingFiles())),
+    Scenario("remove unexisting manifests", without_manifests, _job(RemoveUnexistingManifests())),
+    Scenario("repair the earliest snapshot", with_a_gap, _job(RepairEarliestSnapshot())),
+)
+"""Tables that have lost files already: they are not sound before the action."""
+BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *REPAIRS)}

@@ -18,7 +18,7 @@ from paimon_engine.meta.manifest import FileIdentity, FileKind, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import delta_entries, read_manifest, read_manifest_list
-from paimon_engine.table.state.snapshots import read_snapshot, snapshot_ids
+from paimon_engine.table.state.snapshots import read_snapshot, row_of_snapshots
 
 _LOOKS_MAX: Final = 5
 """Times that snapshots are listed anew because the next one has expired while it was read."""
@@ -44,7 +44,7 @@ def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
     Raises: OutcomeUnknownError if it expires meanwhile.
     """
     for _ in range(_LOOKS_MAX):
-        ids = snapshot_ids(table)
+        ids = row_of_snapshots(table)
         if snapshot.id not in ids:
             break
         later = [number for number in ids if number > snapshot.id]

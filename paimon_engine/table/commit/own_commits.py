@@ -68,7 +68,7 @@ def find_own_commit(table: TableHandle, commit_user: str, kind: CommitKind, iden
 
     seen: set[int] = set()
     parts = 0
-    for snapshot in snapshots_newest_first(table):
+    for snapshot in snapshots_newest_first(table, newest=checked):
         seen.add(snapshot.id)
         if snapshot.id <= checked and is_own(snapshot) and (table.door is not None or is_in_line(table, snapshot)):
             return OwnCommit(snapshot, checked)

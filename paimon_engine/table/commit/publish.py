@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from paimon_engine.errors import ConflictError, OutcomeUnknownError, PaimonError, StorageError
+from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, PaimonError, StorageError
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.commit.lineage import follows
@@ -24,7 +24,7 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
     if table.door is not None:
         return table.door.publish(table, snapshot, base, changes)
     path = table.paths.snapshot(snapshot.id)
-    if not table.env.storage.create(path, snapshot_to_json(snapshot).encode()):
+    if not _created(table, path, snapshot_to_json(snapshot).encode()):
         return False
     if not _is_the_tables(table, snapshot, base):
         # Others have taken this id, and it has expired since.
@@ -38,6 +38,29 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
     if snapshot.id == 1:
         write_hint(table, table.paths.earliest_hint, 1)
     return True
+
+
+def _created(table: TableHandle, path: str, data: bytes) -> bool:
+    """Whether this call made the file, whatever the store says.
+
+    Who takes an error for a refusal deletes what a snapshot needs that is there all the same. Raises: as `publish`.
+    """
+    storage = table.env.storage
+    try:
+        return storage.create(path, data)
+    except OutcomeUnknownError:
+        raise
+    except StorageError as error:
+        try:
+            if storage.read(path) == data:
+                return True
+        except NotFoundError:
+            pass
+        except StorageError:
+            raise OutcomeUnknownError(
+                f"{path} was refused, and nobody can tell whether it is there: {error}"
+            ) from error
+        raise
 
 
 def take_back(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:

@@ -8,7 +8,8 @@ that tells of its versions:
    newest. `EARLIEST` and the changelogs' hints are moved after the files have gone; one that names a missing file
    below the earliest is left by an expiry that was cut short, whose record (`table.reach.unfinished`) says so, or tells
    that files are out of sight.
-2. The store, asked for files by their names: the snapshots next to both ends of the row, and those that hints name.
+2. The store, asked for files by their names: the snapshots next to both ends of the row and at both ends of each gap
+   in it, and those that hints name; changelogs likewise.
    What is there by name and not in the listing shows that the listing is wrong.
 3. Tags and changelogs of a branch that has no snapshots at all: no action leaves a branch so.
 
@@ -36,8 +37,9 @@ _SHOWN_MAX: Final = 5
 class LineSeen:
     """What is seen of the versions of one branch.
 
-    `unlisted` are ids of snapshots that are there by name and not in the listing. `removed_snapshots`
-    and `removed_changelogs` are those that records of deletions cut short name. Hints are None where there are none.
+    `unlisted` are ids of snapshots that are there by name and not in the listing, `unlisted_changelogs` of changelogs.
+    Hints are None where there are none. `removed_snapshots` and `removed_changelogs` are those that records of
+    deletions cut short name.
     """
 
     branch: str
@@ -52,6 +54,7 @@ class LineSeen:
     has_schema: bool = True
     removed_snapshots: frozenset[int] = frozenset()
     removed_changelogs: frozenset[int] = frozenset()
+    unlisted_changelogs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,9 @@ def _below(line: LineSeen, of: str) -> Iterator[Unseen]:
 
 
 def _changelogs(line: LineSeen, of: str) -> Iterator[Unseen]:
+    if line.unlisted_changelogs:
+        what = f"changelog {shown(line.unlisted_changelogs)}{of} is there, and the listing of its directory lacks it"
+        yield Unseen(line.branch, f"{what}: the store's listing is not complete", is_certain=True)
     latest, earliest = line.latest_changelog_hint, line.earliest_changelog_hint
     newest = line.changelogs[-1] if line.changelogs else 0
     # Java moves EARLIEST beyond the last changelog that it expires, and leaves LATEST as it was.

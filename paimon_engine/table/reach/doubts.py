@@ -20,7 +20,8 @@ class Doubt:
     """A commit of a branch of which we do not know what it reaches, and why.
 
     `snapshot_id` is None where not even the commit is known. `path` names a snapshot, tag or changelog file that nobody
-    understands. With `may_pass` nothing should be forgotten for now: another try may well be able to tell.
+    understands. With `may_pass` nothing should be forgotten for now: another try may well be able to tell. `is_certain`
+    says that a version is there which the listing does not show.
     """
 
     branch: str
@@ -28,6 +29,7 @@ class Doubt:
     reason: str
     may_pass: bool = False
     path: str | None = None
+    is_certain: bool = False
 
     def might_need(self, branch: str, born: int | None) -> bool:
         """Whether it may reach a file of the branch that the commit `born` made; None stands for not known."""

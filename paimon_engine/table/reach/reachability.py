@@ -127,7 +127,7 @@ def all_roots(table: TableHandle) -> Roots:
         line = on_line(table, branch)
         seen = see_line(line)
         for unseen in unseen_versions(seen):
-            doubt = Doubt(branch, None, unseen.reason, may_pass=True)
+            doubt = Doubt(branch, None, unseen.reason, may_pass=True, is_certain=unseen.is_certain)
             (earlier if unseen.is_earlier else doubts).append(doubt)
         for item in _roots_of(line, seen):
             if isinstance(item, Root):

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -30,7 +32,8 @@ def see_line(line: TableHandle) -> LineSeen:
     earliest = None if line.door is not None else hint_of(line, paths.earliest_hint)
     latest_changelog = hint_of(line, paths.latest_changelog_hint)
     earliest_changelog = hint_of(line, paths.earliest_changelog_hint)
-    tags, changelogs = tag_names(line), changelog_ids(line)
+    tags = tag_names(line)
+    changelogs, unlisted_changelogs = _changelogs(line, latest_changelog, earliest_changelog)
     ids, unlisted = _snapshots(line, latest, earliest)
     if latest is not None and latest > max((*ids, *unlisted), default=0):
         # Whoever rolls back lowers the hint before snapshots go.
@@ -45,6 +48,7 @@ def see_line(line: TableHandle) -> LineSeen:
         latest_changelog,
         earliest_changelog,
         tags=tuple(tags),
+        unlisted_changelogs=tuple(unlisted_changelogs),
         has_schema=bool(ids) or paths.branch == MAIN_BRANCH or latest_schema_id(line.env, paths) is not None,
     )
     return _with_records(line, seen)
@@ -63,11 +67,32 @@ def _snapshots(line: TableHandle, latest: int | None, earliest: int | None) -> t
 def _unlisted(line: TableHandle, ids: list[int], latest: int | None, earliest: int | None) -> list[int]:
     asked = {number for number in (latest, earliest) if number}
     if ids:
-        asked |= {ids[0] - 1, ids[-1] + 1} if line.door is None else {ids[0] - 1}
+        asked |= {ids[0] - 1, *_ends_of_gaps(ids), *([ids[-1] + 1] if line.door is None else [])}
     else:
         asked |= {1}
     wanted = sorted(number for number in asked - set(ids) if number > 0)
     return [number for number in wanted if line.env.storage.exists(line.paths.snapshot(number))]
+
+
+def _ends_of_gaps(ids: Sequence[int]) -> Iterator[int]:
+    for one, following in pairwise(ids):
+        if following != one + 1:
+            yield from (one + 1, following - 1)
+
+
+def _changelogs(line: TableHandle, latest: int | None, earliest: int | None) -> tuple[list[int], list[int]]:
+    """Ids of the listing, and those that are there by name and not in it."""
+    ids = changelog_ids(line)
+    asked = {number for number in (latest, earliest) if number}
+    if ids:
+        asked |= {ids[0] - 1, ids[-1] + 1, *_ends_of_gaps(ids)}
+    wanted = sorted(number for number in asked - set(ids) if number > 0)
+    there = [number for number in wanted if line.env.storage.exists(line.paths.changelog(number))]
+    if not there:
+        return ids, []
+    # An expiry may have kept one since the directory was listed.
+    ids = changelog_ids(line)
+    return ids, [number for number in there if number not in ids]
 
 
 def _with_records(line: TableHandle, seen: LineSeen) -> LineSeen:

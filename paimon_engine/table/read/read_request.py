@@ -21,7 +21,7 @@ from paimon_engine.predicate import Condition
 from paimon_engine.specs import Index, Moment, Spec
 from paimon_engine.table.state.changelogs import earliest_change_id, read_commit
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.moments import first_committed_since
+from paimon_engine.table.state.moments import first_committed_since, snapshot_at_watermark
 from paimon_engine.table.state.snapshots import (
     choose_snapshot,
     earliest_snapshot_id,
@@ -31,7 +31,6 @@ from paimon_engine.table.state.snapshots import (
     newest_compacted_snapshot,
     read_snapshot,
     read_tag,
-    snapshot_at_watermark,
     tag_exists,
 )
 from paimon_engine.types import type_to_json, with_nullable

@@ -236,7 +236,8 @@ def bring_back(table: TableHandle, roots: RootsBack) -> None:
         # From the snapshots that are there outwards, so that the row is unbroken at any moment.
         for number in _outwards(ids, sorted(row)):
             _create(table, row[number])
-        after = snapshot_ids(line)
+        # A listing may come late.
+        after = sorted({*snapshot_ids(line), *row})
         write_hint(line, line.paths.earliest_hint, after[0])
         write_hint(line, line.paths.latest_hint, after[-1])
 

@@ -9,6 +9,7 @@ Source: `SnapshotManager`, `TagManager`, `HintFileUtils`, `TimeTravelUtil` of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise, takewhile
 from typing import Final, TypeVar
 
 from paimon_engine.errors import (
@@ -22,7 +23,7 @@ from paimon_engine.errors import (
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
 from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.paths import TablePaths
-from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, CommitKind, Snapshot, parse_snapshot
+from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, numbered
@@ -120,6 +121,25 @@ def snapshot_ids(table: TableHandle) -> list[int]:
         return ids
     latest = table.door.latest(table)
     return [] if latest is None else [*(item for item in ids if item < latest.id), latest.id]
+
+
+def row_of_snapshots(table: TableHandle, newest: int | None = None) -> list[int]:
+    """As `snapshot_ids`, with what the listing lacks: what is there by name next to its ends and in its gaps.
+
+    `newest` is the latest id, if it is known. Raises: CorruptTableError as `latest_snapshot_id`.
+    """
+    ids = snapshot_ids(table)
+    if table.door is not None:
+        return ids
+    newest = latest_snapshot_id(table) if newest is None else newest
+    known = [*ids, *([newest] if newest and newest not in ids else [])]
+    if not known:
+        return known
+    found = set(known)
+    for one, following in pairwise([0, *sorted(known)]):
+        for inwards in (range(following - 1, one, -1), range(one + 1, following) if one else ()):
+            found.update(takewhile(lambda number: table.env.storage.exists(table.paths.snapshot(number)), inwards))
+    return sorted(found)
 
 
 def latest_snapshot_id(table: TableHandle) -> int | None:
@@ -237,9 +257,12 @@ def stored_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
     return snapshot
 
 
-def snapshots_newest_first(table: TableHandle, newer_than: int = 0) -> Iterator[Snapshot]:
-    """Existing snapshots with an id above `newer_than`, newest first; those that vanish meanwhile are left out."""
-    for snapshot_id in reversed(snapshot_ids(table)):
+def snapshots_newest_first(table: TableHandle, newer_than: int = 0, *, newest: int | None = None) -> Iterator[Snapshot]:
+    """Existing snapshots with an id above `newer_than`, newest first; those that vanish meanwhile are left out.
+
+    `newest` is the latest id, if it is known: then the listing is completed up to it.
+    """
+    for snapshot_id in reversed(snapshot_ids(table) if newest is None else row_of_snapshots(table, newest)):
         if snapshot_id <= newer_than:
             return
         try:
@@ -399,40 +422,6 @@ def choose_snapshot(
     return latest_snapshot(table)
 
 
-def snapshot_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
-    """A snapshot whose watermark has reached `watermark` while its predecessors' has not.
-
-    Of several with exactly that watermark it is the one on which the bisection falls, as in the Java library
-    (`SnapshotManager.laterOrEqualWatermark`).
-
-    Raises: NotFoundError.
-    """
-    ids = snapshot_ids(table)
-    # Snapshots inherit the watermark of the one before, so all behind the first that has one have one.
-    first = next((i for i, item in enumerate(ids) if read_snapshot(table, item).watermark is not None), len(ids))
-    low, high = first, len(ids) - 1
-    found: Snapshot | None = None
-    if low <= high and _watermark(earliest := read_snapshot(table, ids[low])) >= watermark:
-        return earliest
-    while low <= high:
-        middle = (low + high) // 2
-        candidate = read_snapshot(table, ids[middle])
-        reached = _watermark(candidate)
-        if reached == watermark:
-            return candidate
-        if reached > watermark:
-            found, high = candidate, middle - 1
-        else:
-            low = middle + 1
-    if found is None:
-        raise NotFoundError(f"no snapshot of {table.paths.root} has reached the watermark {watermark}")
-    return found
-
-
-def _watermark(snapshot: Snapshot) -> int:
-    return NO_WATERMARK if snapshot.watermark is None else snapshot.watermark
-
-
 def newest_compacted_snapshot(table: TableHandle) -> Snapshot | None:
     """The newest snapshot that a compaction made, the latest if none did.
 
@@ -440,7 +429,7 @@ def newest_compacted_snapshot(table: TableHandle) -> Snapshot | None:
     """
     every = table.options.full_compaction_delta_commits
     only_full = table.options.changelog_producer == "full-compaction" or every is not None
-    for snapshot in snapshots_newest_first(table):
+    for snapshot in snapshots_newest_first(table, newest=latest_snapshot_id(table)):
         is_full = (
             snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER or snapshot.commit_identifier % (every or 1) == 0
         )
@@ -451,7 +440,7 @@ def newest_compacted_snapshot(table: TableHandle) -> Snapshot | None:
 
 def _at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
     """Bisects, since commit times grow with ids."""
-    ids = snapshot_ids(table)
+    ids = row_of_snapshots(table)
     low, high = 0, len(ids)
     found: Snapshot | None = None
     while low < high:

@@ -1,0 +1,248 @@
+"""One trial: an action, or a read, over a store that lies; afterwards the store is honest, and nobody may have been harmed.
+
+1. The action ends, or raises a PaimonError.
+2. Nothing went that something needed and that a run over an honest store leaves.
+3. The table is sound, unless it was not before; its rows are those before or after. Rows that were acknowledged are
+   there.
+4. The action repeated under the same name comes to the rows of a run without lies, in one commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from paimon_engine.errors import PaimonError, UnsupportedError
+from paimon_engine.storage.absence import AbsenceProbe
+from paimon_engine.table.check.table_check import check_table
+from tests.support.faulty_storage import FaultyStorage
+from tests.support.lying_storage import LyingStorage
+from tests.support.naive_reach import unreached
+from tests.support.scenarios import HOUR_MS, REPAIRS, ROOT, Scenario, World
+
+DAY_MS: Final = 24 * HOUR_MS
+_HINT: Final = re.compile(r"/(?:EARLIEST|LATEST)$")
+"""Hints are only hints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """What a `LyingStorage` is told to lie about."""
+
+    name: str
+    options: Mapping[str, Any]
+
+    def over(self, storage: Any) -> LyingStorage:
+        return LyingStorage(storage, **self.options)
+
+
+_LISTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "not there": {"lists": "empty"},
+    "not there once": {"lists": "empty", "lies_left": 1},
+    "without the newest": {"lists": "stale", "hidden": 1},
+    "without the newest 5": {"lists": "stale", "hidden": 5},
+    "in part": {"lists": "partial", "seed": 1},
+    "in other parts": {"lists": "partial", "seed": 2},
+}
+_OTHERS: Final = (
+    Lie("times of a year ago", {"time_offset_ms": -365 * DAY_MS}),
+    Lie("times of a day ago", {"time_offset_ms": -DAY_MS}),
+    Lie("times to come", {"time_offset_ms": 365 * DAY_MS}),
+    Lie("creations are denied: taken", {"denies": "taken"}),
+    Lie("creations are denied: unknown", {"denies": "unknown"}),
+    Lie("creations are denied: error", {"denies": "error"}),
+    Lie("a creation is denied: unknown", {"denies": "unknown", "lies_left": 1}),
+    Lie("a snapshot is denied: unknown", {"denies": "unknown", "denied": "/snapshot/", "lies_left": 1}),
+    Lie("a snapshot is denied: error", {"denies": "error", "denied": "/snapshot/", "lies_left": 1}),
+    Lie("snapshots are denied: taken", {"denies": "taken", "denied": "/snapshot/"}),
+    Lie("changes are denied", {"denies_changes": True}),
+    Lie("a change is denied", {"denies_changes": True, "lies_left": 1}),
+    Lie("changes of files are denied", {"denies_changes": True, "denied": "/(bucket-[^/]*|manifest|index)/"}),
+)
+
+
+def lies_for(directories: Iterator[str]) -> Iterator[Lie]:
+    """Every lie about everything; and those about listings about each of the directories alone."""
+    for name, options in _LISTS.items():
+        yield Lie(f"all lists: {name}", options)
+    for directory in sorted(set(directories)):
+        for name, options in _LISTS.items():
+            yield Lie(
+                f"{directory or '.'}: {name}", {**options, "where": f"{ROOT}{'/' if directory else ''}{directory}$"}
+            )
+    yield from _OTHERS
+
+
+@dataclass
+class Stage:
+    """A scenario made ready, and what its action does over an honest store."""
+
+    scenario: Scenario
+    world: World = field(default_factory=World)
+
+    def __post_init__(self) -> None:
+        self.scenario.prepare(self.world)
+        self.world.now_ms += HOUR_MS
+        self._files, self._now_ms = dict(self.world.inner._files), self.world.now_ms
+        self.is_sound = self.scenario not in REPAIRS
+        self._debris = unreached(self.world.inner, ROOT) if self.is_sound else set()
+        self.before = _rows(self.world) if self.is_sound else ()
+        ids = self.world.table().snapshots()["snapshot_id"].to_pylist() if self.scenario.passes_through else []
+        self.versions = [_rows(self.world, snapshot=number) for number in ids]
+        counted = FaultyStorage(self.world.inner)
+        self.scenario.act(self.world.through(counted))
+        self.world.through(self.world.inner)
+        self._gone = self._missing()
+        self.after = _rows(self.world)
+        listed = {path for verb, path in counted.calls if verb in ("list", "walk")}
+        self.directories = {path.rstrip("/").removeprefix(ROOT).strip("/") for path in listed if path.startswith(ROOT)}
+
+    def lies(self) -> list[Lie]:
+        """Those that can be noticed.
+
+        A tag that is not listed, and all of whose files other versions need, leaves no trace. Who removes these
+        versions cannot know (docs/incomplete-tables.md).
+        """
+        forgets = self.scenario.name.startswith(
+            ("expire snapshots", "expire changelogs", "roll back to a tag", "purge", "repair")
+        )
+        return [lie for lie in lies_for(iter(self.directories)) if not (forgets and lie.name.startswith("tag:"))]
+
+    def reset(self) -> None:
+        self.world.inner._files = dict(self._files)
+        self.world.now_ms = self._now_ms
+        self.world.through(self.world.inner)
+
+    def act(self, storage: Any) -> tuple[str, Any]:
+        """Over that store: `succeeded`, or the kind of error; and the result, or the error."""
+        try:
+            result = self.scenario.act(self.world.through(storage))
+        except PaimonError as error:
+            return type(error).__name__, error
+        finally:
+            self.world.through(self.world.inner)
+        results = result if isinstance(result, list) else [result]
+        return "stopped" if any(getattr(one, "stopped", ()) for one in results) else "succeeded", result
+
+    def check(self, outcome: str, said: Any) -> None:
+        """Raises AssertionError for harm that was done."""
+        lost = self._missing() - self._gone - self._debris
+        assert not lost, f"{said!r:.300}: lost {sorted(lost)}"
+        if self.is_sound:
+            problems = check_table(self.world.handle())
+            if self.scenario.passes_through and outcome != "succeeded":
+                # Where the snapshots between have expired, there is no way from one row to the other without a gap.
+                problems = [problem for problem in problems if "those between are missing" not in problem.what]
+            assert problems == [], f"{said!r:.300}: {problems}"
+            unreached(self.world.inner, ROOT)
+            rows = _rows(self.world)
+            known = [self.before, self.after, *(self.versions if self.scenario.passes_through else ())]
+            if outcome == "succeeded" and self.scenario.takes_back:
+                known = [self.after]
+            assert rows in known, f"{said!r:.300}: {rows} instead of {known}"
+        # Who finds a snapshot that says its name has committed.
+        assert set(_commits_of_job(self.world).values()) <= {1}, _commits_of_job(self.world)
+
+    def _missing(self) -> set[str]:
+        """Files of before that are neither in their place nor set aside."""
+        inside = {path.removeprefix(f"{ROOT}/") for path in self.world.inner._files}
+        inside |= {_origin(path) for path in inside}
+        before = {path.removeprefix(f"{ROOT}/") for path in self._files}
+        return {path for path in before if _origin(path) not in inside and not _HINT.search(path)}
+
+
+def _origin(path: str) -> str:
+    """Where a file comes from that may be in a quarantine."""
+    return path.split("/", 2)[-1] if path.startswith("quarantine/") else path
+
+
+def _rows(world: World, **which: Any) -> tuple[Any, ...]:
+    found = world.table().to_arrow(columns=["p", "k", "v"], **which).to_pylist()
+    return tuple(sorted(tuple(row.values()) for row in found))
+
+
+def _commits_of_job(world: World) -> Counter[tuple[str, int]]:
+    found = world.table().snapshots().to_pylist()
+    return Counter((one["commit_kind"], one["commit_identifier"]) for one in found if one["commit_user"] == "job")
+
+
+def run_trial(stage: Stage, lie: Lie) -> str:
+    """How the action ended. Raises AssertionError for what must not be."""
+    stage.reset()
+    outcome, said = stage.act(lie.over(stage.world.inner))
+    stage.check(outcome, said)
+    if not stage.is_sound and outcome == "succeeded" and _is_repaired(stage):
+        return outcome
+    repeated, said = stage.act(stage.world.inner)
+    assert repeated in ("succeeded", "stopped"), f"{outcome}, and then {said!r:.500}"
+    stage.check("succeeded", said)
+    assert _rows(stage.world) == stage.after
+    return outcome
+
+
+def run_again(stage: Stage, lie: Lie) -> str:
+    """The action over an honest store, and once more over one that lies: it is done once all the same."""
+    stage.reset()
+    stage.act(stage.world.inner)
+    outcome, said = stage.act(lie.over(stage.world.inner))
+    stage.check("succeeded", said)
+    assert _rows(stage.world) == stage.after, f"{said!r:.300}: done twice"
+    return outcome
+
+
+def _is_repaired(stage: Stage) -> bool:
+    try:
+        return _rows(stage.world) == stage.after
+    except PaimonError:
+        return False
+
+
+class Careless(LyingStorage):
+    """A store that ignores create-if-absent, asked by the engine whether it does as the object stores' door asks."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner, ignores_absence=True)
+        self._probe = AbsenceProbe(super().create, self.read)
+
+    def create(self, path: str, data: bytes) -> bool:
+        self._probe.check(path, lambda one: self.delete([one]))
+        return super().create(path, data)
+
+
+def run_careless(stage: Stage) -> str:
+    """The action on a store that ignores create-if-absent: refused with nothing changed, or it needs no such promise."""
+    stage.reset()
+    store = Careless(stage.world.inner)
+    outcome, said = stage.act(store)
+    stage.check(outcome, said)
+    if isinstance(said, UnsupportedError) or outcome == "stopped":
+        assert "ignores create-if-absent" in str(said)
+        if not stage.scenario.passes_through:
+            assert stage._missing() == set(), "something went before it was refused"
+    else:
+        # What the probe sees is counted, too.
+        assert store.told == 0, f"{said!r:.300}"
+    return outcome
+
+
+# ── reads ───────────────────────────────────────────────────────────────────────────────────────
+
+READS: Final[Mapping[str, Callable[[World], Any]]] = {
+    "the latest": lambda w: _sorted(w.table().to_arrow()),
+    "a snapshot": lambda w: _sorted(w.table().to_arrow(snapshot=4)),
+    "a time": lambda w: _sorted(w.table().to_arrow(timestamp=w.now_ms)),
+    "a tag": lambda w: _sorted(w.table().to_arrow(tag="middle")),
+    "the newest compacted": lambda w: _sorted(w.table(**{"scan.mode": "compacted-full"}).to_arrow()),
+    "changes": lambda w: _sorted(w.table().to_arrow(incremental=(2, 4))),
+    "a branch": lambda w: _sorted(w.table("b").to_arrow()),
+    "files": lambda w: sorted(w.table().files()["file_path"].to_pylist()),
+    "the newest number": lambda w: w.table().latest_snapshot_id(),
+}
+"""Reads of a state: each has one right answer, and an error is better than any other."""
+
+
+def _sorted(rows: Any) -> list[Any]:
+    return sorted((tuple(row.values()) for row in rows.to_pylist()), key=repr)
