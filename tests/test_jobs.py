@@ -26,6 +26,7 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import ACTIONS, CreateTable, Job, JobResult, StorageRef, TableRef, name_of, open_executor, run
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.handle import load_table
+from tests.hostile.parquet_bombs import BOMBS
 
 TEXTS = st.text(max_size=8)
 NUMBERS = st.none() | st.integers(1, 1 << 40)
@@ -276,3 +277,13 @@ def test_secrets_come_from_the_environment(lake: Lake, monkeypatch: pytest.Monke
 def test_a_spark_address_that_nobody_knows_is_refused(address: str):
     with pytest.raises(InvalidArgumentError, match="sc://"), open_executor(address):
         pass
+
+
+def test_a_source_that_cannot_be_read_is_named(lake: Lake):
+    lake.run(Write(lake.source("good.parquet", k=[1], v=["a"])), create=KEYED)
+    for name, make in (("bomb", BOMBS["more rows than values"][0]), ("noise", lambda: b"PAR1" * 9)):
+        path = lake.root / f"{name}.parquet"
+        path.write_bytes(make())
+        with pytest.raises(InvalidArgumentError, match=f"source .*{name}.parquet: ") as raised:
+            lake.run(Write(str(path)), name)
+        assert "go back to a snapshot" not in str(raised.value)

@@ -16,10 +16,11 @@ from __future__ import annotations
 import contextlib
 import io
 import operator
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from typing import Any, BinaryIO
+from typing import cast as cast_to
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,6 @@ from paimon_engine.format.layout import (
     BatchLimit,
     WriteOptions,
     cast,
-    dictionary_decoded,
     leaf_paths,
     leaves_of,
     replace_leaves,
@@ -54,18 +54,16 @@ from paimon_engine.format.parquet_encoding import (
 )
 from paimon_engine.format.parquet_footer import FooterSink, with_timestamps
 from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, int96_columns
-from paimon_engine.format.parquet_page_sizes import check_page_sizes
+from paimon_engine.format.parquet_page_sizes import check_row_counts
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, with_row_groups
-from paimon_engine.format.parquet_widths import row_bytes
+from paimon_engine.format.parquet_watch import WatchedFile
+from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_places, reading_of
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
 WRITE_BUFFER_BYTES = 1 << 20
 ROW_GROUP_ROWS_MAX = 1 << 20
 
-_DICTIONARY_VALUES_MAX = 1 << 10
-"""Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
-_DICTIONARY_INDEX_BYTES_MAX = 2
 _BOUND_BYTES_MAX = 4_096
 """Arrow leaves longer ones out of the footer (`parquet::WriterProperties::max_statistics_size`)."""
 
@@ -84,67 +82,77 @@ def read_batches(
 
     Raises: CorruptTableError if the bytes are no Parquet file; UnsupportedError for nanoseconds outside 1677 to 2262.
     """
-    file = _open(source, path)
     try:
-        kept = _dictionary_encoded(file.metadata, dictionary_columns)
-        if kept:
-            file = _open(source, path, metadata=file.metadata, read_dictionary=kept)
-        for rows in _decoded(file, source, schema, path=path, limit=limit):
-            yield _without_large_dictionaries(rows)
+        stored = _Stored(source, path, limit, dictionary_columns)
+        yield from stored.read(schema, range(stored.metadata.num_row_groups))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
-def _decoded(
-    file: pq.ParquetFile,
-    source: BinaryIO,
-    schema: pa.Schema,
-    *,
-    path: str,
-    limit: BatchLimit,
-    row_groups: list[int] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Batches of those row groups, or all, with a look at timestamps that nanoseconds cannot hold."""
-    chosen = {} if row_groups is None else {"row_groups": row_groups}
-    leaves = leaf_paths(schema, file.schema_arrow)
-    check_page_sizes(source, file.metadata, path, columns=leaves, row_groups=row_groups)
-    batch_rows = limit.rows_of(row_bytes(file, leaves, row_groups))
-    batches = file.iter_batches(batch_rows, columns=leaves, use_threads=False, **chosen)
-    int96 = int96_columns(file.schema, leaves)
-    if int96:
-        with_bytes = _open(source, path, metadata=bytes_metadata(source))
-        stored = with_bytes.iter_batches(batch_rows, columns=int96, use_threads=False, **chosen)
-        batches = checked_nanos(batches, stored, path)
-    yield from batches
+class _Stored:
+    """A file that is read in batches within a limit, with a look at all of its pages that are read."""
+
+    def __init__(
+        self,
+        source: BinaryIO,
+        path: str,
+        limit: BatchLimit,
+        kept: Collection[str],
+        metadata: pq.FileMetaData | None = None,
+    ) -> None:
+        """`kept`: columns that may come as dictionaries."""
+        self._watch = WatchedFile(source, path)
+        self._source = cast_to("BinaryIO", self._watch)
+        self._path = path
+        self._limit = limit
+        self._kept = kept
+        plain = _open(self._source, path, metadata=metadata)
+        self.metadata = plain.metadata
+        self._opened = {frozenset[str](): plain}
+
+    def file(self, dictionaries: Collection[str] = ()) -> pq.ParquetFile:
+        """The file, in which columns of these paths come as dictionaries."""
+        wanted = frozenset(dictionaries)
+        if wanted not in self._opened:
+            self._opened[wanted] = _open(
+                self._source, self._path, metadata=self.metadata, read_dictionary=sorted(wanted)
+            )
+        return self._opened[wanted]
+
+    def read(self, schema: pa.Schema, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The columns of a schema in these row groups."""
+        file = self.file()
+        paths = leaf_paths(schema, file.schema_arrow)
+        leaves = leaf_places(self.metadata, paths)
+        check_row_counts(self.metadata, self._path, list(leaves.values()) or None, groups)
+        if not leaves:
+            # For no columns Arrow allots memory by the number of rows alone.
+            counts = [self.metadata.row_group(number).num_rows for number in groups]
+            yield from (_no_columns(rows) for count in counts for rows in _parts(count, self._limit.rows))
+            return
+        self._watch.expect(self.metadata, list(leaves.values()), groups, batch_rows=self._limit.rows)
+        reading = reading_of(StoredRows(file, self._source, self._path, leaves, groups, self.file), self._limit)
+        self._watch.expect(self.metadata, list(leaves.values()), groups, batch_rows=reading.rows)
+        file = self.file(reading.dictionaries)
+        batches = file.iter_batches(reading.rows, columns=paths, row_groups=groups, use_threads=False)
+        int96 = int96_columns(file.schema, paths)
+        if int96:
+            with_bytes = _open(self._source, self._path, metadata=bytes_metadata(self._source))
+            stored = with_bytes.iter_batches(reading.rows, columns=int96, row_groups=groups, use_threads=False)
+            batches = checked_nanos(batches, stored, self._path)
+        while (rows := next(batches, None)) is not None:
+            yield from decoded(rows, self._kept, self._limit.size_bytes)
+            self._watch.begin_batch()
 
 
-def _dictionary_encoded(metadata: pq.FileMetaData, names: Collection[str]) -> list[str]:
-    """Those of the text columns that are dictionary-encoded throughout: a plain text takes 4 bytes or more."""
-    places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
-    if any(metadata.schema.column(place).physical_type == "INT96" for place in places.values()):
-        # Batches of dictionaries end where row groups do, and those that INT96 is held against do not.
-        return []
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    return [
-        name
-        for name in names
-        if name in places and all(_is_dictionary_encoded(group.column(places[name])) for group in groups)
-    ]
+def _parts(count: int, most: int) -> Iterator[int]:
+    """A number in parts."""
+    for begin in range(0, count, most):
+        yield min(most, count - begin)
 
 
-def _is_dictionary_encoded(chunk: pq.ColumnChunkMetaData) -> bool:
-    nulls = chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else 0
-    return bool(chunk.total_uncompressed_size < _DICTIONARY_INDEX_BYTES_MAX * (chunk.num_values - nulls))
-
-
-def _without_large_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows, without large dictionaries."""
-    large = [
-        field.name
-        for field in rows.schema
-        if pa.types.is_dictionary(field.type) and len(rows[field.name].dictionary) > _DICTIONARY_VALUES_MAX
-    ]
-    return dictionary_decoded(rows, large)
+def _no_columns(count: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.nulls(count)], names=[""]).select([])
 
 
 def read_matching(
@@ -167,18 +175,15 @@ def read_matching(
     """
     try:
         fragment = ds.ParquetFileFormat().make_fragment(source)
-        metadata = fragment.metadata
-        kept = _dictionary_encoded(metadata, dictionary_columns)
-        file = _open(source, path, metadata=metadata, read_dictionary=kept or None)
-        starts = [0]
-        for number in range(metadata.num_row_groups):
-            starts.append(starts[-1] + metadata.row_group(number).num_rows)
-        for number in _matching_groups(file, fragment, where, without_nan):
+        stored = _Stored(source, path, limit, dictionary_columns, fragment.metadata)
+        counts = (fragment.metadata.row_group(number).num_rows for number in range(fragment.metadata.num_row_groups))
+        starts = list(accumulate(counts, initial=0))
+        for number in _matching_groups(stored.file(), fragment, where, without_nan):
             if row_groups is not None and number not in row_groups:
                 continue
             position = starts[number]
-            for rows in _decoded(file, source, schema, path=path, limit=limit, row_groups=[number]):
-                yield position, _without_large_dictionaries(rows)
+            for rows in stored.read(schema, [number]):
+                yield position, rows
                 position += rows.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
@@ -455,6 +460,14 @@ def footer(source: BinaryIO, path: str) -> Any:
     Raises: CorruptTableError.
     """
     return _open(source, path).metadata
+
+
+def stored_schema(source: BinaryIO, path: str) -> pa.Schema:
+    """The file's columns in Arrow's types.
+
+    Raises: CorruptTableError.
+    """
+    return _open(source, path).schema_arrow
 
 
 def layout_of(schema: pa.Schema, options: WriteOptions) -> Layout:

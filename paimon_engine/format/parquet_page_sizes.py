@@ -3,10 +3,10 @@
 A reader needs memory for a whole page at a time, and each page says its unpacked size itself, up to 2 GiB. Pages are
 meant to have about 1 MiB, more only where single values are larger. So a page that is large, and at the same time many
 times as large as its stored bytes, is refused. A large page of large values stays readable: the file is large as well.
-Likewise rows that have more values of a repeated column than any memory holds.
+Likewise lists that have more values than any memory holds, of which a few bytes can tell.
 
-The footer says how large all pages of a column chunk are. Only where that exceeds the limit of one page, the headers of
-its pages are read.
+The footer says the same of whole column chunks, but nothing makes it true. So `parquet_watch` looks at each page as it
+is read, and `check_page_sizes` at their headers alone.
 
 Source: `parquet.thrift` of the Parquet format.
 """
@@ -14,104 +14,233 @@ Source: `parquet.thrift` of the Parquet format.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
-from paimon_engine.format.thrift_compact import Reader, number_of
+from paimon_engine.format.thrift_compact import Reader, number_in, number_of
 
 PAGE_BYTES_MAX: Final = 256 << 20
 """Of a page unpacked, if it is that much larger than stored. Writers end a page at about 1 MiB."""
-ROW_BYTES_MAX: Final = 1 << 30
-"""Of a row in one repeated column on average, with 4 bytes for each value, if it is that much larger than stored."""
+LIST_VALUES_MAX: Final = PAGE_BYTES_MAX // 4
+"""Values of a repeated column in a page, or in the rows that are decoded at once, if they are that much larger than
+stored, with 4 bytes for each."""
+DELTA_TEXTS: Final = 7
+"""Number of the encoding in which a text repeats the begin of the one before."""
 _EXPANSION_MAX: Final = 64
 """Unpacked size per stored size, up to which size alone is no reason to refuse."""
 _VALUE_BYTES: Final = 4
 _HEADER_BYTES: Final = 256
 """To be read for the header of a page at first; those with long bounds in them take more."""
-_UNPACKED, _STORED = 2, 3
+_KIND, _UNPACKED, _STORED = 1, 2, 3
 """Numbers of fields of the header of a page."""
-_NO_STRUCTURE: Final = (LookupError, AssertionError, RecursionError)
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+_DETAILS: Final = {_DATA: (5, 2), _DATA_V2: (8, 4)}
+"""Kind of a page with values → field of the header that tells of them, and the field of their encoding in that."""
+_PADDING_BYTES: Final = 100
+"""Some old writers count a column chunk without the header of its dictionary, so readers look that far behind it."""
+NO_STRUCTURE: Final = (LookupError, AssertionError, RecursionError)
 """What comes of decoding bytes that are no structure."""
 
 
-def check_page_sizes(
-    source: BinaryIO,
-    metadata: pq.FileMetaData,
-    path: str,
-    *,
-    columns: Sequence[str] | None = None,
-    row_groups: Sequence[int] | None = None,
-    trusts_footer: bool = True,
+@dataclass(frozen=True, slots=True)
+class PageHead:
+    """What the header of a page says: sizes unpacked and stored, number of values (0: a dictionary), encoding."""
+
+    unpacked_bytes: int
+    stored_bytes: int
+    values: int
+    encoding: int
+    is_dictionary: bool
+
+
+def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
+    """The header of the page that begins at that place of the bytes, and the place behind it.
+
+    Raises: `NO_STRUCTURE`; IndexError if it does not end in these bytes.
+    """
+    reader = Reader(data, at)
+    fields = {number: value for number, _, value in reader.structure()}
+    values = encoding = 0
+    try:
+        kind, unpacked, stored = (number_of(fields[number]) for number in (_KIND, _UNPACKED, _STORED))
+        if kind in _DETAILS:
+            place, encoding_place = _DETAILS[kind]
+            values, encoding = number_in(fields[place], 1), number_in(fields[place], encoding_place)
+    except IndexError as error:
+        raise LookupError(f"{error} in a field") from error
+    if min(unpacked, stored, values) < 0:
+        raise LookupError("a size is negative")
+    return PageHead(unpacked, stored, values, encoding, kind == _DICTIONARY), reader.at
+
+
+def begin_of(chunk: pq.ColumnChunkMetaData) -> int:
+    """Where the first page of a column chunk begins."""
+    begin: int = chunk.data_page_offset
+    if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+        begin = min(begin, chunk.dictionary_page_offset)
+    return begin
+
+
+def has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether the footer tells of a dictionary."""
+    return bool(chunk.has_dictionary_page) or any("DICTIONARY" in encoding for encoding in chunk.encodings)
+
+
+class ChunkPages:
+    """The pages of one column chunk, in order, held against the limits; `at` is where the next header begins."""
+
+    def __init__(
+        self, metadata: pq.FileMetaData, row_group: int, place: int, path: str, *, batch_rows: int | None = None
+    ) -> None:
+        """The column at a place of a row group, of which `batch_rows` are decoded at once."""
+        chunk = metadata.row_group(row_group).column(place)
+        column = metadata.schema.column(place)
+        self._path = path
+        self._where = f"column {chunk.path_in_schema!r} of row group {row_group}"
+        self._values: int = chunk.num_values
+        self._said_bytes: int = chunk.total_uncompressed_size
+        self._repeats: bool = column.max_repetition_level > 0
+        self._batch_rows = self._values if batch_rows is None else batch_rows
+        is_bytes = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+        self._told_encodings = not is_bytes or has_dictionary(chunk), not is_bytes or is_delta(chunk)
+        self._seen = self._unpacked = 0
+        self._batch_values = self._batch_stored = 0
+        self.at = begin_of(chunk)
+        self.end = self.at + chunk.total_compressed_size
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all values were seen, so that readers look no further."""
+        return self._seen >= self._values
+
+    def begin_batch(self) -> None:
+        """What comes from now on is decoded apart from what came."""
+        self._batch_values = self._batch_stored = 0
+
+    def add(self, head: PageHead, behind: int) -> None:
+        """Takes in the header of the next page, which ends at `behind`.
+
+        Raises: CorruptTableError.
+        """
+        self.at = behind + head.stored_bytes
+        unpacked, stored = head.unpacked_bytes, head.stored_bytes
+        if unpacked > PAGE_BYTES_MAX and unpacked > stored * _EXPANSION_MAX:
+            self._refuse(f"a page of {stored} bytes that unpacks to {unpacked}; at most {PAGE_BYTES_MAX} are allowed")
+        self._unpacked += unpacked
+        if self._unpacked > PAGE_BYTES_MAX and self._unpacked > 2 * self._said_bytes:
+            self._refuse(f"pages that unpack to {self._unpacked} bytes, the footer says {self._said_bytes}")
+        self._seen += head.values
+        if self._repeats:
+            self._add_lists(head)
+        at_once = min(self._batch_rows, head.values or self._batch_rows) * unpacked
+        with_dictionary, with_delta = self._told_encodings
+        is_told = with_dictionary if head.is_dictionary else with_delta or head.encoding != DELTA_TEXTS
+        if not is_told and at_once > PAGE_BYTES_MAX:
+            self._refuse(f"a page of {unpacked} bytes in an encoding of which the footer does not tell")
+
+    def _add_lists(self, head: PageHead) -> None:
+        self._batch_values += head.values
+        self._batch_stored += head.stored_bytes
+        for values, stored, what in (
+            (head.values, head.stored_bytes, "a page"),
+            (self._batch_values - head.values, self._batch_stored, "rows"),
+        ):
+            if values > LIST_VALUES_MAX and values * _VALUE_BYTES > stored * _EXPANSION_MAX:
+                self._refuse(f"{what} of {stored} bytes with {values} values in lists, too many to read")
+
+    def refuse_header(self, error: Exception) -> None:
+        """Raises CorruptTableError for a header that cannot be decoded."""
+        self._refuse(f"a page whose header cannot be read: {error}")
+
+    def _refuse(self, what: str) -> None:
+        raise damaged(self._path, f"{self._where} has {what}")
+
+
+def is_delta(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether the footer tells of texts that repeat the begin of the one before."""
+    return "DELTA_BYTE_ARRAY" in chunk.encodings
+
+
+def check_row_counts(
+    metadata: pq.FileMetaData, path: str, places: Sequence[int] | None = None, groups: Sequence[int] | None = None
 ) -> None:
-    """Checks the chunks of these columns, paths of leaves or of what they are part of, in these row groups; or of all.
+    """Checks that row groups have as many values as rows in the columns at these places, or in all.
+
+    In lists they have more, but no more than memory holds.
+    Arrow believes a number of rows, and ends the process where no memory holds it.
+    Raises: CorruptTableError that names the column.
+    """
+    for number in range(metadata.num_row_groups) if groups is None else groups:
+        group = metadata.row_group(number)
+        rows = group.num_rows
+        if group.num_columns != metadata.num_columns:
+            raise damaged(path, f"row group {number} has {group.num_columns} columns, the file {metadata.num_columns}")
+        for place in range(group.num_columns) if places is None else places:
+            chunk = group.column(place)
+            values, where = chunk.num_values, f"column {chunk.path_in_schema!r} of row group {number}"
+            if not metadata.schema.column(place).max_repetition_level:
+                if values != rows:
+                    raise damaged(path, f"{where} has {values} values, the row group {rows} rows")
+                continue
+            if rows < 0 or values < rows:
+                raise damaged(path, f"{where} has {values} values in {rows} rows")
+            row_bytes = values * _VALUE_BYTES // max(1, rows)
+            if row_bytes > PAGE_BYTES_MAX and row_bytes > chunk.total_compressed_size * _EXPANSION_MAX:
+                raise damaged(path, f"{where} has {values} values in {rows} rows, too many to read")
+
+
+def check_page_sizes(source: BinaryIO, metadata: pq.FileMetaData, path: str, *, trusts_footer: bool) -> None:
+    """Checks all column chunks of a file by the headers of their pages.
 
     With `trusts_footer` only pages are looked at which the footer lets expect to be too large; otherwise all pages.
 
     Raises: CorruptTableError that names the column, if a page or a row is too large, or much larger than the footer
     says.
     """
-    for number in range(metadata.num_row_groups) if row_groups is None else row_groups:
+    check_row_counts(metadata, path)
+    for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for place in range(group.num_columns):
-            chunk = group.column(place)
-            leaf = chunk.path_in_schema
-            if columns is not None and not any(leaf == name or leaf.startswith(f"{name}.") for name in columns):
-                continue
-            where = f"column {leaf!r} of row group {number}"
-            row_bytes = chunk.num_values * _VALUE_BYTES // max(1, group.num_rows)
-            if row_bytes > ROW_BYTES_MAX and row_bytes > chunk.total_compressed_size * _EXPANSION_MAX:
-                raise damaged(path, f"{where} has {chunk.num_values} values in {group.num_rows} rows, too many to read")
-            if not trusts_footer or chunk.total_uncompressed_size > PAGE_BYTES_MAX:
-                _check_chunk(source, chunk, path, where)
+            if not trusts_footer or group.column(place).total_uncompressed_size > PAGE_BYTES_MAX:
+                # Each page is decoded apart from others, as far as can be known here.
+                pages = ChunkPages(metadata, number, place, path, batch_rows=1)
+                for _ in headers(source, pages):
+                    pages.begin_batch()
 
 
-def _check_chunk(source: BinaryIO, chunk: pq.ColumnChunkMetaData, path: str, where: str) -> None:
-    total = 0
-    try:
-        for unpacked, stored in _pages(source, chunk):
-            if unpacked > PAGE_BYTES_MAX and unpacked > stored * _EXPANSION_MAX:
-                what = f"a page of {stored} bytes that unpacks to {unpacked}; at most {PAGE_BYTES_MAX} are allowed"
-                raise damaged(path, f"{where} has {what}")
-            total += unpacked
-    except _NO_STRUCTURE as error:
-        raise damaged(path, f"{where} has a page whose header cannot be read: {error}") from error
-    said = chunk.total_uncompressed_size
-    if total > PAGE_BYTES_MAX and total > 2 * said:
-        raise damaged(path, f"{where} has pages that unpack to {total} bytes, the footer says {said}")
+def headers(source: BinaryIO, pages: ChunkPages) -> Iterator[PageHead]:
+    """The headers of the pages of a chunk.
+
+    Raises: CorruptTableError.
+    """
+    while not pages.is_complete:
+        try:
+            head, behind = header_at(source, pages.at, pages.end + _PADDING_BYTES)
+        except NO_STRUCTURE as error:
+            pages.refuse_header(error)
+        pages.add(head, behind)
+        yield head
 
 
-def _pages(source: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[tuple[int, int]]:
-    """Unpacked and stored size of each page, without headers."""
-    begin = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-        begin = min(begin, chunk.dictionary_page_offset)
-    at, end = begin, begin + chunk.total_compressed_size
-    while at < end:
-        fields, size = _header(source, at, end)
-        unpacked, stored = number_of(fields[_UNPACKED]), number_of(fields[_STORED])
-        if unpacked < 0 or stored < 0:
-            raise LookupError("a size is negative")
-        yield unpacked, stored
-        at += size + stored
+def header_at(source: BinaryIO, begin: int, end: int) -> tuple[PageHead, int]:
+    """The header of the page that begins there, and the place behind it.
 
-
-def _header(source: BinaryIO, begin: int, end: int) -> tuple[dict[int, bytes], int]:
-    """Fields of the header of the page that begins there, and its size.
-
-    Raises: IndexError if the chunk ends before it.
+    Raises: `NO_STRUCTURE`; IndexError if the chunk ends before it.
     """
     asked = _HEADER_BYTES
     while True:
+        if begin >= end:
+            raise IndexError("the column chunk ends before it")
         source.seek(begin)
         data = source.read(min(asked, end - begin))
-        reader = Reader(data)
         try:
-            fields = {number: value for number, _, value in reader.structure()}
+            head, size = page_head(data)
         except IndexError:
             if len(data) < asked:
                 raise
             asked *= 16
         else:
-            return fields, reader.at
+            return head, begin + size

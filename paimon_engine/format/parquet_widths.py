@@ -1,81 +1,252 @@
-"""How many bytes the rows of a Parquet file take when they are decoded, so that a batch is no larger than meant.
+"""How to read row groups of a Parquet file, so that a batch of rows is no larger than meant once it is decoded.
 
 Footers tell bytes before compression, which is what most values take. Texts and bytes that lie in dictionaries may be
-many times as large: a long one is stored once, and decoded for each row. Where the bounds of a column, or that it has
-none, say that its values may be long, a few rows of each row group are decoded first.
+many times as large: a long one is stored once, and decoded for each row that has it, and bounds tell nothing of what
+lies between them. So such columns are read as dictionaries, which is faster anyway, and decoded here: as many rows at
+once as fit. Where a dictionary did not hold all values, Arrow would have to find the others' places anew, at ten times
+the cost; then the longest value in the dictionary says whether it is worth that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import BinaryIO, Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_engine.format.layout import BATCH_BYTES
+from paimon_engine.format.layout import BATCH_ROWS, BatchLimit, dictionary_decoded, leaf_arrays, text_offsets
+from paimon_engine.format.parquet_page_sizes import (
+    PAGE_BYTES_MAX,
+    ChunkPages,
+    has_dictionary,
+    headers,
+    is_delta,
+)
 
-_SAMPLE_ROWS: Final = 64
+_LOOK_ROWS: Final = 4_096
 _SHORT_BYTES: Final = 256
-"""Values up to that long need no closer look."""
+"""Values up to that long fit into any batch."""
+_LONG_BYTES: Final = 4_096
+"""Values longer than that are copied one by one."""
+_TEXTS: Final = (pa.string(), pa.binary())
 _FIXED_BYTES: Final = 8
+_PLACE_BYTES_MAX: Final = 2
+"""Of a place in most dictionaries; a plain text takes the bytes of its length at least."""
+_LENGTH_BYTES: Final = 4
+_DICTIONARY_VALUES_MAX: Final = 1 << 10
+"""Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
 
 
-def row_bytes(file: pq.ParquetFile, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> int:
-    """About how many bytes a row of these columns takes in Arrow, in that row group where rows are widest.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How many rows to read at once, and which columns as dictionaries."""
 
-    `columns` are names of columns, or paths of their leaves, as for `ParquetFile.iter_batches`.
-    """
-    metadata = file.metadata
-    groups = range(metadata.num_row_groups) if row_groups is None else row_groups
-    leaves = [
-        (place, path)
-        for place in range(metadata.num_columns)
-        for path in [metadata.schema.column(place).path]
+    rows: int
+    dictionaries: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Leaves of some row groups, by path and place; `open_again` opens the file with dictionaries for some paths."""
+
+    file: pq.ParquetFile
+    source: BinaryIO
+    path: str
+    leaves: Mapping[str, int]
+    groups: Sequence[int]
+    open_again: Callable[[Collection[str]], pq.ParquetFile]
+
+    def chunk(self, group: int, leaf: str) -> pq.ColumnChunkMetaData:
+        """What the footer says of a leaf in a row group."""
+        return self.file.metadata.row_group(group).column(self.leaves[leaf])
+
+
+def leaf_places(metadata: pq.FileMetaData, columns: Sequence[str]) -> dict[str, int]:
+    """Path and place of the leaves of some columns, which are names or paths, as for `ParquetFile.iter_batches`."""
+    places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+    return {
+        path: place
+        for path, place in places.items()
         if any(path == name or path.startswith(f"{name}.") for name in columns)
-    ]
-    return max((_of_group(file, number, leaves) for number in groups), default=1)
+    }
 
 
-def _of_group(file: pq.ParquetFile, number: int, leaves: Sequence[tuple[int, str]]) -> int:
-    group = file.metadata.row_group(number)
-    if not group.num_rows:
-        return 1
-    size_bytes, largest, long = 0, 1, list[str]()
-    for place, path in leaves:
-        chunk = group.column(place)
-        if chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page:
-            longest = _longest_bound(chunk)
-            if longest is None or longest > _SHORT_BYTES:
-                long.append(path)
-                largest += chunk.total_uncompressed_size
-            size_bytes += max(chunk.total_uncompressed_size, chunk.num_values * (longest or 0))
+def reading_of(stored: StoredRows, limit: BatchLimit) -> Reading:
+    """How to read the rows, so that batches keep to the limit.
+
+    Raises: CorruptTableError.
+    """
+    texts = _text_columns(stored)
+    chosen = {name for name in texts if all(_has_places_only(stored.chunk(number, name)) for number in stored.groups)}
+    looks = {number: _dictionaries(stored, number, chosen, limit) for number in stored.groups}
+    for number, found in looks.items():
+        for name in found.keys() & texts:
+            longest, size_bytes = found[name]
+            if longest > _SHORT_BYTES or _has_places_only(stored.chunk(number, name), size_bytes):
+                chosen.add(name)
+    rows = limit.rows
+    for number, found in looks.items():
+        count = stored.file.metadata.row_group(number).num_rows
+        longest_of = {name: longest for name, (longest, _) in found.items() if name not in chosen}
+        width = sum(_size_bytes(stored, number, name, longest_of.get(name, 0)) for name in stored.leaves) // max(
+            1, count
+        )
+        rows = min(rows, limit.rows_of(width), _rows_of_deltas(stored, number))
+    return Reading(rows, frozenset(chosen))
+
+
+def _text_columns(stored: StoredRows) -> set[str]:
+    """The columns that may come as dictionaries."""
+    metadata, schema = stored.file.metadata, stored.file.schema_arrow
+    if any(metadata.schema.column(place).physical_type == "INT96" for place in range(metadata.num_columns)):
+        # Batches of dictionaries end where row groups do, and those that INT96 is held against do not.
+        return set()
+    types = {name: schema.field(place).type for place, name in enumerate(schema.names)}
+    return {name for name in stored.leaves if types.get(name) in _TEXTS}
+
+
+def _has_places_only(chunk: pq.ColumnChunkMetaData, dictionary_bytes: int = 0) -> bool:
+    """Whether what a chunk of texts has beside its dictionary, as far as that is known, is too small for texts."""
+    nulls = chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else 0
+    rest = chunk.total_uncompressed_size - dictionary_bytes
+    return has_dictionary(chunk) and bool(rest < _PLACE_BYTES_MAX * (chunk.num_values - nulls))
+
+
+def _dictionaries(
+    stored: StoredRows, group: int, known: Collection[str], limit: BatchLimit
+) -> dict[str, tuple[int, int]]:
+    """Longest value and bytes of the dictionaries in a row group, of leaves that may have long ones."""
+    asked = {}
+    for name, place in stored.leaves.items():
+        chunk = stored.chunk(group, name)
+        if name in known or not _is_bytes(stored, place) or not has_dictionary(chunk):
+            continue
+        if chunk.total_uncompressed_size > _SHORT_BYTES and chunk.num_values:
+            asked[name] = chunk.num_values
+    found: dict[str, tuple[int, int]] = {}
+    if not asked:
+        return found
+    count = stored.file.metadata.row_group(group).num_rows
+    step = min(_LOOK_ROWS, limit.rows_of(max(asked.values()) * _FIXED_BYTES // max(1, count)))
+    file = stored.open_again(asked)
+    # A dictionary comes with the first value.
+    for name in asked:
+        for batch in file.iter_batches(step, row_groups=[group], columns=[name], use_threads=False):
+            sizes = _dictionary_sizes(batch.column(0))
+            if len(sizes):
+                found[name] = int(sizes.max()), int(sizes.sum()) + _LENGTH_BYTES * len(sizes)
+                break
+    return found
+
+
+def _dictionary_sizes(column: pa.Array) -> npt.NDArray[np.int32]:
+    (leaf,) = leaf_arrays(column)
+    return _sizes(leaf.dictionary if pa.types.is_dictionary(leaf.type) else leaf.drop_null())
+
+
+def _sizes(values: pa.Array) -> npt.NDArray[np.int32]:
+    """Bytes of each value; values that are no texts are small."""
+    if not _is_text(values.type):
+        return np.full(len(values), _FIXED_BYTES, np.int32)
+    found: npt.NDArray[np.int32] = pc.binary_length(values).to_numpy().astype(np.int32)
+    return found
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return data_type in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+
+
+def _is_bytes(stored: StoredRows, place: int) -> bool:
+    column = stored.file.metadata.schema.column(place)
+    return bool(column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL")
+
+
+def _size_bytes(stored: StoredRows, group: int, name: str, longest: int) -> int:
+    """About how many bytes a chunk takes in Arrow, no value of whose dictionary is longer than that."""
+    chunk, place = stored.chunk(group, name), stored.leaves[name]
+    width = longest if _is_bytes(stored, place) else max(_FIXED_BYTES, stored.file.metadata.schema.column(place).length)
+    return int(max(chunk.total_uncompressed_size, chunk.num_values * width))
+
+
+def _rows_of_deltas(stored: StoredRows, group: int) -> int:
+    """Rows that do not exceed memory where each text may repeat a whole page."""
+    count, rows = stored.file.metadata.row_group(group).num_rows, BATCH_ROWS
+    for name, place in stored.leaves.items():
+        chunk = stored.chunk(group, name)
+        if count and is_delta(chunk):
+            pages = ChunkPages(stored.file.metadata, group, place, stored.path, batch_rows=1)
+            largest = max((head.unpacked_bytes for head in headers(stored.source, pages)), default=1)
+            per_row = max(1, chunk.num_values // count)
+            rows = min(rows, max(1, PAGE_BYTES_MAX // max(1, largest * per_row)))
+    return rows
+
+
+def decoded(rows: pa.RecordBatch, kept: Collection[str], size_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The rows with plain values in place of dictionaries, in parts of about so many bytes.
+
+    Those in `kept` stay dictionaries, if these are small.
+    """
+    plain, long = [], []
+    widths = np.zeros(rows.num_rows, np.int64)
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        if not pa.types.is_dictionary(field.type):
+            continue
+        sizes = _sizes(column.dictionary)
+        may_be_long = field.type.value_type in _TEXTS and int(sizes.max(initial=0)) * rows.num_rows > size_bytes
+        if field.name in kept and len(sizes) <= _DICTIONARY_VALUES_MAX and not may_be_long:
+            continue
+        if may_be_long:
+            long.append(field.name)
+            widths += _widths(column, sizes)
         else:
-            size_bytes += max(chunk.total_uncompressed_size, chunk.num_values * _FIXED_BYTES)
-    width: int = size_bytes // group.num_rows
-    if long:
-        width = max(width, _sampled(file, number, long, largest))
-    return max(1, width)
+            plain.append(field.name)
+    ends = np.flatnonzero(np.diff(np.cumsum(widths) // max(1, size_bytes))) + 1
+    for begin, end in pairwise([0, *ends.tolist(), rows.num_rows]):
+        part = dictionary_decoded(rows.slice(begin, end - begin), plain)
+        for name in long:
+            place = part.schema.get_field_index(name)
+            field = part.schema.field(place)
+            part = part.set_column(place, field.with_type(field.type.value_type), _values(part.column(place)))
+        yield part
 
 
-def _sampled(file: pq.ParquetFile, number: int, columns: Sequence[str], largest: int) -> int:
-    """Bytes of a row in the first rows of a row group, of which none takes more than `largest`."""
-    step = max(1, min(_SAMPLE_ROWS, BATCH_BYTES // largest))
-    size_bytes = rows = 0
-    for batch in file.iter_batches(step, row_groups=[number], columns=columns, use_threads=False):
-        size_bytes += batch.nbytes
-        rows += batch.num_rows
-        if rows >= _SAMPLE_ROWS or size_bytes >= BATCH_BYTES:
-            break
-    return size_bytes // max(1, rows)
+def _widths(column: pa.DictionaryArray, sizes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Bytes of each row, given those of the dictionary's values."""
+    if not len(sizes):
+        return np.zeros(len(column), np.int32)
+    places = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.int32] = sizes[places] * column.is_valid().to_numpy(zero_copy_only=False)
+    return found
 
 
-def _longest_bound(chunk: pq.ColumnChunkMetaData) -> int | None:
-    """Length of the longer one of the bounds; 0 where all values are null, None if nothing is known."""
-    if not chunk.is_stats_set:
-        return None
-    statistics = chunk.statistics
-    if statistics.has_min_max:
-        bounds: tuple[bytes, bytes] = statistics.min_raw, statistics.max_raw
-        return max(map(len, bounds))
-    has_nulls_only: bool = statistics.has_null_count and statistics.null_count == chunk.num_values
-    return 0 if has_nulls_only else None
+def _values(column: pa.DictionaryArray) -> pa.Array:
+    """Plain values of a column with long ones in its dictionary.
+
+    Arrow would allot memory for as many values of average length, however few rows have the long ones. So it gets the
+    short ones only, and the long ones are put between them.
+    """
+    sizes = np.diff(text_offsets(column.dictionary))
+    widths = _widths(column, sizes)
+    rows = np.flatnonzero(widths > _LONG_BYTES)
+    empty = pa.scalar("", pa.string()).cast(column.type.value_type)
+    short = pc.if_else(pa.array(sizes > _LONG_BYTES), empty, column.dictionary).take(column.indices)
+    if not len(rows):
+        return short
+    begins = text_offsets(column.dictionary)
+    values, others = column.dictionary.buffers()[2], short.buffers()[2]
+    places = column.indices.take(pa.array(rows)).to_numpy()
+    others = memoryview(others if others is not None else b"")
+    pieces, at = [], 0
+    for end, place in zip(text_offsets(short)[rows].tolist(), places.tolist(), strict=True):
+        pieces += [others[at:end], memoryview(values)[begins[place] : begins[place + 1]]]
+        at = end
+    pieces.append(others[at : int(text_offsets(short)[-1])])
+    offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.int32)
+    buffers = [short.buffers()[0], pa.py_buffer(offsets), pa.py_buffer(b"".join(pieces))]
+    return pa.Array.from_buffers(short.type, len(short), buffers, short.null_count)

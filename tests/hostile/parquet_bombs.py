@@ -12,17 +12,23 @@ import resource
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from backports import zstd
 
 from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.parquet import read_batches
+from paimon_engine.format.parquet_page_sizes import DELTA_TEXTS
 from paimon_engine.format.thrift_compact import BINARY, I32, I64, LIST, STRUCT, integer, listed, structure, text, varint
 
 MEMORY_BYTES = 3 << 30
 """Address space; Python and Arrow reserve more than a gigabyte of it."""
 PAGE_BYTES = 512 << 20
+WIDE_ROWS = 20
+SHORT_ROWS, LONG_ROWS = 66_000, 60
+LONG_TEXT_BYTES = 40 << 20
 INT64, BYTE_ARRAY = 2, 6
 """Numbers of physical types."""
 _PLAIN, _RLE, _BY_DICTIONARY = 0, 3, 8
@@ -54,6 +60,7 @@ def file_of(
     rows: int | None = None,
     said_bytes: int | None = None,
     is_list: bool = False,
+    encodings: tuple[int, ...] = (_PLAIN, _BY_DICTIONARY),
 ) -> bytes:
     """A file of one column `v`; `said_bytes` is what its footer says of its unpacked size, if not the truth."""
     head = b"" if dictionary is None else dictionary.stored(is_dictionary=True)
@@ -64,7 +71,7 @@ def file_of(
     unpacked = unpacked if said_bytes is None else said_bytes
     chunk = [
         (1, I32, integer(physical)),
-        (2, LIST, listed(I32, [integer(_PLAIN), integer(_BY_DICTIONARY)])),
+        (2, LIST, listed(I32, [integer(one) for one in encodings])),
         (3, LIST, listed(BINARY, [text("v")])),
         (4, I32, integer(_ZSTD)),
         *((number, I64, integer(value)) for number, value in ((5, values), (6, unpacked), (7, len(body)))),
@@ -107,9 +114,45 @@ def one_value(value: bytes) -> Page:
     return Page(1, zstd.compress(value), len(value))
 
 
-def _list_of(count: int) -> Page:
-    runs = [varint(1 << 1) + b"\0" + varint((count - 1) << 1) + b"\1", varint(count << 1) + b"\1"]
+def _list_of(count: int, *, begins: int = 1) -> Page:
+    """A page of so many values: `begins` lists, of which the last one has all values but one each in the others."""
+    runs = [_run(begins, 0) + _run(count - begins, 1), _run(count, 1)]
     return repeated(count, levels=b"".join(len(run).to_bytes(4, "little") + run for run in runs))
+
+
+def _run(count: int, value: int) -> bytes:
+    return varint(count << 1) + bytes([value]) if count else b""
+
+
+def written(column: pa.Array, **options: Any) -> bytes:
+    """A file of one column `v` as Arrow writes it."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"v": column}), sink, dictionary_pagesize_limit=1 << 30, **options)
+    return sink.getvalue()
+
+
+def _between_short_bounds(*, in_lists: bool) -> bytes:
+    """Many rows with the same long text, behind others, between texts that are smaller and larger."""
+    texts = pa.array(["a", "b" * LONG_TEXT_BYTES, "c"])
+    places = pa.array([0, 2] * (SHORT_ROWS // 2) + [1] * LONG_ROWS)
+    column = pa.DictionaryArray.from_arrays(places, texts)
+    if in_lists:
+        column = pa.ListArray.from_arrays(pa.array(range(len(places) + 1), pa.int32()), column)
+    return written(column, store_schema=False)
+
+
+def _same_begin(*, is_told: bool = True) -> bytes:
+    """Texts that are each the one before as a whole, by an encoding of which the footer tells, or not."""
+    size = LONG_TEXT_BYTES >> 10
+    blocks = b"\0" * 5 * (SHORT_ROWS // 128)
+    first = size.to_bytes(4, "little")
+    head = varint(128) + varint(4) + varint(SHORT_ROWS)
+    # Of differences the smallest, four widths in bits, and what they are beyond the smallest.
+    begins = head + integer(0) + b"\0" + bytes([32, 0, 0, 0]) + first + bytes(4 * 31) + blocks
+    rests = head + integer(size) + varint(2 * size - 1) + bytes([32] * 4) + bytes(4) + first * 127 + blocks
+    data = begins + rests + bytes(size)
+    page = Page(SHORT_ROWS, zstd.compress(data), len(data), DELTA_TEXTS)
+    return file_of([page], physical=BYTE_ARRAY, encodings=(_RLE, DELTA_TEXTS) if is_told else (_RLE, _PLAIN))
 
 
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
@@ -123,10 +166,38 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: file_of([_list_of(800_000_000)], one_value(bytes(8)), rows=1, is_list=True),
         "800000000 values in 1 rows",
     ),
+    "a page that the footer knows nothing of": (
+        lambda: LYING,
+        "row group 0 has a page of .* bytes that unpacks to 1073741824; at most 268435456 are allowed",
+    ),
+    "pages that the footer knows nothing of": (
+        lambda: file_of([zeros(16 << 20)] * 40, said_bytes=100),
+        "row group 0 has pages that unpack to .* bytes, the footer says 100",
+    ),
+    "one list among short ones": (
+        lambda: file_of([_list_of(800_000_000, begins=1_000)], one_value(bytes(8)), rows=1_000, is_list=True),
+        "row group 0 has a page of .* bytes with 800000000 values in lists",
+    ),
+    "one list over many pages": (
+        lambda: file_of(
+            [_list_of(10_000_000, begins=10), *[_list_of(10_000_000, begins=0)] * 40],
+            one_value(bytes(8)),
+            rows=10,
+            is_list=True,
+        ),
+        "row group 0 has rows of .* bytes with .* values in lists",
+    ),
+    "more rows than values": (
+        lambda: file_of([], rows=1 << 60),
+        "row group 0 has 0 values, the row group 1152921504606846976 rows",
+    ),
+    "texts in an encoding that the footer does not tell": (
+        lambda: _same_begin(is_told=False),
+        "row group 0 has a page of .* bytes in an encoding of which the footer does not tell",
+    ),
 }
 LYING = file_of([Page(1 << 27, zstd.compress(b"x"), 1 << 30)], said_bytes=100)
 """A footer that knows nothing of what its pages claim."""
-WIDE_ROWS = 20
 SOUND: dict[str, tuple[Callable[[], bytes], int]] = {
     "a number repeated": (lambda: file_of([repeated(50_000_000)], one_value(bytes(8))), 50_000_000),
     "a long text repeated": (
@@ -137,6 +208,12 @@ SOUND: dict[str, tuple[Callable[[], bytes], int]] = {
         ),
         WIDE_ROWS,
     ),
+    "a long text repeated between short ones": (
+        lambda: _between_short_bounds(in_lists=False),
+        SHORT_ROWS + LONG_ROWS,
+    ),
+    "a long text repeated in lists": (lambda: _between_short_bounds(in_lists=True), SHORT_ROWS + LONG_ROWS),
+    "a long text that each repeats": (_same_begin, SHORT_ROWS),
     "many pages of zeros": (lambda: file_of([zeros(16 << 20)] * 20), 40 << 20),
 }
 

@@ -19,6 +19,7 @@ from paimon_engine.meta.evolution import ColumnSource, column_sources, conform, 
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from paimon_engine.predicate import Predicate
+from paimon_engine.storage import Storage
 from paimon_engine.table.files.entry_check import RowCheck
 from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import FileFilter, file_filter
@@ -126,8 +127,7 @@ def read_data_file(
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
-    reader = READERS.get(file.format)
-    if reader is None:
+    if file.format not in READERS:
         raise UnsupportedError(f"data file {file.name}: format {file.format!r} is not supported yet")
     file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
     partition = partition_values(table.schema, place.partition, columns)
@@ -140,18 +140,9 @@ def read_data_file(
     skipping = file_filter(table, file, where)
     same = unchanged_columns(file_schema, table.schema) if dictionary_columns and file.format == "parquet" else {}
     encoded = [stored for stored, name in same.items() if name in dictionary_columns]
-    # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
-    has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
-    check = RowCheck(
-        path, file, file_schema.key_type if file_schema.primary_keys else None, is_sorted=has_order, warns=not as_stored
-    )
+    check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
     check.deleted(deleted)
-    lost = LostKeys(
-        path,
-        () if file_schema.table_options.thin_files else file_schema.key_type.fields,
-        lambda: open_needed(table, path, file.size_bytes, storage=source),
-        lambda stream, schema: list(reader(stream, schema, path=path)),
-    )
+    lost = _lost_keys(table, path, file, file_schema, source)
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
         for first_row, found in _positioned(
@@ -179,6 +170,24 @@ def read_data_file(
             if selected is not None and selected.last < first_row + batch.num_rows:
                 return
     check.finish(whole=skipping is None and row_groups is None)
+
+
+def _row_check(path: str, file: DataFile, file_schema: TableSchema, *, is_sorted: bool, warns: bool) -> RowCheck:
+    """What rows of a file are held against."""
+    # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
+    has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
+    key_type = file_schema.key_type if file_schema.primary_keys else None
+    return RowCheck(path, file, key_type, is_sorted=has_order, warns=warns)
+
+
+def _lost_keys(table: TableHandle, path: str, file: DataFile, file_schema: TableSchema, source: Storage) -> LostKeys:
+    """Key columns that rows of a file lack, to be put back from those in front of them."""
+    return LostKeys(
+        path,
+        () if file_schema.table_options.thin_files else file_schema.key_type.fields,
+        lambda: open_needed(table, path, file.size_bytes, storage=source),
+        lambda stream, schema: list(READERS[file.format](stream, schema, path=path)),
+    )
 
 
 def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> Generator[pa.RecordBatch, None, None]:

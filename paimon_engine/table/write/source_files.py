@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pcsv
-import pyarrow.parquet as pq
 
 from paimon_engine.env import Env, EnvConfig
-from paimon_engine.errors import InvalidArgumentError, NotFoundError
-from paimon_engine.format.layout import BATCH_ROWS
+from paimon_engine.errors import WAY_OUT, CorruptTableError, InvalidArgumentError, NotFoundError
+from paimon_engine.format import parquet
 from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
@@ -63,7 +63,8 @@ def read_rows(env: Env, task: WriteTask) -> Iterator[pa.RecordBatch]:
 def _read_source(table: TableHandle, task: WriteTask, path: str) -> Iterator[pa.RecordBatch]:
     with task.source.build().storage.open(path) as stream:
         if task.format == "parquet":
-            yield from _parquet(stream, path).iter_batches(BATCH_ROWS, use_threads=False)
+            with _naming_source(path):
+                yield from parquet.read_batches(stream, parquet.stored_schema(stream, path), path=path)
             return
         types = {field.name: field.type for field in to_arrow_schema(table.schema.row_type)}
         convert = pcsv.ConvertOptions(column_types=types, strings_can_be_null=True)
@@ -92,8 +93,8 @@ def plan_files(
         group.append(info.path)
         group_bytes += info.size_bytes
         if file_format == "parquet":
-            with storage.open(info.path) as stream:
-                group_rows += _parquet(stream, info.path).metadata.num_rows
+            with storage.open(info.path) as stream, _naming_source(info.path):
+                group_rows += parquet.footer(stream, info.path).num_rows
         # The rows of a CSV file are not known before it is read, so one task takes all.
         if file_format == "parquet" and group_bytes >= TASK_BYTES:
             shifted = replace(state, sequence_offset=rows_before)
@@ -134,12 +135,15 @@ def source_schema(source: str | Sequence[str], file_format: str, config: EnvConf
     first = source if isinstance(source, str) else source[0]
     storage = EnvConfig(first, config.options, config.secrets).build().storage
     path = _expand(storage, first)[0].path
-    with storage.open(path) as stream:
-        return _parquet(stream, path).schema_arrow
+    with storage.open(path) as stream, _naming_source(path):
+        return parquet.stored_schema(stream, path)
 
 
-def _parquet(stream: BinaryIO, path: str) -> pq.ParquetFile:
+@contextmanager
+def _naming_source(path: str) -> Iterator[None]:
+    """Turns errors of a file that belongs to no table into those of an argument: what to do is the user's to say."""
     try:
-        return pq.ParquetFile(stream)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InvalidArgumentError(f"source {path} cannot be read as a Parquet file: {error}") from error
+        yield
+    except CorruptTableError as error:
+        what = str(error).removesuffix(f"; {WAY_OUT}").removeprefix(f"{path}: ")
+        raise InvalidArgumentError(f"source {path}: {what}") from error

@@ -1,0 +1,131 @@
+"""A Parquet file whose pages are looked at while Arrow reads them, before it unpacks them.
+
+What a footer says of sizes may be far from the truth, and each page says for itself how much memory it wants. Looking
+at all headers first would take a request for each from an object store. Here the bytes that Arrow asks for anyway pass
+by: where the header of a page is among them, it is held against the limits of `parquet_page_sizes`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import BinaryIO, Final
+
+import pyarrow.parquet as pq
+
+from paimon_engine.errors import damaged
+from paimon_engine.format.parquet_page_sizes import NO_STRUCTURE, ChunkPages, page_head
+
+_HEADER_BYTES_MAX: Final = 16 << 20
+"""Arrow takes no longer header (`parquet::kDefaultMaxPageHeaderSize`)."""
+
+
+class WatchedFile:
+    """A file to read, for Arrow; reading raises CorruptTableError at a page that is too large."""
+
+    closed = False
+    """The file's owner closes it."""
+
+    def __init__(self, source: BinaryIO, path: str) -> None:
+        """Nothing is watched before `expect`."""
+        self._source = source
+        self._path = path
+        self._begins: list[int] = []
+        self._chunks: list[_Chunk] = []
+        self._at = 0
+
+    def expect(
+        self, metadata: pq.FileMetaData, places: Sequence[int], row_groups: Sequence[int], *, batch_rows: int
+    ) -> None:
+        """From now on the chunks of the columns at these places, in these row groups, are read.
+
+        Raises: CorruptTableError if they overlap.
+        """
+        found = [
+            ChunkPages(metadata, number, place, self._path, batch_rows=batch_rows)
+            for number in row_groups
+            for place in places
+        ]
+        chunks = sorted((_Chunk(pages) for pages in found), key=lambda chunk: chunk.pages.at)
+        for one, other in pairwise(chunks):
+            if other.pages.at < one.pages.end:
+                raise damaged(self._path, f"column chunks overlap at byte {other.pages.at}")
+        self._chunks, self._begins = chunks, [chunk.pages.at for chunk in chunks]
+
+    def begin_batch(self) -> None:
+        """The next rows are decoded now."""
+        for chunk in self._chunks:
+            chunk.pages.begin_batch()
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        begin, data = self._at, self._source.read(size)
+        self._at += len(data)
+        number = bisect_right(self._begins, begin) - 1
+        if number >= 0:
+            self._chunks[number].pass_by(begin, data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Goes to a place."""
+        self._source.seek(offset, whence)
+        self._at = self._source.tell() if whence else offset
+        return self._at
+
+    def tell(self) -> int:
+        """The place of the next byte."""
+        return self._at
+
+    def readable(self) -> bool:
+        """Whether it can be read: yes."""
+        return True
+
+    def writable(self) -> bool:
+        """Whether it can be written: no."""
+        return False
+
+    def seekable(self) -> bool:
+        """Whether `seek` works: yes."""
+        return True
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing: the file's owner closes it."""
+
+
+class _Chunk:
+    """A column chunk, whose bytes pass by in order, some of them perhaps again."""
+
+    def __init__(self, pages: ChunkPages) -> None:
+        self.pages = pages
+        self._held = b""
+        """Bytes from the begin of a header on, which has not passed by as a whole."""
+
+    def pass_by(self, begin: int, data: bytes) -> None:
+        """Bytes of the file, from that place on.
+
+        Raises: CorruptTableError.
+        """
+        pages, end = self.pages, begin + len(data)
+        while not pages.is_complete:
+            known = pages.at + len(self._held)
+            if known >= end:
+                return
+            if known < begin:
+                # Arrow reads a chunk from its begin, so that this place comes later, or never.
+                return
+            if self._held:
+                data, begin, self._held = self._held + data[known - begin :], pages.at, b""
+            try:
+                head, behind = page_head(data, pages.at - begin)
+            except IndexError as error:
+                self._held = data[pages.at - begin :]
+                if len(self._held) > _HEADER_BYTES_MAX:
+                    pages.refuse_header(error)
+                return
+            except NO_STRUCTURE as error:
+                pages.refuse_header(error)
+            pages.add(head, begin + behind)
