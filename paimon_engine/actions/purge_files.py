@@ -39,9 +39,8 @@ from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.doubts import Doubt
 from paimon_engine.table.reach.reachability import Root, Roots, all_roots, on_line
+from paimon_engine.table.removal.candidates import Candidates, DataCandidate
 from paimon_engine.table.removal.deletion_plan import (
-    Candidates,
-    DataCandidate,
     DeletedFile,
     Deletion,
     DeletionPlan,

@@ -31,7 +31,8 @@ from paimon_engine.table.reach.clean_up_plan import forget_plan, write_plan
 from paimon_engine.table.reach.quarantine import write_quarantine
 from paimon_engine.table.reach.reachability import on_line
 from paimon_engine.table.reach.unfinished import forget_old_records
-from paimon_engine.table.removal.deletion_plan import DeletedFile, check_places, clean_directories
+from paimon_engine.table.removal.candidates import check_places
+from paimon_engine.table.removal.deletion_plan import DeletedFile, clean_directories
 from paimon_engine.table.removal.fence import forget_finished_plans, raise_fences
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
 from paimon_engine.table.removal.orphans import Look, find_orphans, live_nowhere

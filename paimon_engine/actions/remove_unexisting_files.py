@@ -32,7 +32,7 @@ from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.reach.reachability import DataPaths
-from paimon_engine.table.removal.deletion_plan import check_places
+from paimon_engine.table.removal.candidates import check_places
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.side_by_side import READER_THREADS

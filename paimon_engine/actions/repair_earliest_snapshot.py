@@ -30,8 +30,8 @@ from paimon_engine.executor import Executor
 from paimon_engine.specs import Index
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.reachability import every_root
+from paimon_engine.table.removal.candidates import Candidates
 from paimon_engine.table.removal.deletion_plan import (
-    Candidates,
     DeletedFile,
     Deletion,
     carry_out,

@@ -34,8 +34,8 @@ from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 from paimon_engine.table.commit.records import take_back_records
 from paimon_engine.table.reach.reachability import Root, all_roots, lost_roots
+from paimon_engine.table.removal.candidates import Candidates
 from paimon_engine.table.removal.deletion_plan import (
-    Candidates,
     DeletedFile,
     Deletion,
     carry_out,

@@ -12,6 +12,7 @@ Source: `TagManager`, `TagDeletion` of the Java library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from paimon_engine.errors import (
@@ -27,7 +28,8 @@ from paimon_engine.meta.tag import Tag, tag_to_json
 from paimon_engine.table.branches_tags.tag_notifications import TagNews
 from paimon_engine.table.files.external import store_of
 from paimon_engine.table.reach.reachability import DataPaths, Root, Roots, lost_roots
-from paimon_engine.table.removal.deletion_plan import Candidates, DeletionPlan, plan_deletion
+from paimon_engine.table.removal.candidates import Candidates
+from paimon_engine.table.removal.deletion_plan import DeletionPlan, plan_deletion
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries, missing_metadata
 from paimon_engine.table.state.side_by_side import in_threads
@@ -172,17 +174,26 @@ def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executo
     alone = {_commit_of(root): root for root in gone if not root.is_changelog}
     lonely = [root for commit, root in alone.items() if commit not in held]
     changelogs = [root for root in gone if root.is_changelog]
+    spared = [root for commit, root in alone.items() if commit in held]
+    # Another root stands for these, as long as nobody removes it.
+    unread = (lambda: _candidates(table, spared)) if spared else None
     if not lonely and not changelogs:
-        return DeletionPlan({}, {}, frozenset(root.identity for root in roots) - identities)
+        return DeletionPlan({}, {}, frozenset(root.identity for root in roots) - identities, unread=unread)
+    candidates = _candidates(table, [*lonely, *changelogs])
+    plan = plan_deletion(table, candidates, kept, executor, lost=lost_roots(table, roots, but_below=gone))
+    return replace(plan, unread=unread)
+
+
+def _candidates(table: TableHandle, gone: Sequence[Root]) -> Candidates:
     candidates = Candidates(table)
-    for root in lonely:
-        candidates.add_live(root, f"only in {root.label}")
+    for root in gone:
+        if root.is_changelog:
+            candidates.add_named(root)
+        else:
+            candidates.add_live(root, f"only in {root.label}")
         candidates.add_changelog(root)
-    for root in changelogs:
-        candidates.add_named(root)
-        candidates.add_changelog(root)
-    candidates.add_metadata([*lonely, *changelogs])
-    return plan_deletion(table, candidates, kept, executor, lost=lost_roots(table, roots, but_below=gone))
+    candidates.add_metadata(gone)
+    return candidates
 
 
 def _commit_of(root: Root) -> tuple[int, str]:

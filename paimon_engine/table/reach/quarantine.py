@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
@@ -79,6 +79,19 @@ def write_quarantine(
         _texts(table, roots),
         _texts(table, neighbours),
     )
+    _store(table, quarantine)
+    return quarantine
+
+
+def extend_quarantine(table: TableHandle, quarantine: Quarantine, sizes: Mapping[str, int]) -> Quarantine:
+    """The list with more files, paths with sizes in bytes: what is in it already stays."""
+    more = {_relative(table, path): size for path, size in sizes.items()}
+    extended = replace(quarantine, files={**quarantine.files, **more})
+    _store(table, extended)
+    return extended
+
+
+def _store(table: TableHandle, quarantine: Quarantine) -> None:
     value = {
         "action": quarantine.what,
         "timeMillis": quarantine.time_ms,
@@ -86,14 +99,13 @@ def write_quarantine(
         "roots": quarantine.roots,
         "neighbours": quarantine.neighbours,
     }
-    directory = quarantine_directory(table, name)
+    directory = quarantine_directory(table, quarantine.name)
     try:
         table.env.storage.overwrite(f"{directory}/{LIST_NAME}", json.dumps(value, indent=1).encode())
     except StorageError:
         # On a full disk the directory may be there by now, with nothing in it.
         table.env.storage.delete_dir(directory)
         raise
-    return quarantine
 
 
 def _relative(table: TableHandle, path: str) -> str:

@@ -5,8 +5,10 @@
 3. `prepare` writes down what is about to go: a record for the next run, should this one be cut short, and the list of
    a quarantine where one is asked for.
 4. The caller hides the roots (removes their snapshot or tag files), so that no reader can start from them.
-5. `carry_out` lists the roots again, leaves out what a root made in the meantime needs, and deletes the rest or moves
-   it aside: data first, then metadata from which the data could still be found.
+5. `carry_out` lists the roots again, leaves out what a root made in the meantime needs, takes along what was left for
+   a root that has gone in the meantime, and deletes all that or moves it aside: data first, then metadata from which
+   the data could still be found. Of two deletions side by side, the one that hides its roots last sees that those of
+   the other are gone, too, so that what both kept for each other goes.
 
 A crash in between leaves files that nobody reaches, never a root with files missing; the next deletion finishes it.
 What is in doubt stays:
@@ -23,41 +25,31 @@ Each case is said in `stopped`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any
 
-from paimon_engine.errors import NotFoundError, PaimonError, StorageError, UnsupportedError
+from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor
-from paimon_engine.meta.manifest import FileKind, ManifestEntry
-from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.storage.places import leads_out
-from paimon_engine.table.files.external import deletable_path, delete_outside, is_outside, store_of
+from paimon_engine.table.files.external import delete_outside, is_outside, store_of
 from paimon_engine.table.reach.doubts import Doubt
-from paimon_engine.table.reach.quarantine import Quarantine, read_quarantine, write_quarantine
+from paimon_engine.table.reach.quarantine import Quarantine, extend_quarantine, read_quarantine, write_quarantine
 from paimon_engine.table.reach.reachability import (
-    DataPaths,
     Root,
-    RootFiles,
     RootIdentity,
-    Unreadable,
+    Roots,
     all_roots,
-    changelog_files,
-    try_root_files,
+    lost_roots,
 )
-from paimon_engine.table.reach.reading_ahead import ReadingAhead
 from paimon_engine.table.reach.still_needed import protected
-from paimon_engine.table.reach.succession import Lists, lists_of
+from paimon_engine.table.reach.succession import Lists
 from paimon_engine.table.reach.unfinished import Record, forget_record, is_over, open_records, write_record
+from paimon_engine.table.removal.candidates import Candidates, DataCandidate
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
-from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.state.side_by_side import in_threads
 
 logger = logging.getLogger(__name__)
-
-_UNKNOWN_PLACES: Final = ("index-file-in-data-file-dir",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,153 +61,12 @@ class DeletedFile:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class DataCandidate:
-    """What is known of a data, changelog or extra file: `name` is that of the data file it belongs to."""
+@dataclass(frozen=True)
+class Held:
+    """Candidates that roots keep, by path."""
 
-    name: str
-    size_bytes: int | None
-    why: str
-    directory: str
-
-
-def check_places(table: TableHandle) -> None:
-    """Raises UnsupportedError if the table's options put files where we would not find them."""
-    for key in _UNKNOWN_PLACES:
-        if table.options.raw.get(key, "false").lower() != "false":
-            raise UnsupportedError(f"deleting files of a table with '{key}' is not supported yet")
-
-
-class Candidates:
-    """Files that roots to be removed reach, by path; those `ahead` will be asked for in this order.
-
-    Raises: UnsupportedError if the table's options put files where we would not find them.
-    """
-
-    def __init__(self, table: TableHandle, ahead: Sequence[Root] = ()) -> None:
-        check_places(table)
-        self._table, self._entries = table, ReadingAhead(table, ahead)
-        self._paths = DataPaths(table)
-        self.data: dict[str, DataCandidate] = {}
-        self.metadata: dict[str, tuple[int | None, str]] = {}
-        self.born: dict[str, int] = {}
-        self.stopped: list[str] = []
-        self.lists: list[Lists] = []
-        self._outside: dict[str, bool] = {}
-
-    def add_live(self, root: Root, why: str) -> None:
-        """The files live in a root."""
-        self._add(self._read(live_entries, root), why)
-
-    def add_added(self, root: Root, why: str) -> None:
-        """The files that the root's commit added."""
-        entries = self._read(delta_entries, root)
-        self._note_births(root, entries)
-        self._add((entry for entry in entries if entry.kind is FileKind.ADD), why)
-
-    def add_removed(self, root: Root, why: str, *, but_changes: bool = False) -> None:
-        """The files that the root's commit removed for good: one that is added again was only upgraded.
-
-        With `but_changes` those stay that are the changelog of the commits that added them.
-        """
-        entries = self._read(_changelog_delta if root.is_changelog else delta_entries, root)
-        self._note_births(root, entries)
-        for entry in entries:
-            if entry.kind is FileKind.DELETE:
-                if not (but_changes and is_change(entry)):
-                    self._add([entry], why, may_miss=root.is_changelog)
-            else:
-                for path, _ in self._paths.of(entry):
-                    self.data.pop(path, None)
-
-    def add_changelog(self, root: Root) -> None:
-        """The root's changelog files."""
-        why = f"named by {root.label}" if root.is_changelog else f"changelog of {root.label}"
-        self._add(self._read(_changelog_entries, root), why)
-
-    def add_named(self, root: Root) -> None:
-        """All files that the delta of a changelog names."""
-        self._add(self._read(_changelog_delta, root), f"named by {root.label}", may_miss=True)
-
-    def add_metadata(self, roots: Sequence[Root]) -> None:
-        """The metadata files of roots; of changelogs also what an expiry that was cut short has left of them."""
-        for root, files in zip(roots, in_threads(self._table, _metadata_of, roots), strict=True):
-            if not isinstance(files, RootFiles):
-                self.stopped.append(f"metadata of {root.label} is left: {files.reason}")
-                continue
-            if not root.is_changelog:
-                self.lists.append(lists_of(root, files))
-            for path, size_bytes in files.metadata.items():
-                if self._leads_out(path.rpartition("/")[0]):
-                    self.stopped.append(f"{path} lies behind a link that leads out of the table and is left")
-                    continue
-                self.metadata[path] = (size_bytes, f"metadata of {root.label}")
-            if root.branch == self._table.paths.branch:
-                lists = root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
-                self.born.update({self._table.paths.manifest(name): root.snapshot.id for name in lists})
-
-    def _note_births(self, root: Root, delta: Sequence[ManifestEntry]) -> None:
-        """Which files the commit made: those that it added, and did not only move to another level.
-
-        An overwrite may bring back what was there before.
-        """
-        if root.branch != self._table.paths.branch or root.snapshot.commit_kind is CommitKind.OVERWRITE:
-            return
-        removed = {path for entry in delta if entry.kind is FileKind.DELETE for path, _ in self._paths.of(entry)}
-        added = {path for entry in delta if entry.kind is FileKind.ADD for path, _ in self._paths.of(entry)}
-        self.born.update(dict.fromkeys(added - removed, root.snapshot.id))
-
-    def _read(self, read: Callable[[TableHandle, Snapshot], list[ManifestEntry]], root: Root) -> list[ManifestEntry]:
-        try:
-            return self._entries(read, root)
-        except PaimonError as error:
-            self.stopped.append(f"files that only {root.label} names are left: {error}")
-            return []
-
-    def _leads_out(self, directory: str) -> bool:
-        if directory not in self._outside:
-            self._outside[directory] = leads_out(f"{directory}/.", self._table.paths.root)
-        return self._outside[directory]
-
-    def _add(self, entries: Iterable[ManifestEntry], why: str, *, may_miss: bool = False) -> None:
-        for entry in entries:
-            outside = entry.file.external_path
-            if outside is not None and deletable_path(self._table, outside, entry.file.name) is None:
-                self.stopped.append(f"{outside} lies outside the table and is left")
-                continue
-            directory = self._paths.directory(entry)
-            if outside is None and self._leads_out(directory):
-                self.stopped.append(f"{directory} is a link that leads out of the table; {entry.file.name} is left")
-                continue
-            for path, size_bytes in self._paths.of(entry):
-                # Where a file may be gone already, its size is looked up, which tells.
-                known = None if may_miss else size_bytes
-                self.data[path] = DataCandidate(entry.file.name, known, why, directory)
-
-
-def _metadata_of(table: TableHandle, root: Root) -> RootFiles | Unreadable:
-    if not root.is_changelog:
-        return try_root_files(table, root)
-    try:
-        return changelog_files(table, root, left_behind=True)
-    except PaimonError as error:
-        return Unreadable(f"{root.label} cannot be read: {error}")
-
-
-def _changelog_delta(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
-    """Entries of the delta of an expired snapshot, as far as it is still there."""
-    try:
-        return delta_entries(table, snapshot)
-    except NotFoundError:
-        return []
-
-
-def _changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
-    """A changelog list that is gone names nothing."""
-    try:
-        return changelog_entries(table, snapshot)
-    except NotFoundError:
-        return []
+    data: Mapping[str, DataCandidate] = field(default_factory=dict)
+    metadata: Mapping[str, tuple[int | None, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -224,6 +75,10 @@ class DeletionPlan:
 
     `doubts` are what kept files from going that may be needed, `unknown` the reasons not to forget anything for now.
     `born` tells which commit of the table's branch made a file, where that is known.
+
+    `held` are candidates that stay since some root reaches them or might, and `unread` finds those of roots for which
+    another one stands: they go if no root needs them once this deletion has hidden its own. `unasked` are roots that
+    need none.
     """
 
     data: Mapping[str, DataCandidate]
@@ -235,6 +90,9 @@ class DeletionPlan:
     doubts: tuple[Doubt, ...] = ()
     born: Mapping[str, int] = field(default_factory=dict)
     lists: tuple[Lists, ...] = ()
+    held: Held = field(default_factory=Held)
+    unread: Callable[[], Candidates] | None = None
+    unasked: frozenset[RootIdentity] = frozenset()
 
     @property
     def files(self) -> tuple[DeletedFile, ...]:
@@ -247,7 +105,7 @@ class DeletionPlan:
     def without_files(self, reasons: Sequence[str]) -> DeletionPlan:
         """The plan that deletes nothing, for these reasons."""
         stopped, unknown = (*self.stopped, *reasons), (*self.unknown, *reasons)
-        return replace(self, data={}, metadata={}, stopped=stopped, unknown=unknown)
+        return replace(self, data={}, metadata={}, held=Held(), unread=None, stopped=stopped, unknown=unknown)
 
 
 def plan_deletion(
@@ -259,14 +117,18 @@ def plan_deletion(
     lost: Sequence[Doubt] = (),
 ) -> DeletionPlan:
     """The candidates that none of the kept roots reaches, and that nothing in doubt, or `lost`, might."""
-    everything = DeletionPlan(
+    everything = _of(candidates)
+    return _sized(table, _without_reached(table, _without_doubtful(table, everything, lost), kept, executor))
+
+
+def _of(candidates: Candidates) -> DeletionPlan:
+    return DeletionPlan(
         candidates.data,
         candidates.metadata,
         stopped=tuple(dict.fromkeys(candidates.stopped)),
         born=candidates.born,
         lists=tuple(candidates.lists),
     )
-    return _sized(table, _without_reached(table, _without_doubtful(table, everything, lost), kept, executor))
 
 
 def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Root], executor: Executor) -> DeletionPlan:
@@ -280,12 +142,22 @@ def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Roo
     )
     plan = replace(
         plan,
-        data={path: item for path, item in plan.data.items() if path not in protection.paths},
-        metadata={path: item for path, item in plan.metadata.items() if path not in protection.paths},
+        **_parted(plan, protection.paths),
         roots=plan.roots | {root.identity for root in roots},
         holders={**plan.holders, **protection.holders},
     )
     return _without_doubtful(table, plan, protection.unknown)
+
+
+def _parted(plan: DeletionPlan, stay: Collection[str]) -> dict[str, Any]:
+    """The fields of a plan in which these paths stay, and are held."""
+    data = {path: item for path, item in plan.data.items() if path in stay}
+    metadata = {path: item for path, item in plan.metadata.items() if path in stay}
+    return {
+        "data": {path: item for path, item in plan.data.items() if path not in stay},
+        "metadata": {path: item for path, item in plan.metadata.items() if path not in stay},
+        "held": Held({**plan.held.data, **data}, {**plan.held.metadata, **metadata}),
+    }
 
 
 def _without_doubtful(table: TableHandle, plan: DeletionPlan, doubts: Sequence[Doubt]) -> DeletionPlan:
@@ -298,8 +170,7 @@ def _without_doubtful(table: TableHandle, plan: DeletionPlan, doubts: Sequence[D
     reasons = tuple(f"{what}: {reason}" for reason in dict.fromkeys(doubt.reason for doubt in doubts))
     return replace(
         plan,
-        data={path: item for path, item in plan.data.items() if path not in left},
-        metadata={path: item for path, item in plan.metadata.items() if path not in left},
+        **_parted(plan, left),
         stopped=plan.stopped + reasons,
         unknown=plan.unknown + tuple(doubt.reason for doubt in doubts if doubt.may_pass),
         doubts=(*plan.doubts, *doubts),
@@ -354,6 +225,7 @@ class Prepared:
     how: Disposal
     quarantine: Quarantine | None = None
     is_recorded: bool = False
+    roots: tuple[str, ...] = ()
 
 
 def prepare(
@@ -369,16 +241,21 @@ def prepare(
 
     `what` names the action, `roots` the files that it is going to hide, `neighbours` those of the snapshots beside.
     """
-    prepared = Prepared(table.env.new_id(), how, is_recorded=bool(plan.data or plan.metadata))
+    is_recorded = bool(plan.data or plan.metadata)
+    prepared = Prepared(table.env.new_id(), how, is_recorded=is_recorded, roots=tuple(roots))
     if how.quarantine and (plan.data or plan.metadata or roots):
         sizes = {file.path: file.size_bytes for file in plan.files if not is_outside(table, file.path)}
         quarantine = write_quarantine(table, prepared.id, what, sizes, roots=roots, neighbours=neighbours)
         prepared = replace(prepared, quarantine=quarantine)
     if prepared.is_recorded:
-        names = {path: item.name for path, item in plan.data.items() if not is_outside(table, path)}
-        is_aside = prepared.quarantine is not None
-        write_record(table, Record(prepared.id, names, tuple(plan.metadata), tuple(roots), quarantine=is_aside))
+        _write_down(table, plan, prepared)
     return prepared
+
+
+def _write_down(table: TableHandle, plan: DeletionPlan, prepared: Prepared) -> None:
+    names = {path: item.name for path, item in plan.data.items() if not is_outside(table, path)}
+    is_aside = prepared.quarantine is not None
+    write_record(table, Record(prepared.id, names, tuple(plan.metadata), prepared.roots, quarantine=is_aside))
 
 
 def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: Prepared | None = None) -> Deletion:
@@ -397,6 +274,9 @@ def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor, prepar
     fresh = [root for root in seen if root.identity not in plan.roots]
     if fresh:
         plan = _without_reached(table, replace(plan, lists=()), fresh, executor)
+    is_past = any(doubt.may_pass for doubt in plan.doubts) or not plan.roots <= {root.identity for root in seen}
+    if prepared.id and is_past:
+        plan, prepared = _with_what_was_held(table, plan, seen, executor, prepared)
     plan, outside, problems = _without_outside(table, plan, is_aside=prepared.quarantine is not None)
     if problems:
         return Deletion((), (*plan.stopped, *problems), aside)
@@ -408,6 +288,46 @@ def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor, prepar
     earlier = finish_interrupted(table, executor, prepared.how)
     stopped = (*plan.stopped, *problems, *earlier.stopped)
     return Deletion((*done, *earlier.files), stopped, aside)
+
+
+def _with_what_was_held(
+    table: TableHandle, plan: DeletionPlan, seen: Roots, executor: Executor, prepared: Prepared
+) -> tuple[DeletionPlan, Prepared]:
+    """The plan with what was left for roots that others have removed meanwhile, or in doubt, and no root needs now.
+
+    Written down like the rest, for whoever finishes or undoes it.
+    """
+    more = DeletionPlan(plan.held.data, plan.held.metadata, born=plan.born, lists=plan.lists)
+    if plan.unread is not None:
+        found = _of(plan.unread())
+        more = replace(
+            more,
+            data={**found.data, **more.data},
+            metadata={**found.metadata, **more.metadata},
+            born={**found.born, **more.born},
+            lists=(*found.lists, *more.lists),
+            stopped=found.stopped,
+        )
+    asked = [root for root in seen if root.identity not in plan.unasked]
+    lost = lost_roots(table, seen)
+    more = _sized(table, _without_reached(table, _without_doubtful(table, more, lost), asked, executor))
+    past = tuple(f": {doubt.reason}" for doubt in plan.doubts)
+    stopped = (*(text for text in plan.stopped if not text.endswith(past)), *more.stopped)
+    plan = replace(
+        plan,
+        data={**plan.data, **more.data},
+        metadata={**plan.metadata, **more.metadata},
+        stopped=tuple(dict.fromkeys(stopped)),
+        doubts=more.doubts,
+    )
+    if not more.data and not more.metadata:
+        return plan, prepared
+    if prepared.quarantine is not None:
+        sizes = {file.path: file.size_bytes for file in plan.files if not is_outside(table, file.path)}
+        prepared = replace(prepared, quarantine=extend_quarantine(table, prepared.quarantine, sizes))
+    prepared = replace(prepared, is_recorded=True)
+    _write_down(table, plan, prepared)
+    return plan, prepared
 
 
 def _without_outside(

@@ -28,12 +28,11 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.reachability import Root, RootIdentity, Roots, changelog_root, lost_roots
+from paimon_engine.table.removal.candidates import Candidates, check_places
 from paimon_engine.table.removal.deletion_plan import (
-    Candidates,
     Deletion,
     DeletionPlan,
     carry_out,
-    check_places,
     finish_interrupted,
     plan_deletion,
     prepare,
@@ -227,7 +226,7 @@ def plan_expiry(table: TableHandle, line: Line, gone: Going, executor: Executor)
     plan = plan_deletion(table, candidates, [*asked, *gone.kept], executor, lost=lost)
     named = {path for root in unasked.values() for path in _named(table, root.snapshot)}
     metadata = {path: item for path, item in plan.metadata.items() if path not in named}
-    return replace(plan, metadata=metadata, roots=plan.roots | unasked.keys())
+    return replace(plan, metadata=metadata, roots=plan.roots | unasked.keys(), unasked=frozenset(unasked))
 
 
 def _unasked(line: Line, gone: Going) -> dict[RootIdentity, Root]:

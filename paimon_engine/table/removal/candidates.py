@@ -1,0 +1,178 @@
+"""What roots that are to go reach: files that may be deleted if nothing else needs them (`deletion_plan`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_engine.errors import NotFoundError, PaimonError, UnsupportedError
+from paimon_engine.meta.manifest import FileKind, ManifestEntry
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.storage.places import leads_out
+from paimon_engine.table.files.external import deletable_path
+from paimon_engine.table.reach.reachability import (
+    DataPaths,
+    Root,
+    RootFiles,
+    Unreadable,
+    changelog_files,
+    try_root_files,
+)
+from paimon_engine.table.reach.reading_ahead import ReadingAhead
+from paimon_engine.table.reach.succession import Lists, lists_of
+from paimon_engine.table.state.changelogs import is_change
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries
+from paimon_engine.table.state.side_by_side import in_threads
+
+_UNKNOWN_PLACES: Final = ("index-file-in-data-file-dir",)
+
+
+@dataclass(frozen=True, slots=True)
+class DataCandidate:
+    """What is known of a data, changelog or extra file: `name` is that of the data file it belongs to."""
+
+    name: str
+    size_bytes: int | None
+    why: str
+    directory: str
+
+
+def check_places(table: TableHandle) -> None:
+    """Raises UnsupportedError if the table's options put files where we would not find them."""
+    for key in _UNKNOWN_PLACES:
+        if table.options.raw.get(key, "false").lower() != "false":
+            raise UnsupportedError(f"deleting files of a table with '{key}' is not supported yet")
+
+
+class Candidates:
+    """Files that roots to be removed reach, by path; those `ahead` will be asked for in this order.
+
+    Raises: UnsupportedError if the table's options put files where we would not find them.
+    """
+
+    def __init__(self, table: TableHandle, ahead: Sequence[Root] = ()) -> None:
+        check_places(table)
+        self._table, self._entries = table, ReadingAhead(table, ahead)
+        self._paths = DataPaths(table)
+        self.data: dict[str, DataCandidate] = {}
+        self.metadata: dict[str, tuple[int | None, str]] = {}
+        self.born: dict[str, int] = {}
+        self.stopped: list[str] = []
+        self.lists: list[Lists] = []
+        self._outside: dict[str, bool] = {}
+
+    def add_live(self, root: Root, why: str) -> None:
+        """The files live in a root."""
+        self._add(self._read(live_entries, root), why)
+
+    def add_added(self, root: Root, why: str) -> None:
+        """The files that the root's commit added."""
+        entries = self._read(delta_entries, root)
+        self._note_births(root, entries)
+        self._add((entry for entry in entries if entry.kind is FileKind.ADD), why)
+
+    def add_removed(self, root: Root, why: str, *, but_changes: bool = False) -> None:
+        """The files that the root's commit removed for good: one that is added again was only upgraded.
+
+        With `but_changes` those stay that are the changelog of the commits that added them.
+        """
+        entries = self._read(_changelog_delta if root.is_changelog else delta_entries, root)
+        self._note_births(root, entries)
+        for entry in entries:
+            if entry.kind is FileKind.DELETE:
+                if not (but_changes and is_change(entry)):
+                    self._add([entry], why, may_miss=root.is_changelog)
+            else:
+                for path, _ in self._paths.of(entry):
+                    self.data.pop(path, None)
+
+    def add_changelog(self, root: Root) -> None:
+        """The root's changelog files."""
+        why = f"named by {root.label}" if root.is_changelog else f"changelog of {root.label}"
+        self._add(self._read(_changelog_entries, root), why)
+
+    def add_named(self, root: Root) -> None:
+        """All files that the delta of a changelog names."""
+        self._add(self._read(_changelog_delta, root), f"named by {root.label}", may_miss=True)
+
+    def add_metadata(self, roots: Sequence[Root]) -> None:
+        """The metadata files of roots; of changelogs also what an expiry that was cut short has left of them."""
+        for root, files in zip(roots, in_threads(self._table, _metadata_of, roots), strict=True):
+            if not isinstance(files, RootFiles):
+                self.stopped.append(f"metadata of {root.label} is left: {files.reason}")
+                continue
+            if not root.is_changelog:
+                self.lists.append(lists_of(root, files))
+            for path, size_bytes in files.metadata.items():
+                if self._leads_out(path.rpartition("/")[0]):
+                    self.stopped.append(f"{path} lies behind a link that leads out of the table and is left")
+                    continue
+                self.metadata[path] = (size_bytes, f"metadata of {root.label}")
+            if root.branch == self._table.paths.branch:
+                lists = root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
+                self.born.update({self._table.paths.manifest(name): root.snapshot.id for name in lists})
+
+    def _note_births(self, root: Root, delta: Sequence[ManifestEntry]) -> None:
+        """Which files the commit made: those that it added, and did not only move to another level.
+
+        An overwrite may bring back what was there before.
+        """
+        if root.branch != self._table.paths.branch or root.snapshot.commit_kind is CommitKind.OVERWRITE:
+            return
+        removed = {path for entry in delta if entry.kind is FileKind.DELETE for path, _ in self._paths.of(entry)}
+        added = {path for entry in delta if entry.kind is FileKind.ADD for path, _ in self._paths.of(entry)}
+        self.born.update(dict.fromkeys(added - removed, root.snapshot.id))
+
+    def _read(self, read: Callable[[TableHandle, Snapshot], list[ManifestEntry]], root: Root) -> list[ManifestEntry]:
+        try:
+            return self._entries(read, root)
+        except PaimonError as error:
+            self.stopped.append(f"files that only {root.label} names are left: {error}")
+            return []
+
+    def _leads_out(self, directory: str) -> bool:
+        if directory not in self._outside:
+            self._outside[directory] = leads_out(f"{directory}/.", self._table.paths.root)
+        return self._outside[directory]
+
+    def _add(self, entries: Iterable[ManifestEntry], why: str, *, may_miss: bool = False) -> None:
+        for entry in entries:
+            outside = entry.file.external_path
+            if outside is not None and deletable_path(self._table, outside, entry.file.name) is None:
+                self.stopped.append(f"{outside} lies outside the table and is left")
+                continue
+            directory = self._paths.directory(entry)
+            if outside is None and self._leads_out(directory):
+                self.stopped.append(f"{directory} is a link that leads out of the table; {entry.file.name} is left")
+                continue
+            for path, size_bytes in self._paths.of(entry):
+                # Where a file may be gone already, its size is looked up, which tells.
+                known = None if may_miss else size_bytes
+                self.data[path] = DataCandidate(entry.file.name, known, why, directory)
+
+
+def _metadata_of(table: TableHandle, root: Root) -> RootFiles | Unreadable:
+    if not root.is_changelog:
+        return try_root_files(table, root)
+    try:
+        return changelog_files(table, root, left_behind=True)
+    except PaimonError as error:
+        return Unreadable(f"{root.label} cannot be read: {error}")
+
+
+def _changelog_delta(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Entries of the delta of an expired snapshot, as far as it is still there."""
+    try:
+        return delta_entries(table, snapshot)
+    except NotFoundError:
+        return []
+
+
+def _changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
+    """A changelog list that is gone names nothing."""
+    try:
+        return changelog_entries(table, snapshot)
+    except NotFoundError:
+        return []

@@ -1,0 +1,114 @@
+"""Two deletions at the same time leave nothing that neither of them needs to keep: what both spared for each other goes.
+
+One is held up before a call of the store while the other runs from begin to end. `_PAUSES` are spread over all calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from paimon_engine.errors import PaimonError
+from tests.support.naive_reach import unreached
+from tests.support.scenarios import HOUR_MS, ROOT, World, compacted
+
+_PAUSES = 7
+_ALONE: Mapping[str, Any] = {"parallelism": 1}
+DEEDS: Mapping[str, Callable[[World], Any]] = {
+    "expire": lambda w: w.table().expire_snapshots(retain_max=1, retain_min=1, older_than=w.now_ms, **_ALONE),
+    "expire, aside": lambda w: w.table().expire_snapshots(
+        retain_max=1, retain_min=1, older_than=w.now_ms, quarantine=True, **_ALONE
+    ),
+    "delete a tag": lambda w: w.table().delete_tag("middle", **_ALONE),
+    "replace a tag": lambda w: w.table().create_tag("middle", if_exists="replace", **_ALONE),
+    "expire tags": lambda w: w.table().expire_tags(older_than=w.now_ms, **_ALONE),
+    "delete a branch": lambda w: w.table().delete_branch("b", **_ALONE),
+    "roll back": lambda w: w.table().rollback(snapshot=8, **_ALONE),
+}
+PAIRS = (
+    *(("expire", other) for other in ("delete a tag", "replace a tag", "expire tags", "delete a branch")),
+    *(("expire, aside", other) for other in ("delete a tag", "delete a branch")),
+    *((other, "expire") for other in ("delete a tag", "expire tags", "delete a branch")),
+    ("delete a branch", "roll back"),
+    ("roll back", "delete a branch"),
+)
+
+
+class _Held:
+    """Hands everything on to `inner`; before the call `at`, from 1, it carries out `meanwhile`."""
+
+    def __init__(self, inner: Any, at: int | None, meanwhile: Callable[[], Any]) -> None:
+        self.inner, self.at, self.meanwhile, self.calls = inner, at, meanwhile, 0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls += 1
+            if self.calls == self.at:
+                self.meanwhile()
+            return found(*args, **kwargs)
+
+        return call
+
+
+@cache
+def _before() -> tuple[dict[str, Any], int]:
+    world = World()
+    compacted(world)
+    world.table().create_tag("later", snapshot=7)
+    world.table().create_branch("b", snapshot=5)
+    world.write({1: 100}, branch="b")
+    world.table("b").compact(full=True)
+    return dict(world.inner._files), world.now_ms + HOUR_MS
+
+
+def _run(one: str, other: str, at: int | None) -> tuple[int, set[str]]:
+    """Number of calls of the first deletion, and files that both have left."""
+    files, now_ms = _before()
+    first, second = World(now_ms=now_ms), World(now_ms=now_ms)
+    first.inner._files = dict(files)
+    first._numbers = itertools.count(1 << 20)  # type: ignore[assignment]
+    second._numbers = itertools.count(1 << 25)  # type: ignore[assignment]
+    second.inner = first.inner
+    second.through(first.inner)
+    storage = _Held(first.inner, at, lambda: DEEDS[other](second))
+    try:
+        DEEDS[one](first.through(storage))
+    except PaimonError:
+        # It may find out that others were there before; it deletes less then, and the next one finishes it.
+        second.table().delete_tag("nobody")
+    if at is None:
+        DEEDS[other](second)
+    left = unreached(first.inner, ROOT)
+    return storage.calls, {path for path in left if not path.startswith("deletion/")}
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda deed: deed)
+def test_what_both_spare_for_each_other_goes(one: str, other: str) -> None:
+    calls, left = _run(one, other, None)
+    assert left == set()
+    for at in range(1, calls, max(1, calls // _PAUSES)):
+        assert _run(one, other, at)[1] == set(), f"held up before call {at} of {calls}"
+
+
+@pytest.mark.parametrize("at", range(3, 80, 12))
+def test_what_an_expiry_takes_for_a_tag_that_went_meanwhile_comes_back_with_it(at: int) -> None:
+    files, now_ms = _before()
+    world, other = World(now_ms=now_ms), World(now_ms=now_ms)
+    world.inner._files = dict(files)
+    world._numbers = itertools.count(1 << 20)  # type: ignore[assignment]
+    other._numbers = itertools.count(1 << 25)  # type: ignore[assignment]
+    other.inner = world.inner
+    other.through(world.inner)
+    rows = world.table().to_arrow(snapshot=3).sort_by("k")
+    DEEDS["expire, aside"](world.through(_Held(world.inner, at, lambda: DEEDS["delete a tag"](other))))
+
+    for item in reversed(other.table().quarantines()):
+        other.table().restore(item["quarantine"])
+
+    assert other.table().to_arrow(snapshot=3).sort_by("k") == rows
