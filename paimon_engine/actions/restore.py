@@ -28,7 +28,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.errors import ConflictError, PaimonError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, Moment, Spec
 from paimon_engine.table.branches_tags.tag_notifications import telling
@@ -210,7 +210,7 @@ def _result(
 class EmptyQuarantine(Spec):
     """Delete for good what quarantines hold: the one of that name, or all made before `older_than_ms`.
 
-    Without either, those older than 30 days go. One whose list cannot be understood goes only by its name.
+    Not both. Without either, those older than 30 days go. One whose list cannot be understood goes only by its name.
     """
 
     quarantine: str | None = None
@@ -243,10 +243,16 @@ def empty_quarantine(table: TableHandle, spec: EmptyQuarantine) -> EmptyQuaranti
     What was not moved yet by a run that was cut short stays in its place. One that cannot be emptied keeps no other
     from it.
 
-    Raises: InvalidArgumentError if there is no quarantine of that name, or for a time in the future; StorageError.
+    Raises: InvalidArgumentError if there is no quarantine of that name, for a name and a time together, or for a time
+    in the future; StorageError.
     """
     begun = time.monotonic()
     check_older_than(table, spec)
+    if spec.quarantine is not None and spec.older_than_ms is not None:
+        raise InvalidArgumentError(
+            f"quarantine={spec.quarantine!r} and older_than_ms={spec.older_than_ms}: one of that name goes "
+            "whatever its age; give the name, or the time for all that are older"
+        )
     found, left = _chosen(table, spec)
     stopped = [f"quarantine {item.name} is left: {item.problem} (give its name to delete it)" for item in left]
     files = sum(len(item.files) for item in found)

@@ -84,6 +84,15 @@ def test_now_is_allowed_and_a_millisecond_later_is_not(name: str) -> None:
     assert verb(older_than=history.now_ms, dry_run=True).status in ("noop", "dry_run", "stopped")
 
 
+def test_a_quarantine_is_chosen_by_its_name_or_its_age(table: Table) -> None:
+    before = table.quarantines()
+
+    with pytest.raises(InvalidArgumentError, match="give the name, or the time"):
+        table.empty_quarantine(before[0]["quarantine"], older_than="2001-01-01")
+
+    assert table.quarantines() == before
+
+
 def test_a_quarantine_given_by_its_name_takes_no_time_in_the_future_either(table: Table) -> None:
     name = table.quarantines()[0]["quarantine"]
 
