@@ -1,18 +1,27 @@
 """The longer run: `python -m tests.contention --roles nine --seconds 600`, on local disk; `--s3` on an S3 server.
 
 `--keyed` gives the table a primary key, on which the roles `eight` and `starving` work. What was done, and how often
-others were in the way, is told in the end.
+others were in the way, is told in the end; the exit code is 1 if anything was lost.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Final
 
+from paimon_engine import open_table
+from paimon_engine.errors import PaimonError
 from tests.contention.fleet import new_table, settle
 from tests.contention.launch import launch
 from tests.contention.roles import FLEETS
 from tests.support.s3 import BUCKET, start_s3
+
+_TOLD_EVERY_S: Final = 30.0
 
 
 def main() -> None:
@@ -29,9 +38,36 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="paimon-contention-") as directory:
         warehouse = f"s3://{BUCKET}/lake" if given.s3 else directory
         path = new_table(warehouse, keyed=given.keyed, storage=storage).path
-        account = settle(path, launch(path, given.seconds, storage, FLEETS[given.roles]), storage)
+        try:
+            with telling(path, storage):
+                reports = launch(path, given.seconds, storage, FLEETS[given.roles])
+            account = settle(path, reports, storage)
+        except Exception as error:
+            print(f"FAILED: {error!r:.4000}")
+            raise SystemExit(1) from error
         print(", ".join(f"{count} {what}" for what, count in account.items()))
+        print(f"{given.roles} roles, {given.seconds:.0f} s: nothing lost, nothing twice, the table is sound")
     next(server, None)
+
+
+@contextmanager
+def telling(path: str, storage: Mapping[str, str]) -> Iterator[None]:
+    """Prints every half minute how far the table is."""
+    begun, is_over = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not is_over.wait(_TOLD_EVERY_S):
+            with suppress(PaimonError):
+                newest = open_table(path, storage_options=storage).latest_snapshot_id()
+                print(f"{time.monotonic() - begun:.0f} s: snapshot {newest}", flush=True)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,15 @@ WRITING = tuple(
     scenario.name
     for scenario in SCENARIOS
     if scenario.takes_back
-    or scenario.name in ("write, tidy and compact", "create a tag", "drop partitions", "alter the schema")
+    or scenario.name
+    in (
+        "write, tidy and compact",
+        "create a tag",
+        "drop partitions",
+        "alter the schema",
+        "create a branch of a snapshot",
+        "roll back as the latest",
+    )
 )
 """Scenarios whose action writes files to a table that a clean-up of orphan files may meet."""
 
