@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -32,7 +32,7 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonErro
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, Moment, Spec
 from paimon_engine.table.branches_tags.tag_notifications import telling
-from paimon_engine.table.reach.quarantine import Quarantine, find_quarantine, no_quarantine, read_quarantine
+from paimon_engine.table.reach.quarantine import Move, Quarantine, find_quarantine, no_quarantine, read_quarantine
 from paimon_engine.table.reach.reachability import on_line
 from paimon_engine.table.reach.unfinished import forget_record
 from paimon_engine.table.removal.file_removal import Disposal, move_files
@@ -137,13 +137,37 @@ def _brought_back(
     _, problems = move_files(table, moves, how, executor)
     if problems:
         return _result("stopped", quarantine, RootsBack(), begun, stopped=tuple(problems))
-    present = {info.path for directory in {_parent(move.target) for move in moves} for info in _list(table, directory)}
-    missing = tuple(move.target for move in moves if move.target not in present)
+    if absent := _absent(table, moves):
+        # A clean-up that did not see the versions yet has moved files aside again, or deleted them.
+        roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
+        lost = roots.conflicts or tuple(f"{move.target} was moved aside again" for move in _aside(table, absent))
+        if lost:
+            reason = f"a clean-up took files that had come back, run it again: {'; '.join(lost)}"
+            return _result("stopped", quarantine, RootsBack(), begun, stopped=(reason,))
     bring_back(table, roots)
+    absent = _absent(table, moves)
+    if again := _aside(table, absent):
+        # From now on clean-ups see the versions.
+        _, problems = move_files(table, again, how, executor)
+        if problems:
+            return _result("stopped", quarantine, RootsBack(), begun, stopped=tuple(problems))
+        absent = _absent(table, moves)
+    missing = tuple(move.target for move in absent)
     # Versions that are left can come back from the list alone, once their files are there again.
     strange = () if roots.left else tuple(close(table, quarantine.name))
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)
     return _result("restored", quarantine, replace(roots, left=(*roots.left, *strange)), begun, missing=missing)
+
+
+def _absent(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
+    """The moves whose files are not in their place."""
+    present = {info.path for directory in {_parent(move.target) for move in moves} for info in _list(table, directory)}
+    return [move for move in moves if move.target not in present]
+
+
+def _aside(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
+    """Those of the moves whose files are in the quarantine."""
+    return [move for move in moves if table.env.storage.exists(move.source)]
 
 
 def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Held, *, begun: float) -> RestoreResult:
