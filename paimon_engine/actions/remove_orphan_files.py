@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -35,7 +35,7 @@ from paimon_engine.table.removal.candidates import check_places
 from paimon_engine.table.removal.deletion_plan import DeletedFile, clean_directories
 from paimon_engine.table.removal.fence import forget_finished_plans, raise_fences
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
-from paimon_engine.table.removal.orphans import Look, find_orphans, live_nowhere
+from paimon_engine.table.removal.orphans import Orphans, find_orphans, orphans_among
 from paimon_engine.table.removal.quarantine_state import move_as_listed
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
@@ -99,16 +99,14 @@ def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: E
     if found.stopped:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)
         return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped, seconds=time.monotonic() - begun)
-    orphans = [
-        DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in found.dead else _WHY) for info in found.files
-    ]
+    orphans = _told(found.files, found.dead)
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
     if spec.confirm_latest_snapshot is not None and not spec.dry_run:
         mend_hints(table)
     if orphans and not spec.dry_run:
         status = "quarantined" if spec.quarantine else "deleted"
-        done, quarantine, problems = _remove(table, _Found(found.look, found.old, orphans), spec, executor)
+        done, quarantine, problems = _remove(table, found, spec, executor)
         if table.options.clean_empty_directories:
             clean_directories(table, {path for file in done if "/bucket-" in (path := _directory(file.path))})
     if not spec.dry_run and not problems:
@@ -130,35 +128,21 @@ def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: E
     return result
 
 
-def _orphans(table: TableHandle, look: Look, found: Sequence[FileInfo], executor: Executor) -> list[DeletedFile]:
-    dead = live_nowhere(table, look, found, executor)
-    return [
-        DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in dead else _WHY)
-        for info in found
-        if info.path in dead or info.path.rpartition("/")[2] not in look.names
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What the looks before the fence saw: all old files, and those that are orphans."""
-
-    look: Look
-    files: Sequence[FileInfo]
-    orphans: Sequence[DeletedFile]
+def _told(files: Sequence[FileInfo], dead: Collection[str]) -> list[DeletedFile]:
+    return [DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in dead else _WHY) for info in files]
 
 
 def _remove(
-    table: TableHandle, found: _Found, how: Disposal, executor: Executor
+    table: TableHandle, found: Orphans, how: Disposal, executor: Executor
 ) -> tuple[list[DeletedFile], str | None, list[str]]:
     """As `_dispose`, behind a fence that keeps out commits of these files."""
-    plan = write_plan(table, [file.path for file in found.orphans])
+    plan = write_plan(table, [info.path for info in found.files])
     try:
         problems = raise_fences(table, plan)
         if not problems:
             found.look.take(table, executor)
             problems = [f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(found.look.doubts)]
-        still = [] if problems else _orphans(table, found.look, found.files, executor)
+        still = [] if problems else _told(*orphans_among(table, found.look, found.old, executor))
     except PaimonError:
         with suppress(StorageError):
             forget_plan(table, plan.id)

@@ -310,6 +310,14 @@ def live_nowhere(table: TableHandle, look: Look, files: Sequence[FileInfo], exec
     return set() if unreadable or protection.unknown else owners.keys() - protection.paths
 
 
+def orphans_among(
+    table: TableHandle, look: Look, files: Sequence[FileInfo], executor: Executor
+) -> tuple[tuple[FileInfo, ...], frozenset[str]]:
+    """Those of the files that nothing names or no root reaches any more; and the paths of the latter."""
+    dead = frozenset(live_nowhere(table, look, files, executor))
+    return tuple(info for info in files if info.path in dead or _name(info.path) not in look.names), dead
+
+
 # ── what is certainly an orphan ─────────────────────────────────────────────────────────────────
 
 
@@ -354,8 +362,7 @@ def find_orphans(
         return Orphans(
             look, found, stopped=(f"the latest snapshot in sight is {newest}, and {confirmed} is confirmed",)
         )
-    dead = frozenset(live_nowhere(table, look, found, executor))
-    files = tuple(info for info in found if info.path in dead or _name(info.path) not in look.names)
+    files, dead = orphans_among(table, look, found, executor)
     stored = {_name(info.path) for info in everything}
     needed = look.needed if is_all else set()
     if files and not needed <= stored:
