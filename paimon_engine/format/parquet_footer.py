@@ -92,7 +92,8 @@ class FooterSink:
         """Writes the footer, changed by this function."""
         assert self._held is not None
         data = bytes(self._held)
-        assert data.endswith(_MAGIC), data[-8:]
+        if not data.endswith(_MAGIC):
+            raise ValueError(f"what Arrow wrote ends in {data[-8:]!r}, not in a footer")
         begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
         footer = change(data[begin:-8])
         self._sink.write(data[:begin] + footer + len(footer).to_bytes(4, "little") + _MAGIC)

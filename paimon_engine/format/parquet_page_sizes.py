@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
-from paimon_engine.format.thrift_compact import Reader, number_in, number_of
+from paimon_engine.format.thrift_compact import DECODE_ERRORS, Reader, number_in, number_of
 
 PAGE_BYTES_MAX: Final = 256 << 20
 """Of a page unpacked, if it is that much larger than stored. Writers end a page at about 1 MiB."""
@@ -41,8 +41,6 @@ _DETAILS: Final = {_DATA: (5, 2), _DATA_V2: (8, 4)}
 """Kind of a page with values → field of the header that tells of them, and the field of their encoding in that."""
 _PADDING_BYTES: Final = 100
 """Some old writers count a column chunk without the header of its dictionary, so readers look that far behind it."""
-NO_STRUCTURE: Final = (LookupError, AssertionError, RecursionError)
-"""What comes of decoding bytes that are no structure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class PageHead:
 def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
     """The header of the page that begins at that place of the bytes, and the place behind it.
 
-    Raises: `NO_STRUCTURE`; IndexError if it does not end in these bytes.
+    Raises: `thrift_compact.DECODE_ERRORS`; IndexError if it does not end in these bytes.
     """
     reader = Reader(data, at)
     fields = {number: value for number, _, value in reader.structure()}
@@ -219,7 +217,7 @@ def headers(source: BinaryIO, pages: ChunkPages) -> Iterator[PageHead]:
     while not pages.is_complete:
         try:
             head, behind = header_at(source, pages.at, pages.end + _PADDING_BYTES)
-        except NO_STRUCTURE as error:
+        except DECODE_ERRORS as error:
             pages.refuse_header(error)
         pages.add(head, behind)
         yield head
@@ -228,7 +226,7 @@ def headers(source: BinaryIO, pages: ChunkPages) -> Iterator[PageHead]:
 def header_at(source: BinaryIO, begin: int, end: int) -> tuple[PageHead, int]:
     """The header of the page that begins there, and the place behind it.
 
-    Raises: `NO_STRUCTURE`; IndexError if the chunk ends before it.
+    Raises: `thrift_compact.DECODE_ERRORS`; IndexError if the chunk ends before it.
     """
     asked = _HEADER_BYTES
     while True:

@@ -36,6 +36,7 @@ from paimon_engine.format.parquet_copies import (
 from paimon_engine.format.parquet_footer import SCHEMA_FIELD
 from paimon_engine.format.thrift_compact import (
     BOOLEANS,
+    DECODE_ERRORS,
     STRUCT,
     Reader,
     changed,
@@ -63,8 +64,6 @@ _GROUP_FIELDS: Final = {1, 2, 3, 5, 6}
 _CHUNK_FIELDS: Final = {2, 3}
 _METADATA_FIELDS: Final = {1, 2, 3, 4, 5, 6, 7, 9, 11, 12, 13, 16}
 """What may stand in a file of which row groups are copied: no encryption, no other file, no index, no bloom filter."""
-_NO_STRUCTURE: Final = (LookupError, AssertionError, RecursionError)
-"""What comes of taking bytes apart that are no structure."""
 _KNOWN_PAGES: Final = {(0, 0), (0, 2), (0, 8), (2, 0), (2, 2)}
 """Type and encoding of pages: data and dictionaries of the first version, plain or by dictionary."""
 
@@ -172,8 +171,6 @@ def stored_row_groups(source: BinaryIO, path: str, layout: Layout, row_count: in
         pa.ArrowException,
         OSError,
         LookupError,
-        AssertionError,
-        StopIteration,
         RecursionError,
         ValueError,
     ) as error:
@@ -265,7 +262,7 @@ def _check_pages(chunk: bytes, size: int, path: str) -> None:
             found = crc32(view[reader.at : place])
             if _PAGE_CHECKSUM in head and number_of(head[_PAGE_CHECKSUM]) & 0xFFFFFFFF != found:
                 raise damaged(path, "a page has another checksum than bytes")
-    except _NO_STRUCTURE as error:
+    except DECODE_ERRORS as error:
         raise damaged(path, f"a page cannot be read: {error}") from error
     if len(chunk) != size or place != size:
         raise damaged(path, "a column chunk is not as long as its pages")

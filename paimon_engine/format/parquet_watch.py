@@ -15,7 +15,8 @@ from typing import BinaryIO, Final
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
-from paimon_engine.format.parquet_page_sizes import NO_STRUCTURE, ChunkPages, page_head
+from paimon_engine.format.parquet_page_sizes import ChunkPages, page_head
+from paimon_engine.format.thrift_compact import DECODE_ERRORS
 
 _HEADER_BYTES_MAX: Final = 16 << 20
 """Arrow takes no longer header (`parquet::kDefaultMaxPageHeaderSize`)."""
@@ -126,6 +127,6 @@ class _Chunk:
                 if len(self._held) > _HEADER_BYTES_MAX:
                     pages.refuse_header(error)
                 return
-            except NO_STRUCTURE as error:
+            except DECODE_ERRORS as error:
                 pages.refuse_header(error)
             pages.add(head, begin + behind)

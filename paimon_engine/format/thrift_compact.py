@@ -19,6 +19,14 @@ _LONG_LIST: Final = 15
 _VARINT_BITS: Final = 0x7F
 """Of a byte in a number; the bit above says that more follow."""
 
+
+class NotAStructureError(ValueError):
+    """Stored bytes that are no structure of the compact protocol, or lack a field that is always there."""
+
+
+DECODE_ERRORS: Final = (LookupError, NotAStructureError, RecursionError)
+"""What decoding bytes that are no structure raises. Not checked byte by byte: every page has a header to be skipped."""
+
 Fields = list[tuple[int, int, bytes]]
 """Number, type and bytes of the fields of a structure."""
 
@@ -27,7 +35,8 @@ def structure(fields: Iterable[tuple[int, int, bytes]]) -> bytes:
     """Bytes of a structure of these fields."""
     out, before = bytearray(), 0
     for number, kind, value in sorted(fields):
-        assert 0 < number - before <= 15, number
+        if not 0 < number - before <= 15:
+            raise NotAStructureError(f"field {number} after field {before}")
         out += bytes([(number - before) << 4 | kind]) + value
         before = number
     return bytes(out) + b"\0"
@@ -90,14 +99,20 @@ def fields_of(data: bytes) -> Fields:
 
 def value_of(data: bytes, number: int) -> bytes:
     """Bytes of a field of a structure, which has it."""
-    return next(value for found, _, value in fields_of(data) if found == number)
+    for found, _, value in fields_of(data):
+        if found == number:
+            return value
+    raise NotAStructureError(f"there is no field {number}")
 
 
 def number_in(data: bytes, number: int, default: int | None = None) -> int:
     """Whole number in a field of a structure, which has it unless there is a default."""
     found = [number_of(value) for place, _, value in fields_of(data) if place == number]
-    assert found or default is not None, number
-    return found[0] if found else int(default or 0)
+    if found:
+        return found[0]
+    if default is None:
+        raise NotAStructureError(f"there is no field {number}")
+    return default
 
 
 class Reader:
@@ -153,8 +168,8 @@ def _behind(data: bytes, at: int, kind: int) -> int:
             at = _behind(data, at, BYTE if element in BOOLEANS else element)
     elif kind in _SIZES:
         at += _SIZES[kind]
-    else:
-        assert kind in BOOLEANS, kind
+    elif kind not in BOOLEANS:
+        raise NotAStructureError(f"there is no type {kind}")
     if at > len(data):
         raise IndexError("the bytes end before the structure does")
     return at

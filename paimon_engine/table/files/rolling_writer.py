@@ -242,6 +242,10 @@ class RollingWriter:
         self._files.append(file)
 
 
+class _Discarded(BaseException):
+    """What the context of a writer is left with when its file is not wanted."""
+
+
 class _OpenFile:
     """The data file being written, and what was seen of its rows."""
 
@@ -353,7 +357,8 @@ class _OpenFile:
         self._writer.close_row_group()
 
     def discard(self) -> None:
-        self._context.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        """Leaves the file unwritten: what the store has of it so far goes."""
+        self._context.__exit__(_Discarded, _Discarded(), None)
 
     def finish(self, *, source: FileSource) -> tuple[DataFile, bytes | None]:
         """What the manifest says of the file, and its index."""
