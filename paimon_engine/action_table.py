@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.actions.alter_table import AlterTable, alter_table
 from paimon_engine.actions.analyze import Analyze, analyze
 from paimon_engine.actions.branches import (
@@ -57,11 +58,8 @@ from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
 from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag, create_tag, delete_tag, rename_tag
 from paimon_engine.actions.verify import Verify, verify
-from paimon_engine.actions.write import CommitName, Write, write
+from paimon_engine.actions.write import Write, write
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.executor import Executor
-from paimon_engine.progress import OnProgress
-from paimon_engine.table.state.handle import TableHandle
 
 Action = (
     Write
@@ -105,17 +103,6 @@ Action = (
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What an action of a job works with."""
-
-    table: TableHandle
-    executor: Executor
-    commit_user: str
-    on_progress: OnProgress | None
-    earlier_user: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ActionInfo:
     """One line of the table of what exists; `on_tasks` says whether the work runs as tasks, worth a cluster."""
 
@@ -125,143 +112,56 @@ class ActionInfo:
     on_tasks: bool = False
 
 
-def _write(context: Context, spec: Write) -> Any:
-    name = CommitName(
-        context.commit_user, watermark=spec.watermark, properties=spec.properties, earlier_user=context.earlier_user
-    )
-    return write(context.table, spec, context.executor, name=name, on_progress=context.on_progress)
-
-
-def _on_tasks(run: Callable[..., Any]) -> Callable[[Context, Any], Any]:
-    """An action whose work runs as tasks and ends in commits."""
-
-    def call(context: Context, spec: Any) -> Any:
-        user = context.commit_user
-        return run(context.table, spec, context.executor, commit_user=user, on_progress=context.on_progress)
-
-    return call
-
-
 ACTIONS: Final[Mapping[str, ActionInfo]] = {
-    "write": ActionInfo(Write, _write, "append, upsert or overwrite rows from files", on_tasks=True),
-    "compact": ActionInfo(Compact, _on_tasks(compact), "merge small files and sorted runs", on_tasks=True),
-    "cluster": ActionInfo(
-        Cluster, _on_tasks(cluster), "order rows of append tables by columns that are filtered", on_tasks=True
-    ),
-    "delete_rows": ActionInfo(
-        DeleteRows, _on_tasks(delete_rows), "delete rows that match, by deletion vectors", on_tasks=True
-    ),
-    "rescale": ActionInfo(
-        Rescale, _on_tasks(rescale), "bring partitions to the table's number of buckets", on_tasks=True
-    ),
+    "write": ActionInfo(Write, write, "append, upsert or overwrite rows from files", on_tasks=True),
+    "compact": ActionInfo(Compact, compact, "merge small files and sorted runs", on_tasks=True),
+    "cluster": ActionInfo(Cluster, cluster, "order rows of append tables by columns that are filtered", on_tasks=True),
+    "delete_rows": ActionInfo(DeleteRows, delete_rows, "delete rows that match, by deletion vectors", on_tasks=True),
+    "rescale": ActionInfo(Rescale, rescale, "bring partitions to the table's number of buckets", on_tasks=True),
     "rewrite_file_index": ActionInfo(
-        RewriteFileIndex,
-        _on_tasks(rewrite_file_index),
-        "give data files the indexes that options ask for",
-        on_tasks=True,
+        RewriteFileIndex, rewrite_file_index, "give data files the indexes that options ask for", on_tasks=True
     ),
     "compact_manifests": ActionInfo(
-        CompactManifests,
-        lambda c, s: compact_manifests(c.table, s, commit_user=c.commit_user),
-        "rewrite the lists of files to few large ones",
+        CompactManifests, compact_manifests, "rewrite the lists of files to few large ones"
     ),
-    "analyze": ActionInfo(Analyze, _on_tasks(analyze), "compute statistics of rows and columns", on_tasks=True),
-    "create_tag": ActionInfo(CreateTag, lambda c, s: create_tag(c.table, s, c.executor), "name a snapshot and keep it"),
-    "delete_tag": ActionInfo(DeleteTag, lambda c, s: delete_tag(c.table, s, c.executor), "delete a tag and its files"),
-    "expire_snapshots": ActionInfo(
-        ExpireSnapshots,
-        lambda c, s: expire_snapshots(c.table, s, c.executor, on_progress=c.on_progress),
-        "delete old snapshots and their files",
-    ),
-    "expire_changelogs": ActionInfo(
-        ExpireChangelogs,
-        lambda c, s: expire_changelogs(c.table, s, c.executor),
-        "delete old changelogs of expired snapshots",
-    ),
-    "rollback": ActionInfo(
-        Rollback, lambda c, s: rollback(c.table, s, c.executor), "make an earlier snapshot or tag the latest"
-    ),
-    "alter_table": ActionInfo(
-        AlterTable, lambda c, s: alter_table(c.table, s, may_repeat=True), "change columns, options or comments"
-    ),
-    "remove_orphan_files": ActionInfo(
-        RemoveOrphanFiles,
-        lambda c, s: remove_orphan_files(c.table, s, c.executor),
-        "delete old files that nothing names",
-    ),
-    "restore": ActionInfo(Restore, lambda c, s: restore(c.table, s, c.executor), "bring back what was moved aside"),
-    "empty_quarantine": ActionInfo(
-        EmptyQuarantine, lambda c, s: empty_quarantine(c.table, s), "delete for good what was moved aside"
-    ),
-    "purge_files": ActionInfo(
-        PurgeFiles,
-        lambda c, s: purge_files(c.table, s, c.executor, commit_user=c.commit_user),
-        "empty a table and delete all that it has been",
-    ),
+    "analyze": ActionInfo(Analyze, analyze, "compute statistics of rows and columns", on_tasks=True),
+    "create_tag": ActionInfo(CreateTag, create_tag, "name a snapshot and keep it"),
+    "delete_tag": ActionInfo(DeleteTag, delete_tag, "delete a tag and its files"),
+    "expire_snapshots": ActionInfo(ExpireSnapshots, expire_snapshots, "delete old snapshots and their files"),
+    "expire_changelogs": ActionInfo(ExpireChangelogs, expire_changelogs, "delete old changelogs of expired snapshots"),
+    "rollback": ActionInfo(Rollback, rollback, "make an earlier snapshot or tag the latest"),
+    "alter_table": ActionInfo(AlterTable, alter_table, "change columns, options or comments"),
+    "remove_orphan_files": ActionInfo(RemoveOrphanFiles, remove_orphan_files, "delete old files that nothing names"),
+    "restore": ActionInfo(Restore, restore, "bring back what was moved aside"),
+    "empty_quarantine": ActionInfo(EmptyQuarantine, empty_quarantine, "delete for good what was moved aside"),
+    "purge_files": ActionInfo(PurgeFiles, purge_files, "empty a table and delete all that it has been"),
     "remove_unexisting_files": ActionInfo(
-        RemoveUnexistingFiles,
-        lambda c, s: remove_unexisting_files(c.table, s, c.executor, commit_user=c.commit_user),
-        "take data files that are gone out of the lists",
+        RemoveUnexistingFiles, remove_unexisting_files, "take data files that are gone out of the lists"
     ),
     "remove_unexisting_manifests": ActionInfo(
-        RemoveUnexistingManifests,
-        lambda c, s: remove_unexisting_manifests(c.table, s, commit_user=c.commit_user),
-        "take manifests that are gone out of the lists",
+        RemoveUnexistingManifests, remove_unexisting_manifests, "take manifests that are gone out of the lists"
     ),
     "repair_earliest_snapshot": ActionInfo(
-        RepairEarliestSnapshot,
-        lambda c, s: repair_earliest_snapshot(c.table, s, c.executor),
-        "mend a row of snapshots with gaps",
+        RepairEarliestSnapshot, repair_earliest_snapshot, "mend a row of snapshots with gaps"
     ),
-    "verify": ActionInfo(
-        Verify,
-        lambda c, s: verify(c.table, s, c.executor, on_progress=c.on_progress),
-        "check that a table is whole",
-        on_tasks=True,
-    ),
-    "drop_partition": ActionInfo(
-        DropPartition, lambda c, s: drop_partition(c.table, s, commit_user=c.commit_user), "drop named partitions"
-    ),
-    "expire_partitions": ActionInfo(
-        ExpirePartitions,
-        lambda c, s: expire_partitions(c.table, s, commit_user=c.commit_user),
-        "drop partitions that are too old",
-    ),
-    "mark_partition_done": ActionInfo(
-        MarkPartitionDone, lambda c, s: mark_partition_done(c.table, s), "tell that partitions are complete"
-    ),
-    "rename_tag": ActionInfo(RenameTag, lambda c, s: rename_tag(c.table, s), "give a tag another name"),
-    "create_due_tags": ActionInfo(
-        CreateDueTags, lambda c, s: create_due_tags(c.table, s, c.executor), "make the tags that the options ask for"
-    ),
-    "expire_tags": ActionInfo(
-        ExpireTags, lambda c, s: expire_tags(c.table, s, c.executor), "delete tags whose time is over"
-    ),
+    "verify": ActionInfo(Verify, verify, "check that a table is whole", on_tasks=True),
+    "drop_partition": ActionInfo(DropPartition, drop_partition, "drop named partitions"),
+    "expire_partitions": ActionInfo(ExpirePartitions, expire_partitions, "drop partitions that are too old"),
+    "mark_partition_done": ActionInfo(MarkPartitionDone, mark_partition_done, "tell that partitions are complete"),
+    "rename_tag": ActionInfo(RenameTag, rename_tag, "give a tag another name"),
+    "create_due_tags": ActionInfo(CreateDueTags, create_due_tags, "make the tags that the options ask for"),
+    "expire_tags": ActionInfo(ExpireTags, expire_tags, "delete tags whose time is over"),
     "rollback_to_as_latest": ActionInfo(
-        RollbackToAsLatest,
-        lambda c, s: rollback_to_as_latest(c.table, s, commit_user=c.commit_user),
-        "make a new snapshot of an earlier one",
+        RollbackToAsLatest, rollback_to_as_latest, "make a new snapshot of an earlier one"
     ),
-    "create_branch": ActionInfo(CreateBranch, lambda c, s: create_branch(c.table, s), "make a branch"),
-    "delete_branch": ActionInfo(
-        DeleteBranch, lambda c, s: delete_branch(c.table, s, c.executor), "delete a branch and its files"
-    ),
-    "rename_branch": ActionInfo(RenameBranch, lambda c, s: rename_branch(c.table, s), "give a branch another name"),
-    "fast_forward": ActionInfo(
-        FastForward, lambda c, s: fast_forward(c.table, s, c.executor), "make main what a branch is"
-    ),
-    "merge_branch": ActionInfo(
-        MergeBranch,
-        lambda c, s: merge_branch(c.table, s, commit_user=c.commit_user),
-        "bring what a branch has changed into the table",
-    ),
-    "reset_consumer": ActionInfo(ResetConsumer, lambda c, s: reset_consumer(c.table, s), "move or forget a consumer"),
-    "clear_consumers": ActionInfo(
-        ClearConsumers, lambda c, s: clear_consumers(c.table, s), "forget consumers by their names"
-    ),
-    "expire_consumers": ActionInfo(
-        ExpireConsumers, lambda c, s: expire_consumers(c.table, s), "forget consumers by their age"
-    ),
+    "create_branch": ActionInfo(CreateBranch, create_branch, "make a branch"),
+    "delete_branch": ActionInfo(DeleteBranch, delete_branch, "delete a branch and its files"),
+    "rename_branch": ActionInfo(RenameBranch, rename_branch, "give a branch another name"),
+    "fast_forward": ActionInfo(FastForward, fast_forward, "make main what a branch is"),
+    "merge_branch": ActionInfo(MergeBranch, merge_branch, "bring what a branch has changed into the table"),
+    "reset_consumer": ActionInfo(ResetConsumer, reset_consumer, "move or forget a consumer"),
+    "clear_consumers": ActionInfo(ClearConsumers, clear_consumers, "forget consumers by their names"),
+    "expire_consumers": ActionInfo(ExpireConsumers, expire_consumers, "forget consumers by their age"),
 }
 """Everything that a job can do, by name."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +12,10 @@ from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_tab
 from paimon_engine.actions.commit import CommitResult, commit_messages
 from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
 from paimon_engine.clean_up_verbs import CleanUpVerbs
-from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import Executor
 from paimon_engine.inspect.system_tables import open_system_table
-from paimon_engine.maintenance_verbs import MaintenanceVerbs, names_of
+from paimon_engine.maintenance_verbs import MaintenanceVerbs
 from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
@@ -28,7 +28,8 @@ from paimon_engine.table.state import filesystem_catalog as tables
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot_id
 from paimon_engine.table.write.row_input import batches_of, with_kinds
-from paimon_engine.version_verbs import Moment, VersionVerbs, time_of
+from paimon_engine.verbs import Moment, time_of
+from paimon_engine.version_verbs import VersionVerbs
 
 
 class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
@@ -225,7 +226,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
         """
-        result = alter_table(self._handle, AlterTable(changes))
+        result = self._act(alter_table, AlterTable, locals())
         self._source = self._handle.newest()
         return result
 
@@ -243,6 +244,18 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         """Live data files; columns as in the system table `$files`."""
         asked = ReadRequest(snapshot=snapshot, tag=tag)
         return inspect.files(self._handle, choose_snapshot(self._handle, snapshot=asked.snapshot, tag=asked.tag))
+
+
+def names_of(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Names as a value that does not change.
+
+    Raises: InvalidArgumentError for what is no list of names, such as a single text.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
+        raise InvalidArgumentError(f"columns={shown(columns)}: give a list of names")
+    return tuple(columns)
 
 
 def _is_frame(data: Any) -> bool:

@@ -5,7 +5,6 @@ Each verb is one call of an action.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Unpack
 
@@ -35,22 +34,12 @@ from paimon_engine.actions.restore import (
     list_quarantines,
     restore,
 )
-from paimon_engine.executor import Executor
-from paimon_engine.meta.names import checked_user
 from paimon_engine.table.removal.file_removal import DisposalWords
-from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.version_verbs import Moment, time_of
+from paimon_engine.verbs import Moment, Verbs
 
 
-class CleanUpVerbs(ABC):
+class CleanUpVerbs(Verbs):
     """What removes, repairs and brings back."""
-
-    _executor: Executor
-
-    @property
-    @abstractmethod
-    def _handle(self) -> TableHandle:
-        """The table itself."""
 
     def remove_orphan_files(
         self,
@@ -69,10 +58,7 @@ class CleanUpVerbs(ABC):
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        limit = time_of(self._handle, "older_than", older_than)
-        return remove_orphan_files(
-            self._handle, RemoveOrphanFiles(limit, dry_run, confirm_latest_snapshot, **how), self._executor
-        )
+        return self._act(remove_orphan_files, RemoveOrphanFiles, locals())
 
     def restore(
         self,
@@ -91,14 +77,7 @@ class CleanUpVerbs(ABC):
 
         Raises: InvalidArgumentError, CorruptTableError if its list is damaged, ConflictError, StorageError.
         """
-        spec = Restore(
-            quarantine=quarantine,
-            as_tags=as_tags,
-            dry_run=dry_run,
-            files_per_second=files_per_second,
-            parallelism=parallelism,
-        )
-        return restore(self._handle, spec, self._executor)
+        return self._act(restore, Restore, locals())
 
     def quarantines(self) -> list[Mapping[str, Any]]:
         """What was moved aside and can be brought back, oldest first, also what runs that died have left of it.
@@ -120,8 +99,7 @@ class CleanUpVerbs(ABC):
 
         Raises: InvalidArgumentError, StorageError.
         """
-        limit = time_of(self._handle, "older_than", older_than)
-        return empty_quarantine(self._handle, EmptyQuarantine(quarantine, limit, dry_run))
+        return self._act(empty_quarantine, EmptyQuarantine, locals())
 
     def purge_files(
         self,
@@ -140,10 +118,7 @@ class CleanUpVerbs(ABC):
 
         Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        limit = time_of(self._handle, "older_than", older_than)
-        spec = PurgeFiles(keep_tags, keep_branches, limit, dry_run, **how)
-        user = checked_user(commit_user)
-        return purge_files(self._handle, spec, self._executor, commit_user=user)
+        return self._act(purge_files, PurgeFiles, locals())
 
     def remove_unexisting_files(
         self, *, dry_run: bool = False, parallelism: int | None = None, commit_user: str | None = None
@@ -152,9 +127,7 @@ class CleanUpVerbs(ABC):
 
         Raises: NotFoundError, ConflictError, UnsupportedError, StorageError.
         """
-        spec = RemoveUnexistingFiles(dry_run, parallelism)
-        user = checked_user(commit_user)
-        return remove_unexisting_files(self._handle, spec, self._executor, commit_user=user)
+        return self._act(remove_unexisting_files, RemoveUnexistingFiles, locals())
 
     def remove_unexisting_manifests(
         self, *, dry_run: bool = False, commit_user: str | None = None
@@ -165,8 +138,7 @@ class CleanUpVerbs(ABC):
 
         Raises: CorruptTableError, ConflictError, UnsupportedError, StorageError.
         """
-        user = checked_user(commit_user)
-        return remove_unexisting_manifests(self._handle, RemoveUnexistingManifests(dry_run), commit_user=user)
+        return self._act(remove_unexisting_manifests, RemoveUnexistingManifests, locals())
 
     def repair_earliest_snapshot(
         self, snapshot: int | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
@@ -177,5 +149,4 @@ class CleanUpVerbs(ABC):
 
         Raises: NotFoundError, CorruptTableError, InvalidArgumentError, UnsupportedError.
         """
-        spec = RepairEarliestSnapshot(snapshot, dry_run, **how)
-        return repair_earliest_snapshot(self._handle, spec, self._executor)
+        return self._act(repair_earliest_snapshot, RepairEarliestSnapshot, locals())

@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from datetime import date
+from datetime import UTC, date
 from decimal import Decimal
 from typing import Any, Final
 
-from paimon_engine.action_table import ACTIONS, Action, Context, action_type, name_of
+from paimon_engine.action import Context
+from paimon_engine.action_table import ACTIONS, Action, action_type, name_of
 from paimon_engine.actions.write import Write
 from paimon_engine.catalogs import CatalogConfig, open_metastore
 from paimon_engine.catalogs.base import TableName
@@ -34,7 +35,7 @@ from paimon_engine.secrecy import (
     shows_storage_option,
     shows_table_option,
 )
-from paimon_engine.specs import Spec, check_fields, spec_from, spec_from_texts
+from paimon_engine.specs import Edge, Spec, check_fields, decode
 from paimon_engine.table.state.filesystem_catalog import TableDraft, create_table, table_path
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.write.source_files import source_schema
@@ -45,20 +46,22 @@ __all__ = [
     "Action",
     "CatalogRef",
     "CreateTable",
+    "Edge",
     "Job",
     "JobResult",
     "StorageRef",
     "TableRef",
     "action_type",
+    "decode",
     "name_of",
     "open_executor",
     "run",
     "shows_storage_option",
     "shows_table_option",
-    "spec_from_texts",
 ]
 
 JOB_VERSION: Final = 1
+_JOBS: Final = Edge(zone=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,9 @@ class Job(Spec):
 
     @classmethod
     def from_json(cls, text: str) -> Job:
-        """Job of its JSON text.
+        """Job of its JSON text. Values may be texts as people write them: `"full": "true"`, `"max_bytes": "50gb"`.
+
+        A time without a zone is UTC, since a job goes from one machine to another.
 
         Raises: InvalidArgumentError naming what is wrong.
         """
@@ -162,14 +167,14 @@ class Job(Spec):
             spec = dict(value["action"])
             name, create = spec.pop("name"), value.get("create")
             return cls(
-                table=spec_from(TableRef, value["table"], "table"),
-                action=spec_from(action_type(name), spec, name),
+                table=decode(TableRef, value["table"], name="table"),
+                action=decode(action_type(name), spec, name=name, edge=_JOBS),
                 commit_user=value["commit_user"],
-                storage=spec_from(StorageRef, value.get("storage", {}), "storage"),
+                storage=decode(StorageRef, value.get("storage", {}), name="storage"),
                 table_options=value.get("table_options", {}),
                 table_secrets=value.get("table_secrets", {}),
-                create=None if create is None else spec_from(CreateTable, create, "create"),
-                catalog=spec_from(CatalogRef, value.get("catalog", {}), "catalog"),
+                create=None if create is None else decode(CreateTable, create, name="create"),
+                catalog=decode(CatalogRef, value.get("catalog", {}), name="catalog"),
                 earlier_user=value.get("earlier_user"),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

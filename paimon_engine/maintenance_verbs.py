@@ -5,9 +5,7 @@ Each verb is one call of an action.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from paimon_engine.actions.analyze import Analyze, AnalyzeResult, analyze
@@ -36,25 +34,14 @@ from paimon_engine.actions.mark_partition_done import (
 from paimon_engine.actions.rescale import Rescale, RescaleResult, rescale
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, RewriteFileIndexResult, rewrite_file_index
 from paimon_engine.actions.verify import Verify, VerifyResult, verify
-from paimon_engine.errors import InvalidArgumentError, shown
-from paimon_engine.executor import Executor
-from paimon_engine.meta.names import checked_user
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.removal.file_removal import DisposalWords
-from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.version_verbs import Moment, duration_ms, time_of
+from paimon_engine.verbs import Duration, Moment, Size, Verbs
 
 
-class MaintenanceVerbs(ABC):
+class MaintenanceVerbs(Verbs):
     """What keeps a `Table` healthy."""
-
-    _executor: Executor
-
-    @property
-    @abstractmethod
-    def _handle(self) -> TableHandle:
-        """The table itself."""
 
     def compact(
         self,
@@ -63,13 +50,13 @@ class MaintenanceVerbs(ABC):
         *,
         dry_run: bool = False,
         buckets: Sequence[int] | None = None,
-        partition_idle_time: str | None = None,
-        max_bytes: int | None = None,
+        partition_idle_time: Duration | None = None,
+        max_bytes: Size | None = None,
         max_buckets: int | None = None,
         max_seconds: float | None = None,
-        round_bytes: int | None = None,
-        task_bytes: int | None = None,
-        task_memory_bytes: int | None = None,
+        round_bytes: Size | None = None,
+        task_bytes: Size | None = None,
+        task_memory_bytes: Size | None = None,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> CompactResult:
@@ -86,21 +73,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        spec = Compact(
-            full,
-            _sql(where),
-            dry_run,
-            buckets=buckets,
-            partition_idle_time=partition_idle_time,
-            max_bytes=max_bytes,
-            max_buckets=max_buckets,
-            max_seconds=max_seconds,
-            round_bytes=round_bytes,
-            task_bytes=task_bytes,
-            task_memory_bytes=task_memory_bytes,
-        )
-        user = checked_user(commit_user)
-        return compact(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
+        return self._act(compact, Compact, locals())
 
     def cluster(
         self,
@@ -109,12 +82,12 @@ class MaintenanceVerbs(ABC):
         order: str | None = None,
         where: str | Condition | None = None,
         dry_run: bool = False,
-        partition_idle_time: str | None = None,
-        max_bytes: int | None = None,
-        round_bytes: int | None = None,
-        target_file_bytes: int | None = None,
-        task_bytes: int | None = None,
-        task_memory_bytes: int | None = None,
+        partition_idle_time: Duration | None = None,
+        max_bytes: Size | None = None,
+        round_bytes: Size | None = None,
+        target_file_bytes: Size | None = None,
+        task_bytes: Size | None = None,
+        task_memory_bytes: Size | None = None,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> ClusterResult:
@@ -126,20 +99,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        spec = Cluster(
-            (columns,) if isinstance(columns, str) else names_of(columns) or (),
-            order,
-            _sql(where),
-            dry_run,
-            partition_idle_time=partition_idle_time,
-            max_bytes=max_bytes,
-            round_bytes=round_bytes,
-            target_file_bytes=target_file_bytes,
-            task_bytes=task_bytes,
-            task_memory_bytes=task_memory_bytes,
-        )
-        user = checked_user(commit_user)
-        return cluster(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
+        return self._act(cluster, Cluster, locals())
 
     def delete(
         self,
@@ -154,9 +114,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
-        spec = DeleteRows(_sql(where) or "")
-        user = checked_user(commit_user)
-        return delete_rows(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
+        return self._act(delete_rows, DeleteRows, locals())
 
     def rescale(
         self,
@@ -172,9 +130,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
-        spec = Rescale(_sql(where), dry_run)
-        user = checked_user(commit_user)
-        return rescale(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
+        return self._act(rescale, Rescale, locals())
 
     def rewrite_file_index(
         self,
@@ -191,9 +147,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
         """
-        spec = RewriteFileIndex(_sql(where), rebuild, dry_run)
-        user = checked_user(commit_user)
-        return rewrite_file_index(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
+        return self._act(rewrite_file_index, RewriteFileIndex, locals())
 
     def compact_manifests(
         self,
@@ -207,8 +161,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
-        user = checked_user(commit_user)
-        return compact_manifests(self._handle, CompactManifests(dry_run), commit_user=user)
+        return self._act(compact_manifests, CompactManifests, locals())
 
     def analyze(
         self,
@@ -224,9 +177,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError for a missing or nested column; UnsupportedError, ConflictError, StorageError.
         """
-        spec = Analyze(names_of(columns))
-        user = checked_user(commit_user)
-        return analyze(self._handle, spec, self._executor, commit_user=user, on_progress=on_progress)
+        return self._act(analyze, Analyze, locals())
 
     def expire_snapshots(
         self,
@@ -251,9 +202,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        age = time_of(self._handle, "older_than", older_than)
-        spec = ExpireSnapshots(retain_max, retain_min, age, dry_run, limit, max_seconds, **how)
-        return expire_snapshots(self._handle, spec, self._executor, on_progress=on_progress)
+        return self._act(expire_snapshots, ExpireSnapshots, locals())
 
     def expire_changelogs(
         self,
@@ -274,9 +223,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        age = time_of(self._handle, "older_than", older_than)
-        spec = ExpireChangelogs(retain_max, retain_min, age, limit, delete_all, dry_run, **how)
-        return expire_changelogs(self._handle, spec, self._executor)
+        return self._act(expire_changelogs, ExpireChangelogs, locals())
 
     def drop_partition(
         self, *partitions: Mapping[str, Any], dry_run: bool = False, commit_user: str | None = None
@@ -287,12 +234,11 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError, ConflictError, StorageError.
         """
-        user = checked_user(commit_user)
-        return drop_partition(self._handle, DropPartition(partitions, dry_run), commit_user=user)
+        return self._act(drop_partition, DropPartition, locals())
 
     def expire_partitions(
         self,
-        expiration_time: str | timedelta | None = None,
+        expiration_time: Duration | None = None,
         *,
         strategy: str | None = None,
         timestamp_pattern: str | None = None,
@@ -308,12 +254,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
         """
-        age = expiration_time
-        if isinstance(age, timedelta):
-            age = f"{duration_ms(age)} ms"
-        spec = ExpirePartitions(age, strategy, timestamp_pattern, timestamp_formatter, max_num, dry_run)
-        user = checked_user(commit_user)
-        return expire_partitions(self._handle, spec, commit_user=user)
+        return self._act(expire_partitions, ExpirePartitions, locals())
 
     def mark_partition_done(self, *partitions: Mapping[str, Any], dry_run: bool = False) -> MarkPartitionDoneResult:
         """Tells that partitions are complete, in the ways that the option `partition.mark-done-action` lists.
@@ -322,7 +263,7 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
-        return mark_partition_done(self._handle, MarkPartitionDone(partitions, dry_run))
+        return self._act(mark_partition_done, MarkPartitionDone, locals())
 
     def verify(self, depth: str = "files", *, on_progress: OnProgress | None = None) -> VerifyResult:
         """Checks that the table is whole; `problems` of the result is empty for a sound one. Nothing is written.
@@ -332,28 +273,4 @@ class MaintenanceVerbs(ABC):
 
         Raises: InvalidArgumentError for another depth; StorageError.
         """
-        return verify(self._handle, Verify(depth), self._executor, on_progress=on_progress)
-
-
-def names_of(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Names as a value that does not change.
-
-    Raises: InvalidArgumentError for what is no list of names, such as a single text.
-    """
-    if columns is None:
-        return None
-    if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
-        raise InvalidArgumentError(f"columns={shown(columns)}: give a list of names")
-    return tuple(columns)
-
-
-def _sql(where: str | Condition | None) -> str | None:
-    """The condition as SQL text, the form that specs keep.
-
-    Raises: InvalidArgumentError for anything else: True would be a condition that chooses all rows.
-    """
-    if where is None or isinstance(where, str):
-        return where
-    if isinstance(where, Condition):
-        return str(where)
-    raise InvalidArgumentError(f"where={shown(where)}: give a SQL condition as text, or an expression of columns")
+        return self._act(verify, Verify, locals())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Unpack
 
@@ -52,29 +50,12 @@ from paimon_engine.actions.tags import (
     rename_tag,
 )
 from paimon_engine.errors import InvalidArgumentError, shown
-from paimon_engine.executor import Executor
-from paimon_engine.meta.names import checked_user
 from paimon_engine.table.removal.file_removal import DisposalWords
-from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.units import moment_ms, parse_duration_ms
-
-Moment = int | datetime | timedelta | str
-"""Epoch milliseconds, a datetime, or a text of one (without a zone it is local time); or an age, such as `7 d`."""
+from paimon_engine.verbs import Duration, Moment, Verbs, time_of
 
 
-Duration = str | timedelta
-"""A time span, or a text such as `365 d`."""
-
-
-class VersionVerbs(ABC):
+class VersionVerbs(Verbs):
     """What `Table` does with tags, branches, consumers and earlier snapshots."""
-
-    _executor: Executor
-
-    @property
-    @abstractmethod
-    def _handle(self) -> TableHandle:
-        """The table itself."""
 
     # ── tags ────────────────────────────────────────────────────────────────────────────────────
 
@@ -87,44 +68,28 @@ class VersionVerbs(ABC):
         watermark: int | None = None,
         if_exists: IfExists = "verify",
         time_retained: Duration | None = None,
-        time_retained_ms: int | None = None,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
     ) -> TagResult:
         """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
 
         `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far. The
-        tag is kept for `time_retained`, also to be given as `time_retained_ms`; without either as the table's options
-        say.
+        tag is kept for `time_retained`, such as `30 d`; without it as the table's options say.
 
         Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError, InvalidArgumentError.
         """
-        if time_retained is not None:
-            if time_retained_ms is not None:
-                raise InvalidArgumentError("give time_retained or time_retained_ms, not both")
-            time_retained_ms = duration_ms(time_retained)
-        spec = CreateTag(
-            name,
-            snapshot,
-            if_exists,
-            time_retained_ms,
-            time_of(self._handle, "timestamp", timestamp),
-            watermark,
-            dry_run,
-            **how,
-        )
-        return create_tag(self._handle, spec, self._executor)
+        return self._act(create_tag, CreateTag, locals(), tag=name)
 
     def rename_tag(self, name: str, to: str) -> TagResult:
         """Gives a tag another name.
 
         Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError.
         """
-        return rename_tag(self._handle, RenameTag(name, to))
+        return self._act(rename_tag, RenameTag, locals(), tag=name)
 
     def delete_tag(self, name: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DeleteTagResult:
         """Deletes a tag, and the files that only it kept."""
-        return delete_tag(self._handle, DeleteTag(name, dry_run, **how), self._executor)
+        return self._act(delete_tag, DeleteTag, locals(), tag=name)
 
     def expire_tags(
         self, older_than: Moment | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
@@ -133,16 +98,14 @@ class VersionVerbs(ABC):
 
         Raises: CorruptTableError, UnsupportedError, StorageError.
         """
-        return expire_tags(
-            self._handle, ExpireTags(time_of(self._handle, "older_than", older_than), dry_run, **how), self._executor
-        )
+        return self._act(expire_tags, ExpireTags, locals())
 
     def create_due_tags(self, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> DueTagsResult:
         """Makes the tags that `tag.automatic-creation` asks for by now, and drops the oldest of too many.
 
         Raises: InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        return create_due_tags(self._handle, CreateDueTags(dry_run, **how), self._executor)
+        return self._act(create_due_tags, CreateDueTags, locals())
 
     def tags(self, like: str | None = None, *, since: Moment | None = None, until: Moment | None = None) -> pa.Table:
         """Tags by snapshot; columns as in the system table `$tags`.
@@ -180,8 +143,7 @@ class VersionVerbs(ABC):
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError.
         """
-        spec = Rollback(snapshot, tag, time_of(self._handle, "timestamp", timestamp), watermark, dry_run, **how)
-        return rollback(self._handle, spec, self._executor)
+        return self._act(rollback, Rollback, locals())
 
     def rollback_to_as_latest(
         self,
@@ -198,9 +160,7 @@ class VersionVerbs(ABC):
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        spec = RollbackToAsLatest(snapshot, tag, time_of(self._handle, "timestamp", timestamp), watermark)
-        user = checked_user(commit_user)
-        return rollback_to_as_latest(self._handle, spec, commit_user=user)
+        return self._act(rollback_to_as_latest, RollbackToAsLatest, locals())
 
     # ── branches ────────────────────────────────────────────────────────────────────────────────
 
@@ -211,28 +171,28 @@ class VersionVerbs(ABC):
 
         Raises: ConflictError if it exists; NotFoundError, InvalidArgumentError, UnsupportedError.
         """
-        return create_branch(self._handle, CreateBranch(name, tag, snapshot, if_exists))
+        return self._act(create_branch, CreateBranch, locals(), branch=name)
 
     def rename_branch(self, name: str, to: str) -> BranchResult:
         """Gives a branch another name.
 
         Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError, UnsupportedError.
         """
-        return rename_branch(self._handle, RenameBranch(name, to))
+        return self._act(rename_branch, RenameBranch, locals(), branch=name)
 
     def delete_branch(self, name: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> BranchResult:
         """Deletes a branch, and the files that only it needed.
 
         Raises: InvalidArgumentError, CorruptTableError, UnsupportedError, StorageError.
         """
-        return delete_branch(self._handle, DeleteBranch(name, dry_run, **how), self._executor)
+        return self._act(delete_branch, DeleteBranch, locals(), branch=name)
 
     def fast_forward(self, branch: str, *, dry_run: bool = False, **how: Unpack[DisposalWords]) -> BranchResult:
         """Makes main what the branch is, from the branch's first snapshot on; what main had since then goes.
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError, StorageError.
         """
-        return fast_forward(self._handle, FastForward(branch, dry_run, **how), self._executor)
+        return self._act(fast_forward, FastForward, locals())
 
     def merge_branch(self, branch: str, *, dry_run: bool = False, commit_user: str | None = None) -> MergeBranchResult:
         """Brings what the branch has changed since it began, or was last merged, into the table in one commit.
@@ -242,8 +202,7 @@ class VersionVerbs(ABC):
 
         Raises: NotFoundError, InvalidArgumentError, ConflictError, UnsupportedError.
         """
-        user = checked_user(commit_user)
-        return merge_branch(self._handle, MergeBranch(branch, dry_run), commit_user=user)
+        return self._act(merge_branch, MergeBranch, locals())
 
     def branches(self) -> pa.Table:
         """Branches by name; columns as in the system table `$branches`."""
@@ -262,7 +221,7 @@ class VersionVerbs(ABC):
 
         Raises: InvalidArgumentError, NotFoundError.
         """
-        return reset_consumer(self._handle, ResetConsumer(name, next_snapshot, quarantine))
+        return self._act(reset_consumer, ResetConsumer, locals(), consumer=name)
 
     def clear_consumers(
         self, including: str = ".*", excluding: str | None = None, *, dry_run: bool = False, quarantine: bool = False
@@ -271,7 +230,7 @@ class VersionVerbs(ABC):
 
         Raises: InvalidArgumentError.
         """
-        return clear_consumers(self._handle, ClearConsumers(including, excluding, dry_run, quarantine))
+        return self._act(clear_consumers, ClearConsumers, locals())
 
     def expire_consumers(
         self, older_than: Moment | None = None, *, dry_run: bool = False, quarantine: bool = False
@@ -280,23 +239,4 @@ class VersionVerbs(ABC):
 
         Raises: InvalidArgumentError.
         """
-        return expire_consumers(
-            self._handle, ExpireConsumers(time_of(self._handle, "older_than", older_than), dry_run, quarantine)
-        )
-
-
-def duration_ms(duration: Duration) -> int:
-    """Milliseconds of a time span. Raises: InvalidArgumentError."""
-    if isinstance(duration, timedelta):
-        return duration // timedelta(milliseconds=1)
-    if not isinstance(duration, str):
-        raise InvalidArgumentError(f"{shown(duration)} is no duration; give a timedelta, or a text such as '7 d'")
-    return parse_duration_ms(duration)
-
-
-def time_of(table: TableHandle, name: str, moment: Moment | None) -> int | None:
-    """Epoch milliseconds of a moment that is given as the argument `name`; None if it is not given.
-
-    Raises: InvalidArgumentError.
-    """
-    return None if moment is None else moment_ms(name, moment, now_ms=table.env.clock())
+        return self._act(expire_consumers, ExpireConsumers, locals())

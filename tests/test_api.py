@@ -283,7 +283,7 @@ def test_a_stream_gives_the_same_rows(departures: Table):
 
 
 @pytest.mark.parametrize(
-    "words", [{"time_retained": timedelta(days=2)}, {"time_retained": "2 d"}, {"time_retained_ms": 172_800_000}]
+    "words", [{"time_retained": timedelta(days=2)}, {"time_retained": "2 d"}, {"time_retained": 172_800_000}]
 )
 def test_a_tag_is_kept_for_a_time_however_that_is_said(departures: Table, words: dict[str, Any]) -> None:
     departures.write(rows(FIRST, 1.0))
@@ -294,7 +294,7 @@ def test_a_tag_is_kept_for_a_time_however_that_is_said(departures: Table, words:
 
 @pytest.mark.parametrize(
     "words",
-    [{"time_retained": "soon"}, {"time_retained": timedelta(0)}, {"time_retained": "1 d", "time_retained_ms": 1}],
+    [{"time_retained": "soon"}, {"time_retained": timedelta(0)}, {"time_retained": 0}],
 )
 def test_a_time_that_cannot_be_kept_is_refused(departures: Table, words: dict[str, Any]) -> None:
     departures.write(rows(FIRST, 1.0))

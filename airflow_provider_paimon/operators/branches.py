@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
-from airflow_provider_paimon.rendered import flag, number, text
+from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
+from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForward, RenameBranch
+from paimon_engine.actions.merge_branch import MergeBranch
 
 
-class PaimonCreateBranchOperator(PaimonJobOperator):
+class PaimonCreateBranchOperator(PaimonActionOperator):
     """Makes a branch of a tag or a snapshot, or an empty one.
 
     Args:
@@ -19,7 +19,7 @@ class PaimonCreateBranchOperator(PaimonJobOperator):
         if_exists: `error` fails if the branch exists; `ignore` leaves it as it is.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "branch", "tag", "snapshot", "if_exists")
+    spec = CreateBranch
 
     def __init__(
         self,
@@ -30,20 +30,7 @@ class PaimonCreateBranchOperator(PaimonJobOperator):
         if_exists: str = "error",
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="create_branch", **kwargs)
-        self.branch = branch
-        self.tag = tag
-        self.snapshot = snapshot
-        self.if_exists = if_exists
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "branch": self.branch,
-            "tag": text(self.tag),
-            "snapshot": number("snapshot", self.snapshot),
-            "if_exists": self.if_exists,
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
 class PaimonDeleteBranchOperator(PaimonDeletingOperator):
@@ -54,19 +41,13 @@ class PaimonDeleteBranchOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "branch", "dry_run")
+    spec = DeleteBranch
 
     def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="delete_branch", **kwargs)
-        self.branch = branch
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"branch": self.branch, "dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonRenameBranchOperator(PaimonJobOperator):
+class PaimonRenameBranchOperator(PaimonActionOperator):
     """Gives a branch another name.
 
     Args:
@@ -74,16 +55,10 @@ class PaimonRenameBranchOperator(PaimonJobOperator):
         to: its new name.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "branch", "to")
+    spec = RenameBranch
 
     def __init__(self, *, branch: str, to: str, **kwargs: Any) -> None:
-        super().__init__(action="rename_branch", **kwargs)
-        self.branch = branch
-        self.to = to
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"branch": self.branch, "to": self.to}
+        super().__init__(fields=locals(), **kwargs)
 
 
 class PaimonFastForwardOperator(PaimonDeletingOperator):
@@ -94,19 +69,13 @@ class PaimonFastForwardOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and change nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "branch", "dry_run")
+    spec = FastForward
 
     def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="fast_forward", **kwargs)
-        self.branch = branch
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"branch": self.branch, "dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonMergeBranchOperator(PaimonJobOperator):
+class PaimonMergeBranchOperator(PaimonActionOperator):
     """Brings what a branch has changed into the table, in one commit; fails where both have changed the same bucket.
 
     Args:
@@ -114,13 +83,7 @@ class PaimonMergeBranchOperator(PaimonJobOperator):
         dry_run: say what would be merged and what is in the way, and change nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "branch", "dry_run")
+    spec = MergeBranch
 
     def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="merge_branch", **kwargs)
-        self.branch = branch
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"branch": self.branch, "dry_run": flag("dry_run", self.dry_run)}
+        super().__init__(fields=locals(), **kwargs)

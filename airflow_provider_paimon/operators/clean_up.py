@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
-from airflow_provider_paimon.rendered import flag, moment_ms, number
+from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
+from airflow_provider_paimon.rendered import flag
+from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
+from paimon_engine.actions.verify import Verify
 
 _PROBLEMS_SHOWN: Final = 5
 
@@ -25,12 +26,7 @@ class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
             and that no version is out of sight; for a single run, where the result's `stopped` asks for it.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonDeletingOperator.template_fields,
-        "older_than",
-        "dry_run",
-        "confirm_latest_snapshot",
-    )
+    spec = RemoveOrphanFiles
 
     def __init__(
         self,
@@ -40,22 +36,10 @@ class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
         confirm_latest_snapshot: int | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="remove_orphan_files", **kwargs)
-        self.older_than = older_than
-        self.dry_run = dry_run
-        self.confirm_latest_snapshot = confirm_latest_snapshot
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "older_than_ms": moment_ms("older_than", self.older_than),
-            "dry_run": flag("dry_run", self.dry_run),
-            "confirm_latest_snapshot": number("confirm_latest_snapshot", self.confirm_latest_snapshot),
-            **self.disposal_arguments(),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonVerifyOperator(PaimonJobOperator):
+class PaimonVerifyOperator(PaimonActionOperator):
     """Checks that a table is whole, and fails where something is wrong. Nothing is written.
 
     Args:
@@ -63,16 +47,12 @@ class PaimonVerifyOperator(PaimonJobOperator):
         fail_on_problems: fail the task, without another try; else the result tells the problems.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "depth", "fail_on_problems")
+    spec = Verify
+    more_templates = ("fail_on_problems",)
 
     def __init__(self, *, depth: str = "files", fail_on_problems: bool | str = True, **kwargs: Any) -> None:
-        super().__init__(action="verify", **kwargs)
-        self.depth = depth
+        super().__init__(fields=locals(), **kwargs)
         self.fail_on_problems = fail_on_problems
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"depth": self.depth}
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Runs the job.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
-from airflow_provider_paimon.rendered import decimal_number, flag, number, numbers, size_bytes, text
+from airflow_provider_paimon.operators.job import PaimonActionOperator
+from paimon_engine.actions.compact import Compact
 
 
-class PaimonCompactOperator(PaimonJobOperator):
+class PaimonCompactOperator(PaimonActionOperator):
     """Merges the small files and sorted runs of a table, on Spark.
 
     The result tells files, bytes and rows before and after, per bucket, and why buckets were left alone.
@@ -25,14 +25,10 @@ class PaimonCompactOperator(PaimonJobOperator):
         max_seconds: begin no round after that time.
         round_bytes: commit each time that about so much was rewritten.
         task_bytes: split larger buckets into tasks of about that size, where their keys allow.
-        task_memory: memory that a task may take, by estimate; buckets that need more are skipped.
+        task_memory_bytes: memory that a task may take, by estimate; buckets that need more are skipped.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
-        *("full", "where", "dry_run", "buckets", "partition_idle_time", "max_bytes", "max_buckets", "max_seconds"),
-        *("round_bytes", "task_bytes", "task_memory"),
-    )
+    spec = Compact
 
     def __init__(
         self,
@@ -47,34 +43,7 @@ class PaimonCompactOperator(PaimonJobOperator):
         max_seconds: float | str | None = None,
         round_bytes: int | str | None = None,
         task_bytes: int | str | None = None,
-        task_memory: int | str | None = None,
+        task_memory_bytes: int | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="compact", **kwargs)
-        self.full = full
-        self.where = where
-        self.dry_run = dry_run
-        self.buckets = buckets
-        self.partition_idle_time = partition_idle_time
-        self.max_bytes = max_bytes
-        self.max_buckets = max_buckets
-        self.max_seconds = max_seconds
-        self.round_bytes = round_bytes
-        self.task_bytes = task_bytes
-        self.task_memory = task_memory
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "full": flag("full", self.full),
-            "where": text(self.where),
-            "dry_run": flag("dry_run", self.dry_run),
-            "buckets": numbers("buckets", self.buckets),
-            "partition_idle_time": text(self.partition_idle_time),
-            "max_bytes": size_bytes("max_bytes", self.max_bytes),
-            "max_buckets": number("max_buckets", self.max_buckets),
-            "max_seconds": decimal_number("max_seconds", self.max_seconds),
-            "round_bytes": size_bytes("round_bytes", self.round_bytes),
-            "task_bytes": size_bytes("task_bytes", self.task_bytes),
-            "task_memory_bytes": size_bytes("task_memory", self.task_memory),
-        }
+        super().__init__(fields=locals(), **kwargs)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
-from airflow_provider_paimon.rendered import flag, moment_ms, number, text
+from airflow_provider_paimon.operators.job import PaimonActionOperator
+from paimon_engine.actions.consumers import ClearConsumers, ExpireConsumers, ResetConsumer
 
 
-class PaimonResetConsumerOperator(PaimonJobOperator):
+class PaimonResetConsumerOperator(PaimonActionOperator):
     """Lets a consumer go on from a snapshot, or forgets it.
 
     Args:
@@ -19,26 +18,15 @@ class PaimonResetConsumerOperator(PaimonJobOperator):
         quarantine: move a forgotten one aside, from where `PaimonRestoreOperator` brings it back.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "consumer", "next_snapshot", "quarantine")
+    spec = ResetConsumer
 
     def __init__(
         self, *, consumer: str, next_snapshot: int | str | None = None, quarantine: bool | str = False, **kwargs: Any
     ) -> None:
-        super().__init__(action="reset_consumer", **kwargs)
-        self.consumer = consumer
-        self.next_snapshot = next_snapshot
-        self.quarantine = quarantine
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "consumer": self.consumer,
-            "next_snapshot": number("next_snapshot", self.next_snapshot),
-            "quarantine": flag("quarantine", self.quarantine),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonClearConsumersOperator(PaimonJobOperator):
+class PaimonClearConsumersOperator(PaimonActionOperator):
     """Forgets consumers by their names.
 
     Args:
@@ -48,10 +36,7 @@ class PaimonClearConsumersOperator(PaimonJobOperator):
         quarantine: move them aside, from where `PaimonRestoreOperator` brings them back.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
-        *("including", "excluding", "dry_run", "quarantine"),
-    )
+    spec = ClearConsumers
 
     def __init__(
         self,
@@ -62,23 +47,10 @@ class PaimonClearConsumersOperator(PaimonJobOperator):
         quarantine: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="clear_consumers", **kwargs)
-        self.including = including
-        self.excluding = excluding
-        self.dry_run = dry_run
-        self.quarantine = quarantine
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "including": self.including,
-            "excluding": text(self.excluding),
-            "dry_run": flag("dry_run", self.dry_run),
-            "quarantine": flag("quarantine", self.quarantine),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonExpireConsumersOperator(PaimonJobOperator):
+class PaimonExpireConsumersOperator(PaimonActionOperator):
     """Forgets consumers that have not moved for long.
 
     Args:
@@ -88,7 +60,7 @@ class PaimonExpireConsumersOperator(PaimonJobOperator):
         quarantine: move them aside, from where `PaimonRestoreOperator` brings them back.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "older_than", "dry_run", "quarantine")
+    spec = ExpireConsumers
 
     def __init__(
         self,
@@ -98,15 +70,4 @@ class PaimonExpireConsumersOperator(PaimonJobOperator):
         quarantine: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="expire_consumers", **kwargs)
-        self.older_than = older_than
-        self.dry_run = dry_run
-        self.quarantine = quarantine
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "older_than_ms": moment_ms("older_than", self.older_than),
-            "dry_run": flag("dry_run", self.dry_run),
-            "quarantine": flag("quarantine", self.quarantine),
-        }
+        super().__init__(fields=locals(), **kwargs)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
+from airflow_provider_paimon.operators.job import PaimonActionOperator
+from paimon_engine.actions.delete_rows import DeleteRows
 
 
-class PaimonDeleteRowsOperator(PaimonJobOperator):
+class PaimonDeleteRowsOperator(PaimonActionOperator):
     """Deletes the rows of which a condition holds, in append tables with deletion vectors, on Spark.
 
     Args:
         where: SQL condition over the columns, such as `day = '{{ ds }}'`.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "where")
+    spec = DeleteRows
 
     def __init__(self, *, where: str, **kwargs: Any) -> None:
-        super().__init__(action="delete_rows", **kwargs)
-        self.where = where
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"where": self.where}
+        super().__init__(fields=locals(), **kwargs)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonDeletingOperator
-from airflow_provider_paimon.rendered import decimal_number, flag, moment_ms, number
+from paimon_engine.actions.expire_changelogs import ExpireChangelogs
+from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 
 
 class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
@@ -26,10 +26,7 @@ class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonDeletingOperator.template_fields,
-        *("retain_max", "retain_min", "older_than", "limit", "max_seconds", "dry_run"),
-    )
+    spec = ExpireSnapshots
 
     def __init__(
         self,
@@ -42,25 +39,7 @@ class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="expire_snapshots", **kwargs)
-        self.retain_max = retain_max
-        self.retain_min = retain_min
-        self.older_than = older_than
-        self.limit = limit
-        self.max_seconds = max_seconds
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "retain_max": number("retain_max", self.retain_max),
-            "retain_min": number("retain_min", self.retain_min),
-            "older_than_ms": moment_ms("older_than", self.older_than),
-            "limit": number("limit", self.limit),
-            "max_seconds": decimal_number("max_seconds", self.max_seconds),
-            "dry_run": flag("dry_run", self.dry_run),
-            **self.disposal_arguments(),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
 class PaimonExpireChangelogsOperator(PaimonDeletingOperator):
@@ -77,10 +56,7 @@ class PaimonExpireChangelogsOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonDeletingOperator.template_fields,
-        *("retain_max", "retain_min", "older_than", "limit", "delete_all", "dry_run"),
-    )
+    spec = ExpireChangelogs
 
     def __init__(
         self,
@@ -93,22 +69,4 @@ class PaimonExpireChangelogsOperator(PaimonDeletingOperator):
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="expire_changelogs", **kwargs)
-        self.retain_max = retain_max
-        self.retain_min = retain_min
-        self.older_than = older_than
-        self.limit = limit
-        self.delete_all = delete_all
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "retain_max": number("retain_max", self.retain_max),
-            "retain_min": number("retain_min", self.retain_min),
-            "older_than_ms": moment_ms("older_than", self.older_than),
-            "limit": number("limit", self.limit),
-            "delete_all": flag("delete_all", self.delete_all),
-            "dry_run": flag("dry_run", self.dry_run),
-            **self.disposal_arguments(),
-        }
+        super().__init__(fields=locals(), **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
@@ -12,11 +12,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import Launcher, choose_launcher
-from airflow_provider_paimon.rendered import decimal_number, flag, number, text
+from airflow_provider_paimon.rendered import TEMPLATES, flag, text
 from paimon_engine import InvalidArgumentError
-from paimon_engine.jobs import CreateTable, Job, JobResult, action_type, spec_from_texts
+from paimon_engine.jobs import CreateTable, Job, JobResult, action_type
+from paimon_engine.specs import Spec, decode, fields_of, name_of_spec
 
-__all__ = ["PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
+__all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
 
 _XCOM_ITEMS_MAX: Final = 100
 _RECORD_TIME: Final = "commit-record.time-retained"
@@ -35,8 +36,8 @@ class PaimonJobOperator(BaseOperator):
     Args:
         table: `database.table`, or the path of a table's directory.
         action: name of the action, as in `paimon_engine.jobs.ACTIONS`.
-        arguments: fields of the action's spec. Texts that templates leave, such as `False` and `5`, stand for the
-            flag or the number that the field takes; a flag is `true` or `false`, and nothing else.
+        arguments: fields of the action's spec. Texts that templates leave, such as `False`, `5`, `50 gb` or `30 days`,
+            are read by the kind of the field, and `None` or nothing stands for a field that is not given.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, over those of the connection.
@@ -151,7 +152,7 @@ class PaimonJobOperator(BaseOperator):
         return Job(
             table=hook.table_ref(self.table),
             # Templates make texts of flags and numbers: 'False' must not be a flag that is set.
-            action=spec_from_texts(action_type(self.action), self.action_arguments(context), self.action),
+            action=decode(action_type(self.action), self.action_arguments(context), name=self.action, edge=TEMPLATES),
             commit_user=attempt.commit_user,
             earlier_user=attempt.earlier_user,
             storage=hook.storage_ref(),
@@ -179,42 +180,57 @@ class PaimonJobOperator(BaseOperator):
                 events[outlet].extra.update({name: value for name, value in extra.items() if value is not None})
 
 
-class PaimonDeletingOperator(PaimonJobOperator):
+class PaimonActionOperator(PaimonJobOperator):
+    """What operators have in common that stand for one action.
+
+    `spec` says what is asked of the action: its fields are the operator's arguments and templates. After rendering, the
+    texts that stand in them are read by the kinds of these fields, as in a job or on the command line.
+
+    Args:
+        fields: the values of the spec's fields by name, among others: `locals()` of the operator's constructor.
+    """
+
+    spec: ClassVar[type[Spec]]
+    more_templates: ClassVar[Sequence[str]] = ()
+    """Arguments that are templates without being fields of the spec."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "spec"):
+            names = (item.name for item in fields_of(cls.spec))
+            cls.template_fields = (*PaimonJobOperator.template_fields, *names, *cls.more_templates)
+
+    def __init__(self, *, fields: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(action=name_of_spec(self.spec), **kwargs)
+        for item in fields_of(self.spec):
+            setattr(self, item.name, fields[item.name])
+
+    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
+        """Fields of the action's spec, after templates were rendered."""
+        return {item.name: getattr(self, item.name) for item in fields_of(self.spec)}
+
+
+class PaimonDeletingOperator(PaimonActionOperator):
     """What operators have in common whose actions delete files.
 
     Args:
+        fields: as for `PaimonActionOperator`, without those that follow.
         quarantine: move the files aside instead, from where `PaimonRestoreOperator` brings them back.
         files_per_second: delete no more files than this in a second.
         parallelism: delete with no more workers than this.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
-        "quarantine",
-        "files_per_second",
-        "parallelism",
-    )
-
     def __init__(
         self,
         *,
+        fields: Mapping[str, Any],
         quarantine: bool | str = False,
         files_per_second: float | str | None = None,
         parallelism: int | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.quarantine = quarantine
-        self.files_per_second = files_per_second
-        self.parallelism = parallelism
-
-    def disposal_arguments(self) -> Mapping[str, Any]:
-        """The fields of the action that say how files go."""
-        return {
-            "quarantine": flag("quarantine", self.quarantine),
-            "files_per_second": decimal_number("files_per_second", self.files_per_second),
-            "parallelism": number("parallelism", self.parallelism),
-        }
+        how = {"quarantine": quarantine, "files_per_second": files_per_second, "parallelism": parallelism}
+        super().__init__(fields={**fields, **how}, **kwargs)
 
 
 def xcom_of(result: JobResult) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
-from airflow_provider_paimon.rendered import duration_ms, flag, number, text
+from airflow_provider_paimon.operators.job import PaimonActionOperator
+from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions
+from paimon_engine.actions.mark_partition_done import MarkPartitionDone
 
 
-class PaimonDropPartitionOperator(PaimonJobOperator):
+class PaimonDropPartitionOperator(PaimonActionOperator):
     """Drops the rows of partitions; older snapshots still have them until they expire.
 
     Args:
@@ -18,19 +19,13 @@ class PaimonDropPartitionOperator(PaimonJobOperator):
         dry_run: say what would be dropped, and drop nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "partitions", "dry_run")
+    spec = DropPartition
 
     def __init__(self, *, partitions: Sequence[Mapping[str, Any]], dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="drop_partition", **kwargs)
-        self.partitions = partitions
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"partitions": self.partitions, "dry_run": flag("dry_run", self.dry_run)}
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonExpirePartitionsOperator(PaimonJobOperator):
+class PaimonExpirePartitionsOperator(PaimonActionOperator):
     """Drops the partitions that are too old; what is not given comes from the table's options.
 
     Args:
@@ -42,15 +37,7 @@ class PaimonExpirePartitionsOperator(PaimonJobOperator):
         dry_run: say what would be dropped, and drop nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
-        "expiration_time",
-        "strategy",
-        "timestamp_pattern",
-        "timestamp_formatter",
-        "max_num",
-        "dry_run",
-    )
+    spec = ExpirePartitions
 
     def __init__(
         self,
@@ -63,28 +50,10 @@ class PaimonExpirePartitionsOperator(PaimonJobOperator):
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="expire_partitions", **kwargs)
-        self.expiration_time = expiration_time
-        self.strategy = strategy
-        self.timestamp_pattern = timestamp_pattern
-        self.timestamp_formatter = timestamp_formatter
-        self.max_num = max_num
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        age_ms = duration_ms("expiration_time", self.expiration_time)
-        return {
-            "expiration_time": None if age_ms is None else f"{age_ms} ms",
-            "strategy": text(self.strategy),
-            "timestamp_pattern": text(self.timestamp_pattern),
-            "timestamp_formatter": text(self.timestamp_formatter),
-            "max_num": number("max_num", self.max_num),
-            "dry_run": flag("dry_run", self.dry_run),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonMarkPartitionDoneOperator(PaimonJobOperator):
+class PaimonMarkPartitionDoneOperator(PaimonActionOperator):
     """Tells those who wait that no more rows will come to partitions: writes `_SUCCESS` files, or reports by HTTP.
 
     The table's option `partition.mark-done-action` says how.
@@ -94,13 +63,7 @@ class PaimonMarkPartitionDoneOperator(PaimonJobOperator):
         dry_run: say how they would be told, and tell nobody.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "partitions", "dry_run")
+    spec = MarkPartitionDone
 
     def __init__(self, *, partitions: Sequence[Mapping[str, Any]], dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="mark_partition_done", **kwargs)
-        self.partitions = partitions
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"partitions": self.partitions, "dry_run": flag("dry_run", self.dry_run)}
+        super().__init__(fields=locals(), **kwargs)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
-from airflow_provider_paimon.rendered import decimal_number, flag, moment_ms, number, text
+from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
+from paimon_engine.actions.purge_files import PurgeFiles
+from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFiles
+from paimon_engine.actions.remove_unexisting_manifests import RemoveUnexistingManifests
+from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapshot
+from paimon_engine.actions.restore import EmptyQuarantine, Restore
 
 
-class PaimonRestoreOperator(PaimonJobOperator):
+class PaimonRestoreOperator(PaimonActionOperator):
     """Undoes a deletion that moved its files aside (`quarantine=True`).
 
     Args:
@@ -21,10 +24,7 @@ class PaimonRestoreOperator(PaimonJobOperator):
         parallelism: move with no more workers than this.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
-        *("quarantine", "as_tags", "dry_run", "files_per_second", "parallelism"),
-    )
+    spec = Restore
 
     def __init__(
         self,
@@ -36,25 +36,10 @@ class PaimonRestoreOperator(PaimonJobOperator):
         parallelism: int | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="restore", **kwargs)
-        self.quarantine = quarantine
-        self.as_tags = as_tags
-        self.dry_run = dry_run
-        self.files_per_second = files_per_second
-        self.parallelism = parallelism
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "quarantine": self.quarantine,
-            "as_tags": flag("as_tags", self.as_tags),
-            "dry_run": flag("dry_run", self.dry_run),
-            "files_per_second": decimal_number("files_per_second", self.files_per_second),
-            "parallelism": number("parallelism", self.parallelism),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonEmptyQuarantineOperator(PaimonJobOperator):
+class PaimonEmptyQuarantineOperator(PaimonActionOperator):
     """Deletes for good what was moved aside.
 
     Args:
@@ -64,7 +49,7 @@ class PaimonEmptyQuarantineOperator(PaimonJobOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "quarantine", "older_than", "dry_run")
+    spec = EmptyQuarantine
 
     def __init__(
         self,
@@ -74,18 +59,7 @@ class PaimonEmptyQuarantineOperator(PaimonJobOperator):
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="empty_quarantine", **kwargs)
-        self.quarantine = quarantine
-        self.older_than = older_than
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "quarantine": text(self.quarantine),
-            "older_than_ms": moment_ms("older_than", self.older_than),
-            "dry_run": flag("dry_run", self.dry_run),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
 class PaimonPurgeFilesOperator(PaimonDeletingOperator):
@@ -98,10 +72,7 @@ class PaimonPurgeFilesOperator(PaimonDeletingOperator):
         dry_run: say what would go, and change nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonDeletingOperator.template_fields,
-        *("keep_tags", "keep_branches", "older_than", "dry_run"),
-    )
+    spec = PurgeFiles
 
     def __init__(
         self,
@@ -112,24 +83,10 @@ class PaimonPurgeFilesOperator(PaimonDeletingOperator):
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="purge_files", **kwargs)
-        self.keep_tags = keep_tags
-        self.keep_branches = keep_branches
-        self.older_than = older_than
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "keep_tags": flag("keep_tags", self.keep_tags),
-            "keep_branches": flag("keep_branches", self.keep_branches),
-            "older_than_ms": moment_ms("older_than", self.older_than),
-            "dry_run": flag("dry_run", self.dry_run),
-            **self.disposal_arguments(),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonRemoveUnexistingFilesOperator(PaimonJobOperator):
+class PaimonRemoveUnexistingFilesOperator(PaimonActionOperator):
     """Takes data files that are gone out of a table's lists, so that the rest can be read; their rows are lost.
 
     Args:
@@ -137,37 +94,23 @@ class PaimonRemoveUnexistingFilesOperator(PaimonJobOperator):
         parallelism: look into no more directories at a time than this.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "dry_run", "parallelism")
+    spec = RemoveUnexistingFiles
 
     def __init__(self, *, dry_run: bool | str = False, parallelism: int | str | None = None, **kwargs: Any) -> None:
-        super().__init__(action="remove_unexisting_files", **kwargs)
-        self.dry_run = dry_run
-        self.parallelism = parallelism
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "dry_run": flag("dry_run", self.dry_run),
-            "parallelism": number("parallelism", self.parallelism),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonRemoveUnexistingManifestsOperator(PaimonJobOperator):
+class PaimonRemoveUnexistingManifestsOperator(PaimonActionOperator):
     """Takes manifests that are gone out of a table's lists; what they alone named is lost.
 
     Args:
         dry_run: say what is gone, and change nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "dry_run")
+    spec = RemoveUnexistingManifests
 
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="remove_unexisting_manifests", **kwargs)
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"dry_run": flag("dry_run", self.dry_run)}
+        super().__init__(fields=locals(), **kwargs)
 
 
 class PaimonRepairEarliestSnapshotOperator(PaimonDeletingOperator):
@@ -178,17 +121,7 @@ class PaimonRepairEarliestSnapshotOperator(PaimonDeletingOperator):
         dry_run: say what would go, and change nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "snapshot", "dry_run")
+    spec = RepairEarliestSnapshot
 
     def __init__(self, *, snapshot: int | str | None = None, dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="repair_earliest_snapshot", **kwargs)
-        self.snapshot = snapshot
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "snapshot": number("snapshot", self.snapshot),
-            "dry_run": flag("dry_run", self.dry_run),
-            **self.disposal_arguments(),
-        }
+        super().__init__(fields=locals(), **kwargs)

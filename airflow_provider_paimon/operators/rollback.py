@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
-from airflow_provider_paimon.rendered import flag, moment_ms, number, text
-
-_TARGET = ("snapshot", "tag", "timestamp", "watermark")
+from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
+from paimon_engine.actions.rollback import Rollback
+from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 
 
 class PaimonRollbackOperator(PaimonDeletingOperator):
@@ -23,7 +21,7 @@ class PaimonRollbackOperator(PaimonDeletingOperator):
         dry_run: say what would go, and change nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, *_TARGET, "dry_run")
+    spec = Rollback
 
     def __init__(
         self,
@@ -35,20 +33,10 @@ class PaimonRollbackOperator(PaimonDeletingOperator):
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="rollback", **kwargs)
-        self.snapshot = snapshot
-        self.tag = tag
-        self.timestamp = timestamp
-        self.watermark = watermark
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        target = _target(self.snapshot, self.tag, self.timestamp, self.watermark)
-        return {**target, "dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonRollbackToAsLatestOperator(PaimonJobOperator):
+class PaimonRollbackToAsLatestOperator(PaimonActionOperator):
     """Makes a new snapshot that holds what an earlier one held; nothing is lost.
 
     Args:
@@ -58,7 +46,7 @@ class PaimonRollbackToAsLatestOperator(PaimonJobOperator):
         watermark: the newest snapshot whose watermark is not beyond, in epoch milliseconds.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, *_TARGET)
+    spec = RollbackToAsLatest
 
     def __init__(
         self,
@@ -69,21 +57,4 @@ class PaimonRollbackToAsLatestOperator(PaimonJobOperator):
         watermark: int | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="rollback_to_as_latest", **kwargs)
-        self.snapshot = snapshot
-        self.tag = tag
-        self.timestamp = timestamp
-        self.watermark = watermark
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return _target(self.snapshot, self.tag, self.timestamp, self.watermark)
-
-
-def _target(snapshot: Any, tag: Any, timestamp: Any, watermark: Any) -> Mapping[str, Any]:
-    return {
-        "snapshot": number("snapshot", snapshot),
-        "tag": text(tag),
-        "timestamp_ms": moment_ms("timestamp", timestamp),
-        "watermark": number("watermark", watermark),
-    }
+        super().__init__(fields=locals(), **kwargs)

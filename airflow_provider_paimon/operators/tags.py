@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonDeletingOperator, PaimonJobOperator
-from airflow_provider_paimon.rendered import duration_ms, flag, moment_ms, number, text
+from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
+from airflow_provider_paimon.rendered import text
 from airflow_provider_paimon.tag_schedule import tag_of
+from paimon_engine.actions.create_due_tags import CreateDueTags
+from paimon_engine.actions.expire_tags import ExpireTags
+from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
 
 
 class PaimonCreateTagOperator(PaimonDeletingOperator):
@@ -27,16 +30,7 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
         dry_run: say what would be made, and which files of a replaced tag would go; change nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonDeletingOperator.template_fields,
-        "tag",
-        "snapshot",
-        "timestamp",
-        "watermark",
-        "if_exists",
-        "time_retained",
-        "dry_run",
-    )
+    spec = CreateTag
 
     def __init__(
         self,
@@ -50,27 +44,12 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="create_tag", **kwargs)
-        self.tag = tag
-        self.snapshot = snapshot
-        self.timestamp = timestamp
-        self.watermark = watermark
-        self.if_exists = if_exists
-        self.time_retained = time_retained
-        self.dry_run = dry_run
+        super().__init__(fields=locals(), **kwargs)
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Fields of the action."""
-        return {
-            "tag": text(self.tag) or tag_of(context),
-            "snapshot": number("snapshot", self.snapshot),
-            "if_exists": self.if_exists,
-            "time_retained_ms": duration_ms("time_retained", self.time_retained),
-            "timestamp_ms": moment_ms("timestamp", self.timestamp),
-            "watermark": number("watermark", self.watermark),
-            "dry_run": flag("dry_run", self.dry_run),
-            **self.disposal_arguments(),
-        }
+        """Fields of the action; without a tag, the one of the run's day."""
+        given = super().action_arguments(context)
+        return {**given, "tag": text(given["tag"]) or tag_of(context)}
 
 
 class PaimonDeleteTagOperator(PaimonDeletingOperator):
@@ -81,19 +60,13 @@ class PaimonDeleteTagOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "tag", "dry_run")
+    spec = DeleteTag
 
     def __init__(self, *, tag: str, dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="delete_tag", **kwargs)
-        self.tag = tag
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"tag": self.tag, "dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}
+        super().__init__(fields=locals(), **kwargs)
 
 
-class PaimonRenameTagOperator(PaimonJobOperator):
+class PaimonRenameTagOperator(PaimonActionOperator):
     """Gives a tag another name.
 
     Args:
@@ -101,16 +74,10 @@ class PaimonRenameTagOperator(PaimonJobOperator):
         to: its new name.
     """
 
-    template_fields: Sequence[str] = (*PaimonJobOperator.template_fields, "tag", "to")
+    spec = RenameTag
 
     def __init__(self, *, tag: str, to: str, **kwargs: Any) -> None:
-        super().__init__(action="rename_tag", **kwargs)
-        self.tag = tag
-        self.to = to
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"tag": self.tag, "to": self.to}
+        super().__init__(fields=locals(), **kwargs)
 
 
 class PaimonExpireTagsOperator(PaimonDeletingOperator):
@@ -121,22 +88,12 @@ class PaimonExpireTagsOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "older_than", "dry_run")
+    spec = ExpireTags
 
     def __init__(
         self, *, older_than: datetime | timedelta | str | None = None, dry_run: bool | str = False, **kwargs: Any
     ) -> None:
-        super().__init__(action="expire_tags", **kwargs)
-        self.older_than = older_than
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "older_than_ms": moment_ms("older_than", self.older_than),
-            "dry_run": flag("dry_run", self.dry_run),
-            **self.disposal_arguments(),
-        }
+        super().__init__(fields=locals(), **kwargs)
 
 
 class PaimonCreateDueTagsOperator(PaimonDeletingOperator):
@@ -146,12 +103,7 @@ class PaimonCreateDueTagsOperator(PaimonDeletingOperator):
         dry_run: say what would be made, and make nothing.
     """
 
-    template_fields: Sequence[str] = (*PaimonDeletingOperator.template_fields, "dry_run")
+    spec = CreateDueTags
 
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(action="create_due_tags", **kwargs)
-        self.dry_run = dry_run
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {"dry_run": flag("dry_run", self.dry_run), **self.disposal_arguments()}
+        super().__init__(fields=locals(), **kwargs)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_paimon.operators.job import PaimonJobOperator
-from airflow_provider_paimon.rendered import number, text
-from paimon_engine import InvalidArgumentError
+from airflow_provider_paimon.operators.job import PaimonActionOperator
+from airflow_provider_paimon.rendered import TEMPLATES
+from paimon_engine.actions.write import Write
 from paimon_engine.jobs import CreateTable
+from paimon_engine.specs import decode
 
 
-class PaimonWriteOperator(PaimonJobOperator):
+class PaimonWriteOperator(PaimonActionOperator):
     """Writes the rows of files into a table and commits them once, on Spark; a table with a primary key upserts.
 
     Args:
@@ -26,18 +27,10 @@ class PaimonWriteOperator(PaimonJobOperator):
             `partition_keys`, `options` and `comment`.
     """
 
-    template_fields: Sequence[str] = (
-        *PaimonJobOperator.template_fields,
-        "source",
-        "format",
-        "overwrite",
-        "row_kind_column",
-        "watermark",
-        "properties",
-        "create",
-    )
+    spec = Write
+    more_templates = ("create",)
     template_fields_renderers: Mapping[str, str] = {
-        **PaimonJobOperator.template_fields_renderers,
+        **PaimonActionOperator.template_fields_renderers,
         "overwrite": "json",
         "properties": "json",
         "create": "json",
@@ -55,44 +48,15 @@ class PaimonWriteOperator(PaimonJobOperator):
         create: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(action="write", **kwargs)
-        self.source = source
-        self.format = format
-        self.overwrite = overwrite
-        self.row_kind_column = row_kind_column
-        self.watermark = watermark
-        self.properties = properties
+        super().__init__(fields=locals(), **kwargs)
         self.create = create
-
-    def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
-        """Fields of the action."""
-        return {
-            "source": self.source if isinstance(self.source, str) else list(self.source),
-            "format": self.format,
-            "overwrite": self.overwrite,
-            "row_kind_column": text(self.row_kind_column),
-            "watermark": number("watermark", self.watermark),
-            "properties": self.properties,
-        }
 
     def create_table(self) -> CreateTable | None:
         """How to create the table if it is not there."""
         if self.create is None:
             return None
-        wrong = self.create.keys() - {"primary_keys", "partition_keys", "options", "comment"}
-        if wrong:
-            raise InvalidArgumentError(
-                f"create={{{', '.join(sorted(wrong))}: …}}: it takes primary_keys, partition_keys, options and comment"
-            )
-        return CreateTable(
-            primary_keys=_names("primary_keys", self.create.get("primary_keys")),
-            partition_keys=_names("partition_keys", self.create.get("partition_keys")),
-            options={name: str(value) for name, value in (self.create.get("options") or {}).items()},
-            comment=self.create.get("comment"),
-        )
-
-
-def _names(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        raise InvalidArgumentError(f"create: {name} is a list of columns, such as [{value!r}]")
-    return tuple(value or ())
+        given = dict(self.create)
+        if isinstance(given.get("options"), Mapping):
+            # What Jinja or Python gives as a number is a text in a table's options.
+            given["options"] = {name: str(value) for name, value in given["options"].items()}
+        return decode(CreateTable, given, name="create", edge=TEMPLATES)

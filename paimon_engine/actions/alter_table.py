@@ -11,8 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.alteration import altered
 from paimon_engine.meta.schema import TableSchema, parse_schema
@@ -26,7 +27,9 @@ from paimon_engine.table.state.schema_commit import alter_schema, stored_schema
 class AlterTable(Spec):
     """Changes of a schema, in order; all of them are made, or none. Kept in their JSON form."""
 
-    changes: Sequence[SchemaChange | Mapping[str, Any]]
+    changes: Annotated[
+        Sequence[SchemaChange | Mapping[str, Any]], 'changes in order, such as [{"change": "drop_column", "name": "a"}]'
+    ]
 
     def __post_init__(self) -> None:
         """Raises: InvalidArgumentError for what is no change."""
@@ -52,20 +55,21 @@ class AlterResult:
         return asdict(self)
 
 
-def alter_table(table: TableHandle, spec: AlterTable, *, may_repeat: bool = False) -> AlterResult:
+def alter_table(context: Context, spec: AlterTable) -> AlterResult:
     """Changes the schema of the table's branch.
 
-    With `may_repeat`, changes that the newest schema came from already are a `noop`: a job that ran before.
+    With a `commit_user`, changes that the newest schema came from already are a `noop`: a job that ran before.
 
     Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
     """
+    table = context.table
     begun = time.monotonic()
     changes = as_changes(spec.changes)
     try:
         before, after = alter_schema(table, changes)
     except InvalidArgumentError:
         latest = stored_schema(table)
-        if not may_repeat or not _came_from(table, latest, changes):
+        if context.commit_user is None or not _came_from(table, latest, changes):
             raise
         before = after = latest
     return AlterResult(

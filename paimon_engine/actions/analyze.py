@@ -14,8 +14,9 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.env import Env
 from paimon_engine.errors import InvalidArgumentError, OutcomeUnknownError, PaimonError
 from paimon_engine.executor import Executor, values
@@ -23,7 +24,7 @@ from paimon_engine.meta.column_sketch import ColumnSketch, has_statistics
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_engine.meta.table_statistics import TableStatistics, column_to_json
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.specs import Spec
+from paimon_engine.specs import Name, Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.commit.own_commits import OwnCommit, find_own_commit
@@ -43,7 +44,7 @@ logger = logging.getLogger(__name__)
 class Analyze(Spec):
     """Analyze these columns; None: all that are not nested, an empty list: no column, only the number of rows."""
 
-    columns: Sequence[str] | None = None
+    columns: Annotated[Sequence[Name] | None, "names of columns; by default all that are not nested"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +76,17 @@ class AnalyzeTask:
     columns: tuple[str, ...]
 
 
-def analyze(
-    table: TableHandle,
-    spec: Analyze,
-    executor: Executor,
-    *,
-    commit_user: str | None = None,
-    on_progress: OnProgress | None = None,
-) -> AnalyzeResult:
+def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
     """Computes statistics of the latest snapshot and commits them; once for a `commit_user`.
 
     Raises: InvalidArgumentError naming a column that is missing or nested; UnsupportedError; ConflictError.
     """
+    table, executor, commit_user, on_progress = (
+        context.table,
+        context.executor,
+        context.commit_user,
+        context.on_progress,
+    )
     begun = time.monotonic()
     check_metadata_writable(table.options)
     own = None if commit_user is None else _own(table, commit_user)

@@ -20,15 +20,16 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
-from paimon_engine.specs import Index, Spec
+from paimon_engine.specs import DryRun, Index, Name, Spec
 from paimon_engine.table.branches_tags.branch_schemas import (
     all_schema_bytes,
     check_schemas_of,
@@ -100,34 +101,34 @@ class CreateBranch(Spec):
     If the branch exists: `error` raises ConflictError, `ignore` leaves it as it is.
     """
 
-    branch: str
-    tag: str | None = None
-    snapshot: Index | None = None
-    if_exists: BranchExists = "error"
+    branch: Annotated[Name, "name of the branch"]
+    tag: Annotated[Name | None, "name of the tag to begin with"] = None
+    snapshot: Annotated[Index | None, "id of the snapshot to begin with"] = None
+    if_exists: Annotated[BranchExists, "error fails if the branch exists; ignore leaves it as it is"] = "error"
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteBranch(Disposal):
     """Delete a branch, and the files that only it needed; a dry run says which."""
 
-    branch: str
-    dry_run: bool = False
+    branch: Annotated[Name, "name of the branch"]
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
 class RenameBranch(Spec):
     """Give a branch another name."""
 
-    branch: str
-    to: str
+    branch: Annotated[Name, "name of the branch"]
+    to: Annotated[Name, "its new name"]
 
 
 @dataclass(frozen=True, slots=True)
 class FastForward(Disposal):
     """Make main what the branch is, from the branch's first snapshot on; a dry run says what goes."""
 
-    branch: str
-    dry_run: bool = False
+    branch: Annotated[Name, "name of the branch"]
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +163,13 @@ class BranchResult:
 # ── create and rename ───────────────────────────────────────────────────────────────────────────
 
 
-def create_branch(table: TableHandle, spec: CreateBranch) -> BranchResult:
+def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
     """Makes the branch. One that was cut short may be repeated.
 
     Raises: ConflictError if the branch exists and must not, or if its origin expired meanwhile; NotFoundError if there
     is no such tag or snapshot; InvalidArgumentError; UnsupportedError where a server keeps the branches.
     """
+    table = context.table
     begun = time.monotonic()
     refuse_server(table)
     check_branch_name(spec.branch)
@@ -201,12 +203,13 @@ def _check_still_there(main: TableHandle, spec: CreateBranch, origin: Snapshot) 
         )
 
 
-def rename_branch(table: TableHandle, spec: RenameBranch) -> BranchResult:
+def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
     """Renames the branch. Safe to repeat; nobody should write to it meanwhile.
 
     Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError for a bad name, or if the table
     falls back on the branch; UnsupportedError where a server keeps the branches.
     """
+    table = context.table
     begun = time.monotonic()
     refuse_server(table)
     check_stays_inside("branch", spec.branch)
@@ -246,13 +249,14 @@ def _result(status: str, table: TableHandle, branch: str, begun: float) -> Branc
 # ── delete ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def delete_branch(table: TableHandle, spec: DeleteBranch, executor: Executor) -> BranchResult:
+def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
     """Deletes the branch and what only it needed. Safe to repeat, and beside readers and writers of other branches.
 
     What cannot be understood keeps what it might need, and `stopped` says so.
 
     Raises: InvalidArgumentError for main, or if the table falls back on the branch; UnsupportedError; StorageError.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     refuse_server(table)
     check_stays_inside("branch", spec.branch)
@@ -319,7 +323,7 @@ class _Forward:
     changelogs: tuple[Snapshot, ...] = ()
 
 
-def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> BranchResult:
+def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     """Makes main what the branch is. Nobody should write to main meanwhile; a run that was cut short may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, begins so late that main would have a
@@ -327,6 +331,7 @@ def fast_forward(table: TableHandle, spec: FastForward, executor: Executor) -> B
     ConflictError if others keep committing to main; UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     refuse_server(table)
     check_stays_inside("branch", spec.branch)

@@ -18,8 +18,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.lsm.budget import Budget, Round
@@ -34,7 +35,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.specs import Count, Spec
+from paimon_engine.specs import DryRun, Duration, Name, Size, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted
 from paimon_engine.table.commit.commit import CommitRequest
@@ -61,7 +62,7 @@ from paimon_engine.table.state.manifests import delta_entries
 from paimon_engine.table.state.partitions import texts_of_key
 from paimon_engine.table.state.snapshots import latest_snapshot, seen_at_latest, snapshots_of_user
 from paimon_engine.types import AtomicType
-from paimon_engine.units import MIB, parse_duration_ms
+from paimon_engine.units import MIB
 
 logger = logging.getLogger(__name__)
 
@@ -90,16 +91,18 @@ class Cluster(Spec):
     `task_bytes` (4 target files, at least 512 MiB), each of which sorts in `task_memory_bytes` (256 MiB).
     """
 
-    columns: Sequence[str] = ()
-    order: str | None = None
-    where: str | None = None
-    dry_run: bool = False
-    partition_idle_time: str | None = None
-    max_bytes: Count | None = None
-    round_bytes: Count | None = None
-    target_file_bytes: Count | None = None
-    task_bytes: Count | None = None
-    task_memory_bytes: Count | None = None
+    columns: Annotated[Sequence[Name], "columns to cluster by; by default as the option clustering.columns says"] = ()
+    order: Annotated[Name | None, "order, zorder or hilbert; by default as the option clustering.strategy says"] = None
+    where: Where = None
+    dry_run: DryRun = False
+    partition_idle_time: Annotated[
+        Duration | None, "only partitions to which nothing was written for so long, such as 1 d"
+    ] = None
+    max_bytes: Annotated[Size | None, "rewrite no more than this, such as 50 gb"] = None
+    round_bytes: Annotated[Size | None, "commit each time that about so much was rewritten"] = None
+    target_file_bytes: Annotated[Size | None, "size of new files"] = None
+    task_bytes: Annotated[Size | None, "what a task writes"] = None
+    task_memory_bytes: Annotated[Size | None, "what a task sorts in; more is spilled to its disk"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +200,18 @@ class _Run:
         self.skipped[bucket] = f"failed: {error}"
 
 
-def cluster(
-    table: TableHandle,
-    spec: Cluster,
-    executor: Executor,
-    *,
-    commit_user: str | None = None,
-    on_progress: OnProgress | None = None,
-) -> ClusterResult:
+def cluster(context: Context, spec: Cluster) -> ClusterResult:
     """Clusters; buckets that fail or conflict do not stop the others. With a `commit_user`, each bucket once.
 
     Raises: UnsupportedError for tables whose rows have an order of their own; InvalidArgumentError for the columns, the
     condition or the limits; ConflictError if every bucket kept conflicting; the first failure if nothing succeeded.
     """
+    table, executor, commit_user, on_progress = (
+        context.table,
+        context.executor,
+        context.commit_user,
+        context.on_progress,
+    )
     run = _begin(table, spec)
     whole = identifier_of(Maker.CLUSTER)
     checked_up_to, parts_before = None, 0
@@ -220,8 +222,7 @@ def cluster(
         checked_up_to, parts_before = own.checked_up_to, own.parts
         run.done = _done_before(table, commit_user)
     if spec.partition_idle_time is not None:
-        idle_ms = parse_duration_ms(spec.partition_idle_time)
-        chosen = chosen_entries(table, latest_snapshot(table), Choice(spec.where, idle_ms))
+        chosen = chosen_entries(table, latest_snapshot(table), Choice(spec.where, spec.partition_idle_time))
         run.idle = frozenset(entry.partition for entry in chosen)
     request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
     tasks = seen_at_latest(table, partial(_plan, run, None))

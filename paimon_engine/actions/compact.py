@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.lsm.amplification import expected_files, read_amplification
@@ -35,7 +36,7 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.specs import Amount, Count, Index, Spec
+from paimon_engine.specs import Amount, Count, DryRun, Duration, Index, Size, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted
 from paimon_engine.table.commit.commit import CommitRequest
@@ -51,7 +52,7 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.partitions import texts_of_key
 from paimon_engine.table.state.snapshots import latest_snapshot, latest_with_schema, seen_at_latest
 from paimon_engine.table.write.distribute import distribute_postponed
-from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
+from paimon_engine.units import local_wall_clock_ms
 
 logger = logging.getLogger(__name__)
 
@@ -81,17 +82,21 @@ class Compact(Spec):
     several run at once); each merges in `task_memory_bytes` by estimate, and what that is too little for is skipped.
     """
 
-    full: bool = False
-    where: str | None = None
-    dry_run: bool = False
-    buckets: Sequence[Index] | None = None
-    partition_idle_time: str | None = None
-    max_bytes: Count | None = None
-    max_buckets: Count | None = None
-    max_seconds: Amount | None = None
-    round_bytes: Count | None = None
-    task_bytes: Count | None = None
-    task_memory_bytes: Count | None = None
+    full: Annotated[bool, "merge everything into the highest level"] = False
+    where: Where = None
+    dry_run: DryRun = False
+    buckets: Annotated[Sequence[Index] | None, "numbers of the buckets to compact; all without them"] = None
+    partition_idle_time: Annotated[
+        Duration | None, "only partitions to which nothing was written for so long, such as 1 d"
+    ] = None
+    max_bytes: Annotated[Size | None, "rewrite no more than this, such as 50 gb: what costs readers most first"] = None
+    max_buckets: Annotated[Count | None, "compact no more buckets than this"] = None
+    max_seconds: Annotated[Amount | None, "begin no round after this time"] = None
+    round_bytes: Annotated[Size | None, "commit each time that about so much was rewritten"] = None
+    task_bytes: Annotated[Size | None, "split larger buckets into tasks of about this size, where keys allow"] = None
+    task_memory_bytes: Annotated[Size | None, "memory of a task, by estimate; buckets that need more are skipped"] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,19 +199,18 @@ class _Run:
         self.skip(bucket, f"left: {reason}")
 
 
-def compact(
-    table: TableHandle,
-    spec: Compact,
-    executor: Executor,
-    *,
-    commit_user: str | None = None,
-    on_progress: OnProgress | None = None,
-) -> CompactResult:
+def compact(context: Context, spec: Compact) -> CompactResult:
     """Compacts; buckets that fail or conflict do not stop the others.
 
     Raises: UnsupportedError if the engine cannot write the table; InvalidArgumentError; ConflictError if every bucket
     kept conflicting; the error of the first failed bucket if no bucket succeeded.
     """
+    table, executor, commit_user, on_progress = (
+        context.table,
+        context.executor,
+        context.commit_user,
+        context.on_progress,
+    )
     run, table = _Run(spec, _budget(spec)), table.remembering()
     check_writable(table.options)
     checked_up_to, parts_before = None, 0
@@ -292,9 +296,8 @@ def _check_outcome(table: TableHandle, run: _Run) -> None:
 
 def _chosen(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> list[ManifestEntry]:
     """Live entries that the spec chooses."""
-    idle_ms = None if spec.partition_idle_time is None else parse_duration_ms(spec.partition_idle_time)
     buckets = None if spec.buckets is None else frozenset(spec.buckets)
-    return chosen_entries(table, snapshot, Choice(spec.where, idle_ms, buckets))
+    return chosen_entries(table, snapshot, Choice(spec.where, spec.partition_idle_time, buckets))
 
 
 def _partitions(table: TableHandle, spec: Compact, snapshot: Snapshot | None) -> frozenset[bytes]:

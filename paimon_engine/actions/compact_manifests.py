@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from paimon_engine.action import Context
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.specs import Spec
+from paimon_engine.specs import DryRun, Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.commit.manifest_merge import compact_manifests as merged
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 class CompactManifests(Spec):
     """Rewrite the manifests; a dry run tells what would come of it and writes nothing."""
 
-    dry_run: bool = False
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,12 @@ class CompactManifestsResult:
         return asdict(self)
 
 
-def compact_manifests(
-    table: TableHandle, spec: CompactManifests, *, commit_user: str | None = None
-) -> CompactManifestsResult:
+def compact_manifests(context: Context, spec: CompactManifests) -> CompactManifestsResult:
     """Rewrites the manifests of the latest snapshot; once for a `commit_user`.
 
     Raises: UnsupportedError if the manifests are not to be Avro; ConflictError after too many lost races; StorageError.
     """
+    table, commit_user = context.table, context.commit_user
     begun = time.monotonic()
     check_metadata_writable(table.options)
     identifier, checked_up_to = identifier_of(Maker.COMPACT_MANIFESTS), None

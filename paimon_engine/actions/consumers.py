@@ -12,12 +12,13 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.meta.names import check_file_name
-from paimon_engine.specs import Moment, Spec
+from paimon_engine.specs import DryRun, Moment, Name, Pattern, Quarantine, Spec
 from paimon_engine.table.removal.deletion_plan import DeletionPlan, prepare
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.retention import check_older_than
@@ -30,31 +31,33 @@ from paimon_engine.table.state.snapshots import consumer_files, next_snapshot_of
 class ResetConsumer(Spec):
     """Let a consumer go on from a snapshot; without one it is forgotten, or with `quarantine` moved aside."""
 
-    consumer: str
-    next_snapshot: int | None = None
-    quarantine: bool = False
+    consumer: Annotated[Name, "name of the consumer"]
+    next_snapshot: Annotated[int | None, "id of the snapshot to go on from; without one the consumer is forgotten"] = (
+        None
+    )
+    quarantine: Quarantine = False
 
 
 @dataclass(frozen=True, slots=True)
 class ClearConsumers(Spec):
     """Forget the consumers whose whole names match the regular expression `including`, and not `excluding`."""
 
-    including: str = ".*"
-    excluding: str | None = None
-    dry_run: bool = False
-    quarantine: bool = False
+    including: Annotated[Pattern, "regular expression for whole names of consumers to forget"] = ".*"
+    excluding: Annotated[Pattern | None, "regular expression for those that stay"] = None
+    dry_run: DryRun = False
+    quarantine: Quarantine = False
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireConsumers(Spec):
-    """Forget consumers that have not moved since `older_than_ms` (epoch milliseconds).
+    """Forget consumers that have not moved since `older_than` (epoch milliseconds).
 
     Without it, since the table's `consumer.expiration-time` ago; a table without that option keeps all.
     """
 
-    older_than_ms: Moment | None = None
-    dry_run: bool = False
-    quarantine: bool = False
+    older_than: Annotated[Moment | None, "not moved since: a time, or an age such as 7 d"] = None
+    dry_run: DryRun = False
+    quarantine: Quarantine = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,12 @@ class ConsumersResult:
         return asdict(self)
 
 
-def reset_consumer(table: TableHandle, spec: ResetConsumer) -> ConsumersResult:
+def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
     """Sets where the consumer goes on. Safe to repeat.
 
     Raises: InvalidArgumentError for a bad name; NotFoundError if it could not go on there.
     """
+    table = context.table
     begun = time.monotonic()
     check_file_name("consumer", spec.consumer)
     path = table.paths.consumer(spec.consumer)
@@ -112,11 +116,12 @@ def reset_consumer(table: TableHandle, spec: ResetConsumer) -> ConsumersResult:
     )
 
 
-def clear_consumers(table: TableHandle, spec: ClearConsumers) -> ConsumersResult:
+def clear_consumers(context: Context, spec: ClearConsumers) -> ConsumersResult:
     """Forgets consumers by their names. Safe to repeat.
 
     Raises: InvalidArgumentError for a pattern that is none.
     """
+    table = context.table
     including = _pattern("including", spec.including)
     excluding = None if spec.excluding is None else _pattern("excluding", spec.excluding)
 
@@ -134,13 +139,14 @@ def _pattern(field: str, text: str) -> re.Pattern[str]:
         raise InvalidArgumentError(f"{field}={text!r} is no regular expression: {error}") from error
 
 
-def expire_consumers(table: TableHandle, spec: ExpireConsumers) -> ConsumersResult:
+def expire_consumers(context: Context, spec: ExpireConsumers) -> ConsumersResult:
     """Forgets consumers by their age. Safe to repeat.
 
     Raises: InvalidArgumentError for a time in the future, or if the option cannot be understood.
     """
+    table = context.table
     check_older_than(table, spec)
-    limit_ms = spec.older_than_ms
+    limit_ms = spec.older_than
     age_ms = table.options.consumer_expiration_time_ms
     if limit_ms is None and age_ms is not None:
         limit_ms = table.env.clock() - age_ms

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from paimon_engine.action import Context
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_tag_name
 from paimon_engine.meta.tag import Tag
@@ -32,6 +33,7 @@ from paimon_engine.meta.tag_periods import (
     due_tags,
     tag_periods,
 )
+from paimon_engine.specs import DryRun
 from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import (
     branches_from,
@@ -57,7 +59,7 @@ logger = logging.getLogger(__name__)
 class CreateDueTags(Disposal):
     """Make the tags that the table's options ask for by now; a dry run says which."""
 
-    dry_run: bool = False
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +88,14 @@ class DueTagsResult:
         return asdict(self)
 
 
-def create_due_tags(table: TableHandle, spec: CreateDueTags, executor: Executor) -> DueTagsResult:
+def create_due_tags(context: Context, spec: CreateDueTags) -> DueTagsResult:
     """Makes what is due. Safe to repeat, and beside writers and expiry; expire tags by age with `expire_tags`.
 
     Raises: InvalidArgumentError if an option cannot be understood, or a branch was made from a batch tag that moves;
     ConflictError if a snapshot expired while its tag was made; CorruptTableError if a tag cannot be understood;
     UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     with telling(table, dry_run=spec.dry_run) as news:
         result = _created(table, spec, executor, news)

@@ -14,11 +14,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 
+from paimon_engine.action import Context
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
@@ -30,7 +31,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.specs import Spec
+from paimon_engine.specs import Condition, Spec
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
@@ -54,7 +55,7 @@ _POSITION = "_POSITION"
 class DeleteRows(Spec):
     """Delete the rows of which the SQL condition `where` holds."""
 
-    where: str
+    where: Annotated[Condition, "SQL condition over the columns: rows that match are deleted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +96,18 @@ class _Marked:
     files: int
 
 
-def delete_rows(
-    table: TableHandle,
-    spec: DeleteRows,
-    executor: Executor,
-    *,
-    commit_user: str | None = None,
-    on_progress: OnProgress | None = None,
-) -> DeleteRowsResult:
+def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
     """Deletes; with a `commit_user` once, however often it is called.
 
     Raises: UnsupportedError for tables without deletion vectors or with a primary key; InvalidArgumentError for the
     condition; ConflictError if others kept changing the files; StorageError.
     """
+    table, executor, commit_user, on_progress = (
+        context.table,
+        context.executor,
+        context.commit_user,
+        context.on_progress,
+    )
     begun = time.monotonic()
     _check(table)
     where = parse_where(spec.where)

@@ -21,12 +21,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.specs import Count, Spec
+from paimon_engine.specs import Count, DryRun, Duration, Name, PartitionValues, Spec
 from paimon_engine.table.branches_tags.partition_time import local_moment, partition_time
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.own_commits import find_own_commit
@@ -54,8 +55,10 @@ _PLANS: Final = 10
 class DropPartition(Spec):
     """Drop the partitions that equal one of `partitions`: values by column, all of the columns or some of them."""
 
-    partitions: Sequence[Mapping[str, Any]]
-    dry_run: bool = False
+    partitions: Annotated[
+        Sequence[PartitionValues], "values by column, all of the columns or some: day=2013-01-01,hour=5"
+    ]
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,14 @@ class ExpirePartitions(Spec):
     `update-time` (that of the newest file). At most `max_num` partitions go at once.
     """
 
-    expiration_time: str | None = None
-    strategy: str | None = None
-    timestamp_pattern: str | None = None
-    timestamp_formatter: str | None = None
-    max_num: Count | None = None
-    dry_run: bool = False
+    expiration_time: Annotated[Duration | None, "how old, such as 30 d"] = None
+    strategy: Annotated[Name | None, "values-time, or update-time for the time of the newest file"] = None
+    timestamp_pattern: Annotated[str | None, "time of a partition, such as $day $hour:00:00; else its first column"] = (
+        None
+    )
+    timestamp_formatter: Annotated[str | None, "how that reads, such as yyyyMMdd HH:mm:ss"] = None
+    max_num: Annotated[Count | None, "drop at most so many at once"] = None
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +104,13 @@ class DropPartitionResult:
         return asdict(self)
 
 
-def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str | None = None) -> DropPartitionResult:
+def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult:
     """Drops the named partitions; once for a `commit_user`. Those that are not there are fine.
 
     Raises: InvalidArgumentError for a column that is no partition column, or a value that is none of it;
     ConflictError; StorageError.
     """
+    table, commit_user = context.table, context.commit_user
     begun = time.monotonic()
     if not spec.partitions:
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
@@ -121,14 +127,13 @@ def drop_partition(table: TableHandle, spec: DropPartition, *, commit_user: str 
     return done
 
 
-def expire_partitions(
-    table: TableHandle, spec: ExpirePartitions, *, commit_user: str | None = None
-) -> DropPartitionResult:
+def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartitionResult:
     """Drops the partitions that are too old; once for a `commit_user`.
 
     Raises: InvalidArgumentError if nobody says how old, or for a table without partitions; UnsupportedError for
     another strategy, or letters of the formatter that we do not know; ConflictError; StorageError.
     """
+    table, commit_user = context.table, context.commit_user
     begun = time.monotonic()
     settings = _settings(table, spec)
     name = _Name(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
@@ -165,8 +170,10 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
     raw = table.options.raw
     if not table.schema.partition_keys:
         raise InvalidArgumentError(f"{table.paths.root} has no partition columns; its partitions cannot expire")
-    age = spec.expiration_time or raw.get("partition.expiration-time")
-    if age is None:
+    age_ms = spec.expiration_time
+    if age_ms is None and raw.get("partition.expiration-time"):
+        age_ms = parse_duration_ms(raw["partition.expiration-time"])
+    if age_ms is None:
         raise InvalidArgumentError("give an expiration time such as '7 d', or set 'partition.expiration-time'")
     strategy = (spec.strategy or raw.get("partition.expiration-strategy") or "values-time").lower()
     if strategy not in _STRATEGIES:
@@ -181,7 +188,7 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
     if max_num is not None and max_num < 1:
         raise InvalidArgumentError(f"max_num={max_num}: let at least one partition expire")
     return _Settings(
-        parse_duration_ms(age),
+        age_ms,
         strategy,
         spec.timestamp_pattern or raw.get("partition.timestamp-pattern"),
         spec.timestamp_formatter or raw.get("partition.timestamp-formatter"),

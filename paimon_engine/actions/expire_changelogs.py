@@ -18,11 +18,12 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
-from paimon_engine.specs import Count, Moment
+from paimon_engine.specs import Count, DryRun, Moment
 from paimon_engine.table.reach.reachability import all_roots
 from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, DeletionPlan
 from paimon_engine.table.removal.expiry import (
@@ -55,17 +56,17 @@ class ExpireChangelogs(Disposal):
     """Which changelogs of expired snapshots to forget; what is None comes from the table's options.
 
     At most `retain_max` and at least `retain_min` newest commits can be read as changes, by snapshot or by changelog;
-    between these, changelogs of commits at `older_than_ms` (epoch milliseconds) or later stay. At most `limit` go, or
+    between these, changelogs of commits at `older_than` (epoch milliseconds) or later stay. At most `limit` go, or
     as many as the option `snapshot.expire.limit` says where the table has it. The
     newest one stays, unless `delete_all` takes all of them, as is wanted once the options no longer keep changelogs.
     """
 
-    retain_max: Count | None = None
-    retain_min: Count | None = None
-    older_than_ms: Moment | None = None
-    limit: Count | None = None
-    delete_all: bool = False
-    dry_run: bool = False
+    retain_max: Annotated[Count | None, "keep the changes of at most so many commits, snapshots counted"] = None
+    retain_min: Annotated[Count | None, "keep the changes of at least so many commits, snapshots counted"] = None
+    older_than: Annotated[Moment | None, "only changelogs that are older: a time, or an age such as 7 d"] = None
+    limit: Annotated[Count | None, "delete at most so many"] = None
+    delete_all: Annotated[bool, "delete all of them"] = False
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class ExpireChangelogsResult:
         return asdict(self)
 
 
-def expire_changelogs(table: TableHandle, spec: ExpireChangelogs, executor: Executor) -> ExpireChangelogsResult:
+def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangelogsResult:
     """Expires changelogs of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
 
     What cannot be understood keeps what it might need, and `stopped` says so.
@@ -104,6 +105,7 @@ def expire_changelogs(table: TableHandle, spec: ExpireChangelogs, executor: Exec
     Raises: InvalidArgumentError for a contradicting retention or a time in the future; CorruptTableError if a consumer
     cannot be understood, since it may still have to read anything; UnsupportedError; StorageError.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     check_older_than(table, spec)
     line = line_of(table, all_roots(table))
@@ -183,7 +185,7 @@ def _told(
 
 def _over(table: TableHandle, spec: ExpireChangelogs, line: Line) -> tuple[int, ...]:
     """Ids of the changelogs that are old enough to go, whatever keeps them."""
-    retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms)
+    retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than)
     return _chosen(line, replace(retention, limit=None), {}).expired
 
 
@@ -196,7 +198,7 @@ def _chosen(line: Line, retention: Retention, readers: Mapping[str, int]) -> Cho
 def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
     times_ms = {root.snapshot.id: root.snapshot.time_ms for root in line.changelogs}
     if spec.delete_all:
-        limits = (spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
+        limits = (spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
         if any(limit is not None for limit in limits):
             raise InvalidArgumentError("delete_all takes every changelog; leave out what limits it")
         ids = (*times_ms, *line.roots.unread(table.paths.branch, table.paths.changelog))
@@ -205,5 +207,5 @@ def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
             return Choice(ids)
         reason = f"consumer {slowest[0]!r} reads on from snapshot {slowest[1]}"
         return Choice(tuple(number for number in ids if number < slowest[1]), (reason,))
-    retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
+    retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
     return _chosen(line, retention, consumers(table))

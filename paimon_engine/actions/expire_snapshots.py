@@ -23,12 +23,13 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
-from paimon_engine.progress import OnProgress, counting
-from paimon_engine.specs import Amount, Count, Moment
+from paimon_engine.progress import counting
+from paimon_engine.specs import Amount, Count, DryRun, Moment
 from paimon_engine.table.commit.records import forget_old_records
 from paimon_engine.table.reach.reachability import Root, all_roots
 from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, DeletionPlan
@@ -65,18 +66,18 @@ class ExpireSnapshots(Disposal):
     """Which snapshots to forget; what is None comes from the table's options.
 
     At most `retain_max` and at least `retain_min` newest snapshots stay; between these, those that were the latest
-    one at `older_than_ms` (epoch milliseconds) or later. A `retain_max` given alone lowers the option for the least.
+    one at `older_than` (epoch milliseconds) or later. A `retain_max` given alone lowers the option for the least.
 
     At most `limit` snapshots go; without it as many as the option `snapshot.expire.limit` says where the table has it,
     and otherwise all. After `max_seconds` no round of about a thousand snapshots begins. The result says what is left.
     """
 
-    retain_max: Count | None = None
-    retain_min: Count | None = None
-    older_than_ms: Moment | None = None
-    dry_run: bool = False
-    limit: Count | None = None
-    max_seconds: Amount | None = None
+    retain_max: Annotated[Count | None, "keep at most so many snapshots"] = None
+    retain_min: Annotated[Count | None, "keep at least so many snapshots"] = None
+    older_than: Annotated[Moment | None, "only snapshots that are older: a time, or an age such as 7 d"] = None
+    dry_run: DryRun = False
+    limit: Annotated[Count | None, "expire at most so many"] = None
+    max_seconds: Annotated[Amount | None, "begin no further round after this time"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,7 @@ class _Round:
     sound: int | None = None
 
 
-def expire_snapshots(
-    table: TableHandle, spec: ExpireSnapshots, executor: Executor, *, on_progress: OnProgress | None = None
-) -> ExpireResult:
+def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     """Expires snapshots of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
 
     What cannot be understood keeps what it might need, and `stopped` says so; the newest snapshot that can be read
@@ -158,9 +157,10 @@ def expire_snapshots(
     cannot be understood, since it may still have to read anything; ConflictError if others roll back meanwhile;
     UnsupportedError; StorageError.
     """
+    table, executor, on_progress = context.table, context.executor, context.on_progress
     begun = time.monotonic()
     check_older_than(table, spec)
-    snapshots = snapshot_retention(table, spec.retain_max, spec.retain_min, spec.older_than_ms, spec.limit)
+    snapshots = snapshot_retention(table, spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
     changelogs = changelog_retention(table, limit=spec.limit)
     ends_at_s = None if spec.max_seconds is None else begun + spec.max_seconds
     line = line_of(table, all_roots(table))

@@ -9,12 +9,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.tag import Tag
-from paimon_engine.specs import Moment
+from paimon_engine.specs import DryRun, Moment
 from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import (
     branches_from,
@@ -34,14 +35,14 @@ from paimon_engine.table.state.snapshots import readable_tags
 
 @dataclass(frozen=True, slots=True)
 class ExpireTags(Disposal):
-    """Delete tags whose retention has passed, and with `older_than_ms` (epoch milliseconds) all made before then.
+    """Delete tags whose retention has passed, and with `older_than` (epoch milliseconds) all made before then.
 
     A tag that does not say when it was made counts by its file's time of change. `tag.time-expire-enabled` = `false`
     leaves retentions alone.
     """
 
-    older_than_ms: Moment | None = None
-    dry_run: bool = False
+    older_than: Annotated[Moment | None, "also all tags made before: a time, or an age such as 90 d"] = None
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class ExpireTagsResult:
         return asdict(self)
 
 
-def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> ExpireTagsResult:
+def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:
     """Expires tags of the table's branch. Safe to repeat, and beside writers, readers and expiry.
 
     What cannot be understood stays, and keeps what it might need; `stopped` says so.
@@ -75,6 +76,7 @@ def expire_tags(table: TableHandle, spec: ExpireTags, executor: Executor) -> Exp
     Raises: InvalidArgumentError for a time in the future; StorageError; UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     check_older_than(table, spec)
     with telling(table, dry_run=spec.dry_run) as news:
@@ -126,9 +128,9 @@ def _why_over(table: TableHandle, tag: Tag, spec: ExpireTags) -> str | None:
         now = wall_clock(table.env.clock())
         if now > tag.create_time + tag.time_retained:
             return f"made {tag.create_time.isoformat(' ')} and kept for {tag.time_retained}"
-    if spec.older_than_ms is None:
+    if spec.older_than is None:
         return None
-    limit = wall_clock(spec.older_than_ms)
+    limit = wall_clock(spec.older_than)
     made = _made(table, tag)
     return f"made {made.isoformat(' ')}" if made is not None and made < limit else None
 

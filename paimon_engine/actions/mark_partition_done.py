@@ -21,14 +21,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, UnsupportedError, damaged
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
 from paimon_engine.meta.paths import partition_path, partition_text
 from paimon_engine.options.texts import split_list
-from paimon_engine.specs import Spec
+from paimon_engine.specs import DryRun, PartitionValues, Spec
 from paimon_engine.storage import REPORTS_ALLOWED
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.partitions import partition_spec
@@ -52,8 +53,8 @@ _NEEDS_SERVER: Final = {
 class MarkPartitionDone(Spec):
     """Mark these partitions: a value for every partition column. A dry run says how each would be told."""
 
-    partitions: Sequence[Mapping[str, Any]]
-    dry_run: bool = False
+    partitions: Annotated[Sequence[PartitionValues], "a value for every partition column: day=2013-01-01,hour=5"]
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,14 @@ class MarkPartitionDoneResult:
         return asdict(self)
 
 
-def mark_partition_done(table: TableHandle, spec: MarkPartitionDone) -> MarkPartitionDoneResult:
+def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartitionDoneResult:
     """Marks partitions as done; safe to repeat. Partitions without rows can be marked too.
 
     Raises: InvalidArgumentError if a partition is not named wholly, or an address is missing; UnsupportedError for ways
     that need a Hive metastore or Java; CorruptTableError if a success file is damaged; StorageError if somebody could
     not be told.
     """
+    table = context.table
     begun = time.monotonic()
     ways = _ways(table)
     if not spec.partitions:

@@ -26,8 +26,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import (
     ConflictError,
     CorruptTableError,
@@ -43,7 +44,7 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.names import check_stays_inside
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.specs import Spec
+from paimon_engine.specs import DryRun, Name, Spec
 from paimon_engine.table.branches_tags.branching import existing_branch, refuse_server
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, IndexRead, commit
 from paimon_engine.table.commit.own_commits import find_own_commit
@@ -71,8 +72,8 @@ _CONFLICTS_SHOWN: Final = 3
 class MergeBranch(Spec):
     """Bring what the branch has changed into the table, or into the branch on which the table was opened."""
 
-    branch: str
-    dry_run: bool = False
+    branch: Annotated[Name, "name of the branch"]
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,13 @@ class _Name:
     checked_up_to: int | None
 
 
-def merge_branch(table: TableHandle, spec: MergeBranch, *, commit_user: str | None = None) -> MergeBranchResult:
+def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     """Merges the branch; once for a `commit_user`. Safe beside readers and writers of both.
 
     Raises: NotFoundError; InvalidArgumentError if it is the same branch, if columns differ, or if nobody can tell what
     both have in common; ConflictError naming what both have changed; UnsupportedError.
     """
+    table, commit_user = context.table, context.commit_user
     begun = time.monotonic()
     refuse_server(table)
     check_stays_inside("branch", spec.branch)

@@ -23,14 +23,15 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.specs import Moment
+from paimon_engine.specs import DryRun, Moment
 from paimon_engine.table.branches_tags.branching import branch_root_files, refuse_server, remove_branch_files
 from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
@@ -67,13 +68,13 @@ _ORPHAN: Final = "no snapshot, tag, branch or changelog names it"
 class PurgeFiles(Disposal):
     """Empty the table and delete all files of it, except those that tags or branches reach if these are kept.
 
-    Files that nothing names go if they were last changed before `older_than_ms` (epoch milliseconds; a day ago).
+    Files that nothing names go if they were last changed before `older_than` (epoch milliseconds; a day ago).
     """
 
-    keep_tags: bool = False
-    keep_branches: bool = False
-    older_than_ms: Moment | None = None
-    dry_run: bool = False
+    keep_tags: Annotated[bool, "leave tags and their files"] = False
+    keep_branches: Annotated[bool, "leave branches and their files"] = False
+    older_than: Annotated[Moment | None, "files that nothing names go if they are older; a day by default"] = None
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +103,20 @@ class PurgeFilesResult:
         return asdict(self)
 
 
-def purge_files(
-    table: TableHandle, spec: PurgeFiles, executor: Executor, *, commit_user: str | None = None
-) -> PurgeFilesResult:
+def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     """Purges the table. Safe to repeat: a run that was cut short is finished by the next one.
 
     Raises: InvalidArgumentError for a branch, if a kept branch was made from a tag that would go, or for a time in the
     future; CorruptTableError if a snapshot or tag cannot be understood; ConflictError; StorageError; UnsupportedError,
     CallbackError as in `table.branches_tags.tag_notifications`, unless tags are kept.
     """
+    table, executor, commit_user = context.table, context.executor, context.commit_user
     begun = time.monotonic()
     refuse_server(table)
     if table.paths.branch != MAIN_BRANCH:
         raise InvalidArgumentError("purge a table, not a branch of it; a branch is deleted as a whole")
     check_older_than(table, spec)
-    older_than_ms = table.env.clock() - DAY_MS if spec.older_than_ms is None else spec.older_than_ms
+    older_than_ms = table.env.clock() - DAY_MS if spec.older_than is None else spec.older_than
     emptied = None
     if commit_user is not None:
         emptied = find_own_commit(table, commit_user, CommitKind.COMPACT, _IDENTIFIER).snapshot

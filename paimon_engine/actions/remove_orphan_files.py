@@ -8,7 +8,7 @@
 
 If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be out of
 sight (`table.removal.orphan_doubts`), unless somebody confirms that none is. A file that a running job has written and
-not yet committed is protected by its age: with an `older_than_ms` younger than the longest job, that job is refused its
+not yet committed is protected by its age: with an `older_than` younger than the longest job, that job is refused its
 commit and has to be run again. Jobs of other engines are not: they would commit files that are gone.
 """
 
@@ -19,12 +19,13 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
-from paimon_engine.specs import Moment
+from paimon_engine.specs import DryRun, Moment
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.commit import records as commit_records
 from paimon_engine.table.reach.clean_up_plan import forget_plan, write_plan
@@ -50,16 +51,20 @@ _WHY_DEAD: Final = "it was removed, and no snapshot, tag, branch or changelog ne
 
 @dataclass(frozen=True, slots=True)
 class RemoveOrphanFiles(Disposal):
-    """Delete orphans last changed before `older_than_ms` (epoch milliseconds; a day ago by default).
+    """Delete orphans last changed before `older_than` (epoch milliseconds; a day ago by default).
 
     `confirm_latest_snapshot` vouches for it that main's latest snapshot is the one of that number (0: that the table
     has none), and that no other version is missing: then goes, too, what looks as if it belonged to versions out of
     sight. Hints that contradict it are mended.
     """
 
-    older_than_ms: Moment | None = None
-    dry_run: bool = False
-    confirm_latest_snapshot: int | None = None
+    older_than: Annotated[
+        Moment | None, "only files that are older: a time, or an age such as 3 d; a day by default"
+    ] = None
+    dry_run: DryRun = False
+    confirm_latest_snapshot: Annotated[
+        int | None, "vouch that this is the latest snapshot (0: there is none) and nothing is out of sight"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +90,17 @@ class RemoveOrphanFilesResult:
         return asdict(self)
 
 
-def remove_orphan_files(table: TableHandle, spec: RemoveOrphanFiles, executor: Executor) -> RemoveOrphanFilesResult:
+def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrphanFilesResult:
     """Removes orphans of all branches. Safe to repeat, and to run beside writers, readers, taggers and expiry.
 
     Raises: InvalidArgumentError for a time in the future; UnsupportedError if options put files where we would not find
     them; StorageError.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     check_older_than(table, spec)
     check_places(table)
-    older_than_ms = table.env.clock() - DAY_MS if spec.older_than_ms is None else spec.older_than_ms
+    older_than_ms = table.env.clock() - DAY_MS if spec.older_than is None else spec.older_than
     found = find_orphans(table, older_than_ms, executor, confirmed=spec.confirm_latest_snapshot)
     if found.stopped:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)

@@ -18,15 +18,16 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError
 from paimon_engine.executor import Executor, LocalExecutor, values
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.specs import Count, Spec
+from paimon_engine.specs import Count, DryRun, Spec
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
@@ -48,8 +49,8 @@ _LOCAL_DIRECTORIES_MAX: Final = 256
 class RemoveUnexistingFiles(Spec):
     """Take data files that are gone out of the table's lists; with at most `parallelism` directories at a time."""
 
-    dry_run: bool = False
-    parallelism: Count | None = None
+    dry_run: DryRun = False
+    parallelism: Annotated[Count | None, "look into no more directories at a time than this"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,13 @@ class RemoveUnexistingFilesResult:
         return asdict(self)
 
 
-def remove_unexisting_files(
-    table: TableHandle, spec: RemoveUnexistingFiles, executor: Executor, *, commit_user: str | None = None
-) -> RemoveUnexistingFilesResult:
+def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> RemoveUnexistingFilesResult:
     """Removes what is gone; once for a `commit_user`. Safe beside writers.
 
     Raises: NotFoundError if manifests are gone too (`remove_unexisting_manifests` first); ConflictError; StorageError
     if the store does not say what is there; UnsupportedError.
     """
+    table, executor, commit_user = context.table, context.executor, context.commit_user
     begun = time.monotonic()
     check_places(table)
     identifier, checked_up_to = identifier_of(Maker.REMOVE_UNEXISTING_FILES), None

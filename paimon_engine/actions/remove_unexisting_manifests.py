@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.specs import Spec
+from paimon_engine.specs import DryRun, Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.publish import publish
@@ -44,7 +45,7 @@ _IDENTIFIER: Final = identifier_of(Maker.REMOVE_UNEXISTING_MANIFESTS)
 class RemoveUnexistingManifests(Spec):
     """Take manifests that are gone out of the table's lists."""
 
-    dry_run: bool = False
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,13 @@ class RemoveUnexistingManifestsResult:
         return asdict(self)
 
 
-def remove_unexisting_manifests(
-    table: TableHandle, spec: RemoveUnexistingManifests, *, commit_user: str | None = None
-) -> RemoveUnexistingManifestsResult:
+def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifests) -> RemoveUnexistingManifestsResult:
     """Removes what is gone; once for a `commit_user`. Nobody can write to such a table meanwhile.
 
     Raises: CorruptTableError if a manifest is there and damaged; UnsupportedError if the index manifest is gone;
     ConflictError if somebody else committed; OutcomeUnknownError; StorageError.
     """
+    table, commit_user = context.table, context.commit_user
     begun = time.monotonic()
     check_metadata_writable(table.options)
     user = commit_user or str(uuid.uuid4())

@@ -23,11 +23,12 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor
-from paimon_engine.specs import Index
+from paimon_engine.specs import DryRun, Index
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.reachability import every_root
 from paimon_engine.table.removal.candidates import Candidates
@@ -55,8 +56,8 @@ class RepairEarliestSnapshot(Disposal):
     `snapshot` says which one that should be: another one is refused, as expiry forgets whole snapshots.
     """
 
-    snapshot: Index | None = None
-    dry_run: bool = False
+    snapshot: Annotated[Index | None, "id of the one that should be the first; it is found without"] = None
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +88,13 @@ class RepairEarliestSnapshotResult:
         return asdict(self)
 
 
-def repair_earliest_snapshot(
-    table: TableHandle, spec: RepairEarliestSnapshot, executor: Executor
-) -> RepairEarliestSnapshotResult:
+def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> RepairEarliestSnapshotResult:
     """Repairs the table's branch. Safe to repeat, and beside readers; nothing else should delete meanwhile.
 
     Raises: NotFoundError if there is no snapshot; CorruptTableError if the latest one is broken; InvalidArgumentError
     if the named one is not behind a gap; UnsupportedError.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     ids = snapshot_ids(table)
     if not ids:

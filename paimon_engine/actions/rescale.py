@@ -13,6 +13,7 @@ import uuid
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -21,7 +22,7 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.specs import Spec
+from paimon_engine.specs import DryRun, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
@@ -39,8 +40,8 @@ from paimon_engine.table.state.snapshots import latest_with_schema
 class Rescale(Spec):
     """Give partitions as many buckets as the option `bucket` says by now; all, or those that `where` chooses."""
 
-    where: str | None = None
-    dry_run: bool = False
+    where: Where = None
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +66,18 @@ class RescaleResult:
         return asdict(self)
 
 
-def rescale(
-    table: TableHandle,
-    spec: Rescale,
-    executor: Executor,
-    *,
-    commit_user: str | None = None,
-    on_progress: OnProgress | None = None,
-) -> RescaleResult:
+def rescale(context: Context, spec: Rescale) -> RescaleResult:
     """Rescales; with a `commit_user` once, however often it is called.
 
     Raises: UnsupportedError for a table without a fixed number of buckets; InvalidArgumentError for the condition;
     ConflictError if others changed one of the partitions meanwhile: nothing was done then; StorageError.
     """
+    table, executor, commit_user, on_progress = (
+        context.table,
+        context.executor,
+        context.commit_user,
+        context.on_progress,
+    )
     begun = time.monotonic()
     table, snapshot = latest_with_schema(table)
     buckets = table.options.bucket

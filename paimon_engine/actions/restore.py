@@ -26,11 +26,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
-from paimon_engine.specs import Amount, Count, Moment, Spec
+from paimon_engine.specs import Amount, Count, DryRun, Moment, Name, Spec
 from paimon_engine.table.branches_tags.tag_notifications import telling
 from paimon_engine.table.reach.quarantine import Move, Quarantine, find_quarantine, no_quarantine, read_quarantine
 from paimon_engine.table.reach.reachability import on_line
@@ -64,11 +65,11 @@ class Restore(Spec):
     `files_per_second` are limits as for deletions.
     """
 
-    quarantine: str
-    as_tags: bool = False
-    dry_run: bool = False
-    files_per_second: Amount | None = None
-    parallelism: Count | None = None
+    quarantine: Annotated[Name, "name that the deletion gave"]
+    as_tags: Annotated[bool, "bring versions back as tags restored-…, whatever took their place"] = False
+    dry_run: DryRun = False
+    files_per_second: Annotated[Amount | None, "move no more files than this in a second"] = None
+    parallelism: Annotated[Count | None, "move with no more workers than this"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +100,14 @@ class RestoreResult:
         return asdict(self)
 
 
-def restore(table: TableHandle, spec: Restore, executor: Executor) -> RestoreResult:
+def restore(context: Context, spec: Restore) -> RestoreResult:
     """Brings a quarantine back. Safe to repeat until its status is `restored`.
 
     Raises: InvalidArgumentError if there is no such quarantine; CorruptTableError if its list is damaged; ConflictError
     if something else is in the place of what should come back; StorageError; UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`, where tags come back.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     if find_quarantine(table, spec.quarantine) is None and (held := look_at(table, spec.quarantine)) is not None:
         return _returned(table, spec, executor, held, begun=begun)
@@ -232,14 +234,14 @@ def _result(
 
 @dataclass(frozen=True, slots=True)
 class EmptyQuarantine(Spec):
-    """Delete for good what quarantines hold: the one of that name, or all made before `older_than_ms`.
+    """Delete for good what quarantines hold: the one of that name, or all made before `older_than`.
 
     Not both. Without either, those older than 30 days go. One whose list cannot be understood goes only by its name.
     """
 
-    quarantine: str | None = None
-    older_than_ms: Moment | None = None
-    dry_run: bool = False
+    quarantine: Annotated[Name | None, "name of one quarantine"] = None
+    older_than: Annotated[Moment | None, "all that are older: a time, or an age such as 7 d; 30 days by default"] = None
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ class EmptyQuarantineResult:
         return asdict(self)
 
 
-def empty_quarantine(table: TableHandle, spec: EmptyQuarantine) -> EmptyQuarantineResult:
+def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantineResult:
     """Deletes quarantines; safe to repeat, which also finishes a run that was cut short.
 
     What was not moved yet by a run that was cut short stays in its place. One that cannot be emptied keeps no other
@@ -270,11 +272,12 @@ def empty_quarantine(table: TableHandle, spec: EmptyQuarantine) -> EmptyQuaranti
     Raises: InvalidArgumentError if there is no quarantine of that name, for a name and a time together, or for a time
     in the future; StorageError.
     """
+    table = context.table
     begun = time.monotonic()
     check_older_than(table, spec)
-    if spec.quarantine is not None and spec.older_than_ms is not None:
+    if spec.quarantine is not None and spec.older_than is not None:
         raise InvalidArgumentError(
-            f"quarantine={spec.quarantine!r} and older_than_ms={spec.older_than_ms}: one of that name goes "
+            f"quarantine={spec.quarantine!r} and older_than={spec.older_than}: one of that name goes "
             "whatever its age; give the name, or the time for all that are older"
         )
     found, left = _chosen(table, spec)
@@ -303,7 +306,7 @@ def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[Held], list
         if held is None:
             raise no_quarantine(table, spec.quarantine)
         return [held], []
-    limit = table.env.clock() - _EMPTIED_AFTER_MS if spec.older_than_ms is None else spec.older_than_ms
+    limit = table.env.clock() - _EMPTIED_AFTER_MS if spec.older_than is None else spec.older_than
     old = [item for item in all_held(table) if item.time_ms < limit]
     left = [item for item in old if item.state is QuarantineState.UNREADABLE_LIST]
     return [item for item in old if item not in left], left

@@ -8,8 +8,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -19,7 +20,7 @@ from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import parse_where
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.specs import Spec
+from paimon_engine.specs import DryRun, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.commit import CommitRequest
 from paimon_engine.table.commit.commit_parts import Parts, commit_parts
@@ -48,9 +49,9 @@ class RewriteFileIndex(Spec):
     a bloom filter changed.
     """
 
-    where: str | None = None
-    rebuild: bool = False
-    dry_run: bool = False
+    where: Where = None
+    rebuild: Annotated[bool, "also files that have these indexes, after options of an index changed"] = False
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +93,18 @@ class _Run:
     seen: Snapshot | None = None
 
 
-def rewrite_file_index(
-    table: TableHandle,
-    spec: RewriteFileIndex,
-    executor: Executor,
-    *,
-    commit_user: str | None = None,
-    on_progress: OnProgress | None = None,
-) -> RewriteFileIndexResult:
+def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileIndexResult:
     """Indexes files; those that fail, and buckets that others change meanwhile, do not stop the others.
 
     Raises: InvalidArgumentError, UnsupportedError if the options ask for indexes that cannot be, or if the engine
     cannot write the table; ConflictError if every bucket kept conflicting; the error of the first file if all failed.
     """
+    table, executor, commit_user, on_progress = (
+        context.table,
+        context.executor,
+        context.commit_user,
+        context.on_progress,
+    )
     begun = time.monotonic()
     check_writable(table.options)
     wanted_indexes(table.schema)

@@ -17,8 +17,9 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.errors import (
     ConflictError,
     CorruptTableError,
@@ -27,9 +28,8 @@ from paimon_engine.errors import (
     StorageError,
     UnsupportedError,
 )
-from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
-from paimon_engine.specs import Index, Moment
+from paimon_engine.specs import DryRun, Index, Moment, Name
 from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 from paimon_engine.table.commit.records import take_back_records
@@ -70,15 +70,17 @@ _ROUNDS_MAX: Final = 5
 class Rollback(Disposal):
     """Go back to a snapshot, a tag or a moment, exactly one of them.
 
-    `timestamp_ms` stands for the newest snapshot not younger, or where those have expired the newest such tag;
+    `timestamp` stands for the newest snapshot not younger, or where those have expired the newest such tag;
     `watermark` for the newest snapshot whose watermark is not beyond (both epoch milliseconds).
     """
 
-    snapshot: Index | None = None
-    tag: str | None = None
-    timestamp_ms: Moment | None = None
-    watermark: int | None = None
-    dry_run: bool = False
+    snapshot: Annotated[Index | None, "id of the snapshot to go back to"] = None
+    tag: Annotated[Name | None, "name of the tag to go back to"] = None
+    timestamp: Annotated[Moment | None, "to the newest snapshot not younger than this time"] = None
+    watermark: Annotated[int | None, "to the newest snapshot whose watermark is not beyond, in epoch milliseconds"] = (
+        None
+    )
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class RollbackResult:
         return asdict(self)
 
 
-def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> RollbackResult:
+def rollback(context: Context, spec: Rollback) -> RollbackResult:
     """Rolls the table's branch back. A rollback that was cut short may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if a branch was made from a tag that would go; ConflictError if others
@@ -116,6 +118,7 @@ def rollback(table: TableHandle, spec: Rollback, executor: Executor) -> Rollback
     UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`, where tags go.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     target, expired = _target(table, spec)
     roots = all_roots(table)
@@ -201,7 +204,7 @@ def _with_files(result: RollbackResult, deletion: Deletion, begun: float) -> Rol
 
 def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
     """The snapshot to go back to, and whether it has expired and lives in its tag only."""
-    if sum(way is not None for way in (spec.snapshot, spec.tag, spec.timestamp_ms, spec.watermark)) != 1:
+    if sum(way is not None for way in (spec.snapshot, spec.tag, spec.timestamp, spec.watermark)) != 1:
         raise InvalidArgumentError("name what to roll back to in one way: snapshot, tag, timestamp or watermark")
     if spec.snapshot is not None:
         return read_snapshot(table, spec.snapshot), False
@@ -209,16 +212,16 @@ def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
         found = last_at_watermark(table, spec.watermark)
         _check_none_between(table, found)
         return found, False
-    target = choose_snapshot(table, tag=spec.tag, timestamp_ms=spec.timestamp_ms)
+    target = choose_snapshot(table, tag=spec.tag, timestamp_ms=spec.timestamp)
     assert target is not None
-    if spec.timestamp_ms is not None:
+    if spec.timestamp is not None:
         _check_none_between(table, target)
     try:
         present = read_snapshot(table, target.id)
     except NotFoundError:
         return target, True
     if present.delta_manifest_list != target.delta_manifest_list:
-        whence = f"tag {spec.tag!r}" if spec.tag is not None else f"the tag that stands for {spec.timestamp_ms}"
+        whence = f"tag {spec.tag!r}" if spec.tag is not None else f"the tag that stands for {spec.timestamp}"
         raise ConflictError(f"{whence} belongs to another history: snapshot {target.id} is another commit by now")
     return target, False
 

@@ -14,16 +14,17 @@ import logging
 import time
 import uuid
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import tenacity
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.tag import Tag
-from paimon_engine.specs import Index, Moment, Spec
+from paimon_engine.specs import Index, Moment, Name, Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import make_tag
@@ -48,10 +49,12 @@ _CARRIED: Final = ("logOffsets", "properties", "nextRowId")
 class RollbackToAsLatest(Spec):
     """Make a new snapshot of an earlier one, a tag or a moment, exactly one of them; as in `Rollback`."""
 
-    snapshot: Index | None = None
-    tag: str | None = None
-    timestamp_ms: Moment | None = None
-    watermark: int | None = None
+    snapshot: Annotated[Index | None, "id of the snapshot to go back to"] = None
+    tag: Annotated[Name | None, "name of the tag to go back to"] = None
+    timestamp: Annotated[Moment | None, "to the newest snapshot not younger than this time"] = None
+    watermark: Annotated[int | None, "to the newest snapshot whose watermark is not beyond, in epoch milliseconds"] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +78,14 @@ class RollbackToAsLatestResult:
         return asdict(self)
 
 
-def rollback_to_as_latest(
-    table: TableHandle, spec: RollbackToAsLatest, *, commit_user: str | None = None
-) -> RollbackToAsLatestResult:
+def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> RollbackToAsLatestResult:
     """Makes the snapshot. Once for a `commit_user`; safe beside writers, readers and expiry.
 
     Raises: NotFoundError; InvalidArgumentError; ConflictError if others always commit first, or if the earlier snapshot
     expires meanwhile; OutcomeUnknownError if the store never said whether it was made; UnsupportedError; CallbackError
     as in `table.branches_tags.tag_notifications`, if a tag is made.
     """
+    table, commit_user = context.table, context.commit_user
     begun = time.monotonic()
     check_metadata_writable(table.options)
     checked_up_to = None
@@ -125,12 +127,12 @@ def _commit(table: TableHandle, target: Snapshot, user: str, recorder: Recorder)
 
 
 def _target(table: TableHandle, spec: RollbackToAsLatest) -> Snapshot:
-    if sum(way is not None for way in (spec.snapshot, spec.tag, spec.timestamp_ms, spec.watermark)) != 1:
+    if sum(way is not None for way in (spec.snapshot, spec.tag, spec.timestamp, spec.watermark)) != 1:
         raise InvalidArgumentError("name what to go back to in one way: snapshot, tag, timestamp or watermark")
     if spec.watermark is not None:
         return last_at_watermark(table, spec.watermark)
     try:
-        found = choose_snapshot(table, snapshot=spec.snapshot, tag=spec.tag, timestamp_ms=spec.timestamp_ms)
+        found = choose_snapshot(table, snapshot=spec.snapshot, tag=spec.tag, timestamp_ms=spec.timestamp)
     except NotFoundError:
         found = next((tag.snapshot for tag in list_tags(table) if tag.snapshot.id == spec.snapshot), None)
         if found is None:

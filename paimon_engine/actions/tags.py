@@ -10,14 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from paimon_engine.action import Context
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_stays_inside, check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
-from paimon_engine.specs import Index, Moment, Span, Spec
+from paimon_engine.specs import DryRun, Index, Moment, Name, Span, Spec
 from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import (
     check_no_branch_from,
@@ -51,36 +52,38 @@ _IF_EXISTS = ("verify", "ignore", "replace", "error")
 class CreateTag(Disposal):
     """Name a snapshot (the latest one by default) and keep it, for a time if one is given here or by the table.
 
-    `timestamp_ms` stands for the first snapshot, or snapshot that a tag keeps, committed then or later; `watermark`
+    `timestamp` stands for the first snapshot, or snapshot that a tag keeps, committed then or later; `watermark`
     for the first whose watermark has got so far (both epoch milliseconds). Give one of the three at most.
 
     If the tag exists: `verify` accepts it if its snapshot is whole and, where one is asked for, the same;
     `ignore` accepts it as it is; `replace` moves it; `error` raises ConflictError.
     """
 
-    tag: str
-    snapshot: Index | None = None
-    if_exists: IfExists = "verify"
-    time_retained_ms: Span | None = None
-    timestamp_ms: Moment | None = None
-    watermark: int | None = None
-    dry_run: bool = False
+    tag: Annotated[Name, "name of the tag"]
+    snapshot: Annotated[Index | None, "id of the snapshot to name; the latest by default"] = None
+    if_exists: Annotated[
+        IfExists, "what to do about a tag of that name: verify accepts it on the same snapshot, ignore anyway"
+    ] = "verify"
+    time_retained: Annotated[Span | None, "how long the tag is kept, such as 30 d"] = None
+    timestamp: Annotated[Moment | None, "the first snapshot committed at this time or later"] = None
+    watermark: Annotated[int | None, "the first snapshot whose watermark has got so far, in epoch milliseconds"] = None
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
 class RenameTag(Spec):
     """Give a tag another name."""
 
-    tag: str
-    to: str
+    tag: Annotated[Name, "name of the tag"]
+    to: Annotated[Name, "its new name"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTag(Disposal):
     """Delete a tag, and the files that only it kept; a dry run says which."""
 
-    tag: str
-    dry_run: bool = False
+    tag: Annotated[Name, "name of the tag"]
+    dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +134,14 @@ class DeleteTagResult:
 # ── create ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def create_tag(table: TableHandle, spec: CreateTag, executor: Executor) -> TagResult:
+def create_tag(context: Context, spec: CreateTag) -> TagResult:
     """Creates the tag. Safe to repeat: an equal tag counts as done.
 
     Raises: NotFoundError if there is no such snapshot; ConflictError if the tag exists and must not, or if its
     snapshot expired meanwhile; CorruptTableError if an existing tag is broken; InvalidArgumentError; UnsupportedError,
     CallbackError as in `table.branches_tags.tag_notifications`.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     _check(spec)
     with telling(table, dry_run=spec.dry_run) as news:
@@ -152,7 +156,7 @@ def _check(spec: CreateTag) -> None:
     check_tag_name(spec.tag)
     if spec.if_exists not in _IF_EXISTS:
         raise InvalidArgumentError(f"if_exists={spec.if_exists!r}; choose one of {', '.join(_IF_EXISTS)}")
-    if sum(way is not None for way in (spec.snapshot, spec.timestamp_ms, spec.watermark)) > 1:
+    if sum(way is not None for way in (spec.snapshot, spec.timestamp, spec.watermark)) > 1:
         raise InvalidArgumentError("name what to tag in one way: by snapshot, timestamp or watermark")
 
 
@@ -160,7 +164,7 @@ def _answer(table: TableHandle, spec: CreateTag, executor: Executor, news: TagNe
     existing = _existing(table, spec.tag)
     if existing is not None and spec.if_exists != "replace":
         return _accept(table, spec, existing)
-    tag = new_tag(table, spec.tag, _source(table, spec), spec.time_retained_ms)
+    tag = new_tag(table, spec.tag, _source(table, spec), spec.time_retained)
     if existing is None:
         if spec.dry_run:
             return _result("dry_run", tag)
@@ -199,13 +203,13 @@ def _accept(table: TableHandle, spec: CreateTag, existing: Tag) -> TagResult:
 
 
 def _asks_by_moment(spec: CreateTag) -> bool:
-    return spec.timestamp_ms is not None or spec.watermark is not None
+    return spec.timestamp is not None or spec.watermark is not None
 
 
 def _source(table: TableHandle, spec: CreateTag) -> Snapshot:
     """The snapshot to tag; one that has expired is taken from another tag on it."""
-    if spec.timestamp_ms is not None:
-        return first_at_time(table, spec.timestamp_ms)
+    if spec.timestamp is not None:
+        return first_at_time(table, spec.timestamp)
     if spec.watermark is not None:
         return first_at_watermark(table, spec.watermark)
     if spec.snapshot is None:
@@ -253,12 +257,13 @@ def _result(status: str, tag: Tag) -> TagResult:
 # ── rename ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def rename_tag(table: TableHandle, spec: RenameTag) -> TagResult:
+def rename_tag(context: Context, spec: RenameTag) -> TagResult:
     """Renames the tag; at any moment one of the names is there. Safe to repeat. Callbacks hear nothing, as in Java.
 
     Raises: NotFoundError; ConflictError if the new name belongs to another tag; InvalidArgumentError for a bad name,
     or if a branch was made from the tag.
     """
+    table = context.table
     begun = time.monotonic()
     check_stays_inside("tag", spec.tag)
     check_tag_name(spec.to)
@@ -288,7 +293,7 @@ def _renamed(table: TableHandle, spec: RenameTag, news: TagNews) -> TagResult:
 # ── delete ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> DeleteTagResult:
+def delete_tag(context: Context, spec: DeleteTag) -> DeleteTagResult:
     """Deletes the tag and what only it kept. Safe to repeat, and beside writers, readers and expiry.
 
     A tag whose own file is broken is removed, and its files are left.
@@ -298,6 +303,7 @@ def delete_tag(table: TableHandle, spec: DeleteTag, executor: Executor) -> Delet
     Raises: InvalidArgumentError if a branch was made from the tag; StorageError; UnsupportedError, CallbackError as in
     `table.branches_tags.tag_notifications`.
     """
+    table, executor = context.table, context.executor
     begun = time.monotonic()
     check_stays_inside("tag", spec.tag)
     with telling(table, dry_run=spec.dry_run) as news:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from paimon_engine.action import Context
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.executor import Executor
-from paimon_engine.progress import OnProgress
 from paimon_engine.specs import Spec
 from paimon_engine.table.check.table_check import Depth, Problem, examine_table
-from paimon_engine.table.state.handle import TableHandle
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +22,7 @@ logger = logging.getLogger(__name__)
 class Verify(Spec):
     """Look at `metadata`; at `files` too, that they are there and whole; at all `rows` too."""
 
-    depth: str = "files"
+    depth: Annotated[str, "how much is looked at: metadata, files or rows"] = "files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +50,12 @@ class VerifyResult:
         return asdict(self)
 
 
-def verify(
-    table: TableHandle, spec: Verify, executor: Executor, *, on_progress: OnProgress | None = None
-) -> VerifyResult:
+def verify(context: Context, spec: Verify) -> VerifyResult:
     """Looks at every snapshot and tag of every branch. Damage is a finding, not an error.
 
     Raises: InvalidArgumentError for another depth; StorageError.
     """
+    table, executor, on_progress = context.table, context.executor, context.on_progress
     begun = time.monotonic()
     try:
         depth = Depth(spec.depth)

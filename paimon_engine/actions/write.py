@@ -12,18 +12,19 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 
+from paimon_engine.action import Context
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from paimon_engine.progress import OnProgress, counting
+from paimon_engine.progress import counting
 from paimon_engine.secrecy import check_address
-from paimon_engine.specs import Spec, check_fields
+from paimon_engine.specs import Address, Name, PartitionValues, Spec, Texts, check_fields
 from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.own_commits import find_own_commit
@@ -55,12 +56,14 @@ class Write(Spec):
     `watermark` (epoch milliseconds) and `properties` go into the snapshot.
     """
 
-    source: str | Sequence[str]
-    format: str = "parquet"
-    overwrite: Mapping[str, Any] | None = None
-    row_kind_column: str | None = None
-    watermark: int | None = None
-    properties: Mapping[str, str] | None = None
+    source: Annotated[Address | Sequence[Address], "path or glob of the files, or a list of them"]
+    format: Annotated[str, "their format: parquet or csv"] = "parquet"
+    overwrite: Annotated[PartitionValues | None, "replace these partitions; with {} those that rows come for"] = None
+    row_kind_column: Annotated[Name | None, "column that says +I, -U, +U or -D of each row"] = None
+    watermark: Annotated[
+        int | None, "epoch milliseconds that the snapshot is at, unless it is at a later time already"
+    ] = None
+    properties: Annotated[Texts | None, "names and texts that the snapshot keeps"] = None
 
     def __post_init__(self) -> None:
         """Raises: InvalidArgumentError for a wrong field, or an address that holds a password."""
@@ -167,18 +170,15 @@ def write_frame(
     return _write(table, produce, overwrite, name or CommitName())
 
 
-def write(
-    table: TableHandle,
-    spec: Write,
-    executor: Executor,
-    *,
-    name: CommitName | None = None,
-    on_progress: OnProgress | None = None,
-) -> WriteResult:
+def write(context: Context, spec: Write) -> WriteResult:
     """Writes the rows of files as tasks and commits them.
 
     Raises: as `write_arrow`; NotFoundError if no file matches.
     """
+    table, executor, on_progress = context.table, context.executor, context.on_progress
+    name = CommitName(
+        context.commit_user, watermark=spec.watermark, properties=spec.properties, earlier_user=context.earlier_user
+    )
 
     def produce(state: WriteState) -> list[CommitMessage]:
         tasks = plan_files(table, state, spec.source, spec.format, spec.row_kind_column)

@@ -25,6 +25,8 @@ from paimon_engine.cli import (
     metadata,
     partitions,
     repair,
+    rollback,
+    run,
     tags,
 )
 from paimon_engine.cli.terminal import complain, warn
@@ -40,6 +42,8 @@ app = typer.Typer(
 )
 look.add_commands(app)
 change.add_commands(app)
+rollback.add_commands(app)
+run.add_commands(app)
 expire.add_commands(app)
 tags.add_commands(app)
 branches.add_commands(app)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from paimon_engine.cli.arguments import CatalogOption, JsonOption, StorageOption, TableArgument, WarehouseOption, job_on
+from paimon_engine.cli.faces import finish
 from paimon_engine.cli.running import run_quick
-from paimon_engine.cli.terminal import print_json, say
+from paimon_engine.cli.terminal import say
 from paimon_engine.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -57,9 +58,11 @@ def _run(
     from paimon_engine.actions.alter_table import AlterTable
 
     details = run_quick(job_on(*named, AlterTable(changes)), "changing the schema")
-    if as_json:
-        print_json(details)
-    elif details["status"] == "noop":
+    finish(details, None, _tell, as_json=as_json)
+
+
+def _tell(details: Mapping[str, Any], _: Any) -> None:
+    if details["status"] == "noop":
         say(f"nothing to change: schema {details['schema_id']} has it already")
     else:
         say(f"altered: schema {details['old_schema_id']} → {details['schema_id']}: {', '.join(details['columns'])}")

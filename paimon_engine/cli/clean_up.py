@@ -1,105 +1,40 @@
-"""Commands that look after a table's files: verify, remove-orphans, restore-orphans."""
+"""Commands that look after a table's files: verify, remove-orphans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from paimon_engine.cli.arguments import (
-    CatalogOption,
-    DryRunOption,
-    JsonOption,
-    ParallelismOption,
-    QuarantineOption,
-    RateOption,
-    SparkOption,
-    StorageOption,
-    TableArgument,
-    WarehouseOption,
-    epoch_ms,
-    job_on,
-)
-from paimon_engine.cli.running import run_job, run_quick
-from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_grid, print_json, say, size, warn
+from paimon_engine.cli.faces import add_faces, face
+from paimon_engine.cli.terminal import count, hint, print_grid, say, size, warn
 
 ROWS_SHOWN: Final = 20
 
 
-class DepthOfLook(StrEnum):
-    """How much of a table is checked."""
-
-    METADATA = "metadata"
-    FILES = "files"
-    ROWS = "rows"
-
-
 def add_commands(app: typer.Typer) -> None:
-    """Adds the commands of this module, with examples below their help."""
-    example = "Examples:\n\n"
-    app.command(
-        epilog=example
-        + "`paimon-engine verify /lake/db.db/t`\n\n"
-        + "`paimon-engine verify db.t -w /lake --depth rows --json`"
-    )(verify)
-    app.command(
-        "remove-orphans",
-        epilog=example
-        + "`paimon-engine remove-orphans db.t -w /lake --dry-run`\n\n"
-        + "`paimon-engine remove-orphans /lake/db.db/t --older-than 2013-01-31`",
-    )(remove_orphans)
+    """Adds the commands of this module."""
+    add_faces(app, "verify", "remove-orphans")
 
 
-def remove_orphans(
-    table: TableArgument,
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only older files: epoch milliseconds or 2013-01-01T12:00.")
-    ] = None,
-    confirm_latest_snapshot: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Vouch for it that this is the latest snapshot (0: there is none) and that nothing is out of sight.",
-        ),
-    ] = None,
-    dry_run: DryRunOption = False,
-    quarantine: QuarantineOption = False,
-    files_per_second: RateOption = None,
-    parallelism: ParallelismOption = None,
-    spark: SparkOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@face(
+    "remove-orphans",
+    "`paimon-engine remove-orphans db.t -w /lake --dry-run`",
+    "`paimon-engine remove-orphans /lake/db.db/t --older-than 2013-01-31`",
+    action="remove_orphan_files",
+    doing="looking for orphan files",
+)
+def remove_orphans(details: Mapping[str, Any], _: Any) -> None:
     """Delete old files that nothing names: what jobs that died have left.
 
     Files that changed within the last day stay, unless --older-than says otherwise. Nothing goes where snapshots, tags
     or branches seem to be out of sight, as while a table is copied; --confirm-latest-snapshot says that none is.
     """
-    from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
-
-    limit = None if older_than is None else epoch_ms(older_than)
-    spec = RemoveOrphanFiles(
-        limit,
-        dry_run,
-        confirm_latest_snapshot,
-        quarantine=quarantine,
-        files_per_second=files_per_second,
-        parallelism=parallelism,
-    )
-    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "looking for orphan files", spark=spark)
-    if as_json:
-        print_json(details)
-    else:
-        _print_files(details["deleted"])
-        say(_line(details))
-        for reason in details["stopped"]:
-            warn(f"left alone: {reason}")
-    if details["status"] == "stopped":
-        raise typer.Exit(1)
+    _print_files(details["deleted"])
+    say(_line(details))
+    for reason in details["stopped"]:
+        warn(f"left alone: {reason}")
 
 
 def _print_files(files: Sequence[Mapping[str, Any]]) -> None:
@@ -128,38 +63,17 @@ def _line(details: Mapping[str, Any]) -> str:
             return f"nothing to remove: {count(details['files_checked'], 'old file')}, all in use"
 
 
-def verify(
-    table: TableArgument,
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    depth: Annotated[DepthOfLook, typer.Option(help="Metadata only, also files, or also all rows.")] = (
-        DepthOfLook.FILES
-    ),
-    spark: SparkOption = None,
-    progress: Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")] = (
-        ProgressStyle.BAR
-    ),
-    as_json: JsonOption = False,
-) -> None:
+@face("verify", "`paimon-engine verify /lake/db.db/t`", "`paimon-engine verify db.t -w /lake --depth rows --json`")
+def verify(details: Mapping[str, Any], _: Any) -> None:
     """Check that a table is whole. Nothing is written; the exit code is 1 where something is wrong."""
-    from paimon_engine.actions.verify import Verify
-
-    job = job_on(table, warehouse, storage, catalog, Verify(depth.value))
-    details = run_job(job, spark=spark, progress=progress).details
-    if as_json:
-        print_json(details)
-    else:
-        for problem in details["problems"]:
-            say(f"{problem['where']}: {problem['what']}")
-        for note in details["notes"]:
-            warn(f"{note['where']}: {note['what']}")
-        say(_looked_at(details))
-        if details["closed"]:
-            outside = count(details["closed"], "file")
-            warn(f"not looked at: {outside} outside the table; 'external-paths.allowed' = '<directory>' allows it")
-    if details["problems"]:
-        raise typer.Exit(1)
+    for problem in details["problems"]:
+        say(f"{problem['where']}: {problem['what']}")
+    for note in details["notes"]:
+        warn(f"{note['where']}: {note['what']}")
+    say(_looked_at(details))
+    if details["closed"]:
+        outside = count(details["closed"], "file")
+        warn(f"not looked at: {outside} outside the table; 'external-paths.allowed' = '<directory>' allows it")
 
 
 def _looked_at(details: Mapping[str, Any]) -> str:

@@ -3,137 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from paimon_engine.cli.arguments import (
-    CatalogOption,
-    DryRunOption,
-    JsonOption,
-    ParallelismOption,
-    QuarantineOption,
-    RateOption,
-    SparkOption,
-    StorageOption,
-    TableArgument,
-    WarehouseOption,
-    epoch_ms,
-    job_on,
-)
+from paimon_engine.cli.faces import add_faces, face
 from paimon_engine.cli.outcome import gone, print_deleted, tell_quarantine
-from paimon_engine.cli.running import run_job, run_quick
-from paimon_engine.cli.terminal import ProgressStyle, count, hint, print_json, say, warn
+from paimon_engine.cli.terminal import count, hint, say, warn
 
 TAGS_SHOWN: Final = 4
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Adds the commands of this module, with examples below their help."""
-    example = "Examples:\n\n"
-    app.command(
-        epilog=example
-        + "`paimon-engine expire db.t -w /lake --retain-max 10 --dry-run`\n\n"
-        + "`paimon-engine expire /lake/db.db/t --older-than 2013-01-31`"
-    )(expire)
-    app.command("expire-changelogs", epilog=example + "`paimon-engine expire-changelogs db.t -w /lake --dry-run`")(
-        expire_changelogs
-    )
+    """Adds the commands of this module."""
+    add_faces(app, "expire", "expire-changelogs")
 
 
-def expire(
-    table: TableArgument,
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    retain_max: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at most so many snapshots.")] = None,
-    retain_min: Annotated[int | None, typer.Option(metavar="N", min=1, help="Keep at least so many snapshots.")] = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Delete at most so many.")] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Begin no further round after this time.")
-    ] = None,
-    dry_run: DryRunOption = False,
-    quarantine: QuarantineOption = False,
-    files_per_second: RateOption = None,
-    parallelism: ParallelismOption = None,
-    spark: SparkOption = None,
-    progress: Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")] = (
-        ProgressStyle.BAR
-    ),
-    as_json: JsonOption = False,
-) -> None:
+@face(
+    "expire",
+    "`paimon-engine expire db.t -w /lake --retain-max 10 --dry-run`",
+    "`paimon-engine expire /lake/db.db/t --older-than 2013-01-31`",
+    action="expire_snapshots",
+)
+def expire(details: Mapping[str, Any], _: Any) -> None:
     """Delete old snapshots and the files that nothing else reaches. Tags keep theirs.
 
     What is not given comes from the table's options.
     """
-    from paimon_engine.actions.expire_snapshots import ExpireSnapshots
-
-    age = None if older_than is None else epoch_ms(older_than)
-    spec = ExpireSnapshots(
-        retain_max,
-        retain_min,
-        age,
-        dry_run,
-        limit,
-        max_seconds,
-        quarantine=quarantine,
-        files_per_second=files_per_second,
-        parallelism=parallelism,
-    )
-    details = run_job(job_on(table, warehouse, storage, catalog, spec), spark=spark, progress=progress).details
-    if as_json:
-        print_json(details)
-        return
     _print_expired(details)
 
 
-def expire_changelogs(
-    table: TableArgument,
-    warehouse: WarehouseOption = None,
-    storage: StorageOption = None,
-    catalog: CatalogOption = None,
-    retain_max: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Keep at most so many, snapshots counted.")
-    ] = None,
-    retain_min: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Keep at least so many, snapshots counted.")
-    ] = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only older ones: epoch milliseconds or 2013-01-01T12:00.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Delete at most so many.")] = None,
-    delete_all: Annotated[bool, typer.Option("--all", help="Delete all of them.")] = False,
-    dry_run: DryRunOption = False,
-    quarantine: QuarantineOption = False,
-    files_per_second: RateOption = None,
-    parallelism: ParallelismOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@face(
+    "expire-changelogs",
+    "`paimon-engine expire-changelogs db.t -w /lake --dry-run`",
+    doing="expiring changelogs",
+    options={"delete_all": "--all"},
+)
+def expire_changelogs(details: Mapping[str, Any], _: Any) -> None:
     """Delete old changelogs of expired snapshots. Consumers keep what they have not read.
 
     What is not given comes from the table's options.
     """
-    from paimon_engine.actions.expire_changelogs import ExpireChangelogs
-
-    age = None if older_than is None else epoch_ms(older_than)
-    spec = ExpireChangelogs(
-        retain_max,
-        retain_min,
-        age,
-        limit,
-        delete_all,
-        dry_run,
-        quarantine=quarantine,
-        files_per_second=files_per_second,
-        parallelism=parallelism,
-    )
-    details = run_quick(job_on(table, warehouse, storage, catalog, spec), "expiring changelogs")
-    if as_json:
-        print_json(details)
-        return
     _print_expired(details)
 
 

@@ -5,22 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from paimon_engine.cli.terminal import count, hint, print_grid, print_json, say, size, warn
+from paimon_engine.cli.terminal import count, hint, print_grid, say, size, warn
 
 ROWS_SHOWN: Final = 20
 
 
-def tell(details: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """All details as JSON, or the line, what was to be deleted by a dry run, and why things were left."""
-    if as_json:
-        print_json(details)
-        return
+def tell(details: Mapping[str, Any], text: str) -> None:
+    """The line, what was to be deleted by a dry run, and why things were left."""
     if details["status"] == "dry_run":
         print_deleted(details.get("deleted", ()))
     say(text)
     tell_quarantine(details)
     for reason in (*details.get("skipped", ()), *details.get("stopped", ())):
         warn(f"left alone: {reason}")
+
+
+def tell_plainly(details: Mapping[str, Any], _: Any) -> None:
+    """The status, and all numbers and names of the result."""
+    found = [
+        f"{name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"{name.replace('_', ' ')}: {value}"
+        for name, value in details.items()
+        if isinstance(value, int | str) and not isinstance(value, bool) and name not in ("status", "quarantine")
+    ]
+    tell(details, f"{words(details)}; {', '.join(found)}" if found else words(details))
+
+
+def failed(details: Mapping[str, Any]) -> None:
+    """Why parts of the work failed."""
+    for reason in details["failed"]:
+        warn(f"failed: {reason}")
 
 
 def tell_quarantine(details: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from paimon_engine.action import Context
 from paimon_engine.actions.branches import BranchResult, DeleteBranch, FastForward, delete_branch, fast_forward
 from paimon_engine.actions.expire_changelogs import ExpireChangelogs, ExpireChangelogsResult, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireResult, ExpireSnapshots, expire_snapshots
@@ -147,26 +148,26 @@ class History:
     # ── actions ─────────────────────────────────────────────────────────────────────────────────
 
     def tag(self, name: str, snapshot: int | None = None, branch: str = MAIN_BRANCH, **fields: Any) -> TagResult:
-        return create_tag(self.on(branch), CreateTag(name, snapshot, **fields), self.executor)
+        return create_tag(Context(self.on(branch), self.executor), CreateTag(name, snapshot, **fields))
 
     def rename_tag(self, name: str, to: str, branch: str = MAIN_BRANCH) -> TagResult:
-        return rename_tag(self.on(branch), RenameTag(name, to))
+        return rename_tag(Context(self.on(branch)), RenameTag(name, to))
 
     def delete_tag(self, name: str, branch: str = MAIN_BRANCH, **fields: Any) -> DeleteTagResult:
-        return delete_tag(self.on(branch), DeleteTag(name, **fields), self.executor)
+        return delete_tag(Context(self.on(branch), self.executor), DeleteTag(name, **fields))
 
     def expire(self, branch: str = MAIN_BRANCH, **fields: Any) -> ExpireResult:
-        return expire_snapshots(self.on(branch), ExpireSnapshots(**fields), self.executor)
+        return expire_snapshots(Context(self.on(branch), self.executor), ExpireSnapshots(**fields))
 
     def expire_changelogs(self, branch: str = MAIN_BRANCH, **fields: Any) -> ExpireChangelogsResult:
-        return expire_changelogs(self.on(branch), ExpireChangelogs(**fields), self.executor)
+        return expire_changelogs(Context(self.on(branch), self.executor), ExpireChangelogs(**fields))
 
     def delete_branch(self, name: str) -> BranchResult:
-        return delete_branch(self.handle, DeleteBranch(name), self.executor)
+        return delete_branch(Context(self.handle, self.executor), DeleteBranch(name))
 
     def fast_forward(self, name: str, *, may_fail: bool = False) -> BranchResult | None:
         try:
-            return fast_forward(self.handle, FastForward(name), self.executor)
+            return fast_forward(Context(self.handle, self.executor), FastForward(name))
         except InvalidArgumentError:
             if not may_fail:
                 raise
@@ -178,7 +179,7 @@ class History:
         Somebody vouches for it that all versions are in sight: the store's clock is ahead of the commits'.
         """
         spec = RemoveOrphanFiles(self.long_after(), confirm_latest_snapshot=self.latest() or 0)
-        return remove_orphan_files(self.handle, spec, self.executor)
+        return remove_orphan_files(Context(self.handle, self.executor), spec)
 
     def long_after(self) -> int:
         """Lets time go on until every file is old, though the store's clock is ahead of the commits'; the new now."""
@@ -194,7 +195,7 @@ class History:
         self.handle = load_table(self.root, EnvConfig(self.root), env=self.handle.env)
 
     def rollback(self, branch: str = MAIN_BRANCH, **fields: Any) -> RollbackResult:
-        return rollback(self.on(branch), Rollback(**fields), self.executor)
+        return rollback(Context(self.on(branch), self.executor), Rollback(**fields))
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 

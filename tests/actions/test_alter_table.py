@@ -30,6 +30,7 @@ from paimon_engine import (
     UpdateComment,
     open_table,
 )
+from paimon_engine.action import Context
 from paimon_engine.actions.alter_table import AlterTable, alter_table
 from paimon_engine.cli import app
 from paimon_engine.env import Env
@@ -297,7 +298,7 @@ def test_a_job_that_ran_before_does_nothing(table: Table):
     assert (first.status, second.status) == ("altered", "noop")
     assert open_table(table.path).schema.id == 1
     with pytest.raises(InvalidArgumentError, match="a column 'n' already"):
-        alter_table(load_table(table.path, EnvConfig(table.path)), AlterTable([AddColumn("n", "INT")]))
+        alter_table(Context(load_table(table.path, EnvConfig(table.path))), AlterTable([AddColumn("n", "INT")]))
 
 
 @pytest.mark.parametrize("changes", [[], "add", [{"change": "add"}], {"change": "drop_column", "name": "a"}, None])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.branches import (
     BranchResult,
     CreateBranch,
@@ -31,19 +32,19 @@ from tests.support.corpus import case
 
 
 def create(history: History, name: str, **fields: Any) -> BranchResult:
-    return create_branch(history.handle, CreateBranch(name, **fields))
+    return create_branch(Context(history.handle), CreateBranch(name, **fields))
 
 
 def delete(history: History, name: str, **fields: Any) -> BranchResult:
-    return delete_branch(history.handle, DeleteBranch(name, **fields), history.executor)
+    return delete_branch(Context(history.handle, history.executor), DeleteBranch(name, **fields))
 
 
 def rename(history: History, name: str, to: str) -> BranchResult:
-    return rename_branch(history.handle, RenameBranch(name, to))
+    return rename_branch(Context(history.handle), RenameBranch(name, to))
 
 
 def forward(history: History, name: str, **fields: Any) -> BranchResult:
-    return fast_forward(history.handle, FastForward(name, **fields), history.executor)
+    return fast_forward(Context(history.handle, history.executor), FastForward(name, **fields))
 
 
 def tagged(storage: Any = None) -> History:
@@ -389,7 +390,7 @@ def test_java_reads_our_branches_and_goes_on_from_them_as_we_do(oracle: Any, tmp
     tag = min(path.name for path in (ours / "tag").glob("tag-*")).removeprefix("tag-")
     begun = oracle.read(ours, tag=tag)
 
-    create_branch(table, CreateBranch("dev", tag=tag))
+    create_branch(Context(table), CreateBranch("dev", tag=tag))
     oracle.call("create_branch", table=str(theirs), name="dev", tag=tag)
     assert oracle.read(ours, branch="dev") == begun
     for path in (ours, theirs):
@@ -398,7 +399,7 @@ def test_java_reads_our_branches_and_goes_on_from_them_as_we_do(oracle: Any, tmp
         oracle.call("write", table=str(path), rows=rows)
     grown_rows = oracle.read(ours, branch="dev")
 
-    fast_forward(table, FastForward("dev"), executor)
+    fast_forward(Context(table, executor), FastForward("dev"))
     oracle.call("fast_forward", table=str(theirs), name="dev")
 
     assert oracle.read(ours) == oracle.read(theirs) == grown_rows != begun
@@ -407,7 +408,7 @@ def test_java_reads_our_branches_and_goes_on_from_them_as_we_do(oracle: Any, tmp
         name for name in _metadata(theirs) if "/schema" not in name
     }
     oracle.assert_sound(ours)
-    delete_branch(table, DeleteBranch("dev"), executor)
+    delete_branch(Context(table, executor), DeleteBranch("dev"))
     oracle.call("delete_branch", table=str(theirs), name="dev")
     assert oracle.read(ours) == oracle.read(theirs) == grown_rows
     oracle.assert_sound(ours)

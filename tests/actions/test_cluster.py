@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, ConflictError, InvalidArgumentError, Table, UnsupportedError, open_table
+from paimon_engine.action import Context
 from paimon_engine.actions.cluster import ROUNDS_MAX, Cluster, ClusterResult, cluster
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
@@ -101,7 +102,7 @@ def clustered(
     table: Table, executor: LocalExecutor, columns: tuple[str, ...] = ("a", "b"), **more: Any
 ) -> ClusterResult:
     user = more.pop("commit_user", None)
-    return cluster(handle_of(table), Cluster(columns, **more), executor, commit_user=user)
+    return cluster(Context(handle_of(table), executor, commit_user=user), Cluster(columns, **more))
 
 
 # ── what readers gain ───────────────────────────────────────────────────────────────────────────

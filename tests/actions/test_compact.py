@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
+from paimon_engine.action import Context
 from paimon_engine.actions import compact as action
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.env import EnvConfig
@@ -257,7 +258,7 @@ def test_partitions_are_chosen_by_the_age_of_their_newest_file(catalog: Catalog)
     def at(clock_ms: int, idle: str) -> CompactResult:
         env = replace(handle.env, clock=lambda: clock_ms)
         spec = Compact(full=True, partition_idle_time=idle, dry_run=True)
-        return compact(replace(handle, env=env), spec, LocalExecutor())
+        return compact(Context(replace(handle, env=env), LocalExecutor()), spec)
 
     assert at(now, "1 h").buckets == ()
     assert len(at(now + 2 * 3_600_000, "1 h").buckets) == 2
@@ -271,7 +272,7 @@ def test_one_new_file_keeps_a_partition_from_being_idle(catalog: Catalog):
     executor = LocalExecutor(env=later.env)
     Table(later, executor).write(batch(0, 50, day=["busy"] * 50).cast(DAYS))
 
-    result = compact(later, Compact(full=True, partition_idle_time="1 h"), executor)
+    result = compact(Context(later, executor), Compact(full=True, partition_idle_time="1 h"))
 
     assert [bucket.partition["day"] for bucket in result.buckets] == ["old"]
     assert days_done(result) == ["old"]
@@ -288,7 +289,7 @@ def test_an_idle_partition_of_postponed_rows_is_compacted_although_that_gives_it
     later = replace(handle, env=replace(handle.env, clock=lambda: hour_later))
 
     spec = Compact(full=True, partition_idle_time="30 min")
-    result = compact(later, spec, LocalExecutor(env=later.env))
+    result = compact(Context(later, LocalExecutor(env=later.env)), spec)
 
     assert (result.rows_distributed, days_done(result)) == (100, ["a"])
 

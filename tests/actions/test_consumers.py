@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog
+from paimon_engine.action import Context
 from paimon_engine.actions.consumers import (
     ClearConsumers,
     ConsumersResult,
@@ -26,7 +27,7 @@ from tests.support.clock import next_ms
 
 
 def reset(history: History, name: str, next_snapshot: int | None = None) -> str:
-    return reset_consumer(history.handle, ResetConsumer(name, next_snapshot)).status
+    return reset_consumer(Context(history.handle), ResetConsumer(name, next_snapshot)).status
 
 
 def several() -> History:
@@ -80,7 +81,7 @@ def test_bad_names_are_refused(name: str):
 def test_consumers_are_forgotten_by_name(spec: ClearConsumers, left: list[str]):
     history = several()
 
-    result = clear_consumers(history.handle, spec)
+    result = clear_consumers(Context(history.handle), spec)
 
     assert sorted(consumers(history.handle)) == left
     if spec.dry_run:
@@ -89,7 +90,7 @@ def test_consumers_are_forgotten_by_name(spec: ClearConsumers, left: list[str]):
 
 def test_a_pattern_that_is_none_is_named():
     with pytest.raises(InvalidArgumentError, match="excluding='\\['"):
-        clear_consumers(several().handle, ClearConsumers(excluding="["))
+        clear_consumers(Context(several().handle), ClearConsumers(excluding="["))
 
 
 def test_consumers_are_forgotten_by_age():
@@ -98,9 +99,9 @@ def test_consumers_are_forgotten_by_age():
     # The clock of the history is in 1970, that of the store is now.
     history.now_ms = moved + 3_600_000
 
-    assert expire_consumers(history.handle, ExpireConsumers()).status == "noop"
-    assert expire_consumers(history.handle, ExpireConsumers(older_than_ms=moved)).status == "noop"
-    result = expire_consumers(history.handle, ExpireConsumers(older_than_ms=history.now_ms))
+    assert expire_consumers(Context(history.handle), ExpireConsumers()).status == "noop"
+    assert expire_consumers(Context(history.handle), ExpireConsumers(older_than=moved)).status == "noop"
+    result = expire_consumers(Context(history.handle), ExpireConsumers(older_than=history.now_ms))
     assert result.removed == ("etl-1", "etl-2", "report")
 
 
@@ -110,9 +111,9 @@ def test_the_table_says_how_old_a_consumer_may_be():
     moved = history.storage.stat(history.handle.paths.consumer("old")).modified_ms
 
     history.now_ms = moved + 3_600_000
-    assert expire_consumers(history.handle, ExpireConsumers()).status == "noop"
+    assert expire_consumers(Context(history.handle), ExpireConsumers()).status == "noop"
     history.now_ms += 1
-    assert expire_consumers(history.handle, ExpireConsumers()).removed == ("old",)
+    assert expire_consumers(Context(history.handle), ExpireConsumers()).removed == ("old",)
 
 
 @pytest.mark.parametrize("stored", [b"", b"{", b"[]", b"{}", b'{"nextSnapshot": "soon"}', b'{"nextSnapshot": -1}'])
@@ -126,7 +127,7 @@ def test_a_broken_consumer_stops_expiry_and_the_message_says_how_to_go_on(stored
     (problem,) = check_table(history.handle, depth=Depth.METADATA)
     assert path in problem.what
 
-    clear_consumers(history.handle, ClearConsumers("broken"))
+    clear_consumers(Context(history.handle), ClearConsumers("broken"))
     assert check_table(history.handle, depth=Depth.METADATA) == []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
 from paimon_engine.actions.expire_changelogs import ExpireChangelogs, expire_changelogs
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
@@ -34,18 +35,20 @@ class Deed:
 
 DEEDS = {
     "expire_snapshots": Deed(
-        lambda h, dry: expire_snapshots(h.handle, ExpireSnapshots(retain_max=1, dry_run=dry), h.executor), "late"
+        lambda h, dry: expire_snapshots(Context(h.handle, h.executor), ExpireSnapshots(retain_max=1, dry_run=dry)),
+        "late",
     ),
     "expire_changelogs": Deed(
-        lambda h, dry: expire_changelogs(h.handle, ExpireChangelogs(delete_all=True, dry_run=dry), h.executor), "zero"
+        lambda h, dry: expire_changelogs(Context(h.handle, h.executor), ExpireChangelogs(delete_all=True, dry_run=dry)),
+        "zero",
     ),
-    "delete_tag": Deed(lambda h, dry: delete_tag(h.handle, DeleteTag("mid", dry_run=dry), h.executor), "two"),
+    "delete_tag": Deed(lambda h, dry: delete_tag(Context(h.handle, h.executor), DeleteTag("mid", dry_run=dry)), "two"),
     "expire_tags": Deed(
-        lambda h, dry: expire_tags(h.handle, ExpireTags(h.long_after(), dry_run=dry), h.executor), "two"
+        lambda h, dry: expire_tags(Context(h.handle, h.executor), ExpireTags(h.long_after(), dry_run=dry)), "two"
     ),
-    "rollback": Deed(lambda h, dry: rollback(h.handle, Rollback(tag="mid", dry_run=dry), h.executor), "last"),
-    "delete_branch": Deed(lambda h, dry: delete_branch(h.handle, DeleteBranch("dev", dry), h.executor), "dev"),
-    "fast_forward": Deed(lambda h, dry: fast_forward(h.handle, FastForward("dev", dry), h.executor), "last"),
+    "rollback": Deed(lambda h, dry: rollback(Context(h.handle, h.executor), Rollback(tag="mid", dry_run=dry)), "last"),
+    "delete_branch": Deed(lambda h, dry: delete_branch(Context(h.handle, h.executor), DeleteBranch("dev", dry)), "dev"),
+    "fast_forward": Deed(lambda h, dry: fast_forward(Context(h.handle, h.executor), FastForward("dev", dry)), "last"),
 }
 OPTIONS = {"changelog.num-retained.min": "6", "snapshot.num-retained.min": "1", "changelog-producer": "input"}
 

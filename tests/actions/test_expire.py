@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.tags import DeleteTag, delete_tag
 from paimon_engine.env import EnvConfig
@@ -416,7 +417,9 @@ def test_a_tag_deleted_meanwhile_costs_files_but_breaks_nothing() -> None:
     history.tag("short")
     history.compact("b").write("c")
     executor = LocalExecutor(1, env=history.handle.env)
-    storage.once("delete", "snapshot/snapshot-1", lambda: delete_tag(history.handle, DeleteTag("short"), executor))
+    storage.once(
+        "delete", "snapshot/snapshot-1", lambda: delete_tag(Context(history.handle, executor), DeleteTag("short"))
+    )
 
     history.expire(retain_max=1)
 
@@ -474,11 +477,11 @@ def test_many_manifests_are_read_as_tasks() -> None:
     history.compact("c").write("d")
     executor = PicklingExecutor(2, env=history.handle.env)
 
-    expire_snapshots(history.handle, ExpireSnapshots(retain_max=1), executor)
+    expire_snapshots(Context(history.handle, executor), ExpireSnapshots(retain_max=1))
 
     assert executor.sent > 1
     history.assert_exact()
-    delete_tag(history.handle, DeleteTag("all"), executor)
+    delete_tag(Context(history.handle, executor), DeleteTag("all"))
     assert history.names() == {"c", "d"}
     history.assert_exact()
 
@@ -498,7 +501,7 @@ def test_java_deletes_the_same_files_and_reads_the_same_rows(case: Case, oracle:
     ours, theirs = case.copy_to(tmp_path / "ours"), case.copy_to(tmp_path / "theirs")
     table = load_table(str(ours), EnvConfig(str(ours)))
 
-    expire_snapshots(table, ExpireSnapshots(retain_max=2, retain_min=1), LocalExecutor())
+    expire_snapshots(Context(table, LocalExecutor()), ExpireSnapshots(retain_max=2, retain_min=1))
 
     oracle.call("expire", table=str(theirs), retain_max=2, retain_min=1, older_ms=0)
     assert _files(ours) == _files(theirs)

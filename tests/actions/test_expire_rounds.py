@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions import expire_changelogs as expire_changelogs_module
 from paimon_engine.actions import expire_snapshots as expire_snapshots_module
 from paimon_engine.actions.consumers import ResetConsumer, reset_consumer
@@ -110,7 +111,7 @@ def test_limits_that_let_nothing_go_are_refused(fields: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("small_rounds")
 def test_what_a_consumer_still_reads_remains() -> None:
     history = of_length(12)
-    reset_consumer(history.handle, ResetConsumer("slow", 6))
+    reset_consumer(Context(history.handle), ResetConsumer("slow", 6))
 
     done = history.expire(retain_max=1)
 
@@ -123,7 +124,7 @@ def test_progress_is_told_after_every_round() -> None:
     told: list[Progress] = []
     history = of_length(8)
 
-    expire_snapshots(history.handle, ExpireSnapshots(retain_max=1), history.executor, on_progress=told.append)
+    expire_snapshots(Context(history.handle, history.executor, on_progress=told.append), ExpireSnapshots(retain_max=1))
 
     assert [(item.stage, item.done, item.total) for item in told] == [("expire", done, 7) for done in (0, 3, 6, 7)]
 
@@ -146,7 +147,7 @@ def grown(seed: int) -> History:
                 history.tag(f"t{number + 1}", chance.choice(history.ids()))
             case "back":
                 spec = RollbackToAsLatest(snapshot=chance.choice(history.ids()))
-                rollback_to_as_latest(history.handle, spec, commit_user=f"back-{number}")
+                rollback_to_as_latest(Context(history.handle, commit_user=f"back-{number}"), spec)
             case _:
                 history.write(branch="dev")
     return history
@@ -198,9 +199,9 @@ def killed(history: History, **fields: Any) -> Iterator[History]:
 def test_a_kill_between_or_inside_rounds_loses_nothing_and_the_next_run_finishes() -> None:
     history = History(KEEP_ONE).write("a").write("b").compact("c").write("d").compact("e")
     # Files that have gone come back, first in the middle of what expires, then in what stays.
-    rollback_to_as_latest(history.handle, RollbackToAsLatest(snapshot=2), commit_user="once")
+    rollback_to_as_latest(Context(history.handle, commit_user="once"), RollbackToAsLatest(snapshot=2))
     history.compact("f").write("g").overwrite("h")
-    rollback_to_as_latest(history.handle, RollbackToAsLatest(snapshot=4), commit_user="twice")
+    rollback_to_as_latest(Context(history.handle, commit_user="twice"), RollbackToAsLatest(snapshot=4))
 
     for found in killed(history, retain_max=1):
         assert check_table(found.handle, footers=False) == []
@@ -218,7 +219,7 @@ def test_what_several_rounds_moved_aside_comes_back_in_the_order_that_is_told() 
 
     done = history.expire(retain_max=1, quarantine=True)
     for name in done.quarantines:
-        assert restore(history.handle, Restore(quarantine=name), history.executor).status == "restored"
+        assert restore(Context(history.handle, history.executor), Restore(quarantine=name)).status == "restored"
 
     assert len(done.quarantines) == done.rounds == 3
     assert done.quarantine == done.quarantines[0]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.create_due_tags import CreateDueTags, DueTagsResult, create_due_tags
 from paimon_engine.actions.expire_tags import ExpireTags, ExpireTagsResult, expire_tags
 from paimon_engine.env import EnvConfig
@@ -24,17 +25,17 @@ DAILY = {"tag.automatic-creation": "process-time", "sink.process-time-zone": "UT
 
 
 def expire(history: History, **fields: Any) -> ExpireTagsResult:
-    return expire_tags(history.handle, ExpireTags(**fields), history.executor)
+    return expire_tags(Context(history.handle, history.executor), ExpireTags(**fields))
 
 
 def due(history: History, **fields: Any) -> DueTagsResult:
-    return create_due_tags(history.handle, CreateDueTags(**fields), history.executor)
+    return create_due_tags(Context(history.handle, history.executor), CreateDueTags(**fields))
 
 
 def only_in_its_tag(options: dict[str, str] | None = None, storage: Any = None) -> History:
     """File a lives in tag `t` alone, which is kept for a day; b in `stays`; c is the table."""
     history = History(options or {}, **({} if storage is None else {"storage": storage})).write("a")
-    history.tag("t", time_retained_ms=DAY_MS)
+    history.tag("t", time_retained=DAY_MS)
     history.compact("b")
     history.tag("stays")
     history.compact("c").write("d")
@@ -71,11 +72,11 @@ def test_older_ones_go_by_the_time_of_their_making_or_of_their_file():
     made = history.storage.stat(history.handle.paths.tag("stays")).modified_ms
 
     # The clock of the history is in 1970, that of the store is now.
-    result = expire(history, older_than_ms=2 * HOUR_MS)
+    result = expire(history, older_than=2 * HOUR_MS)
     assert list(result.expired) == ["t"]
     history.now_ms = made + 1
-    assert list(expire(history, older_than_ms=made).expired) == []
-    assert list(expire(history, older_than_ms=made + 1).expired) == ["stays"]
+    assert list(expire(history, older_than=made).expired) == []
+    assert list(expire(history, older_than=made + 1).expired) == ["stays"]
     history.assert_exact()
 
 
@@ -92,8 +93,8 @@ def test_tags_of_branches_stay_and_are_named():
 
 def test_several_tags_on_one_snapshot_go_with_their_files_once():
     history = History().write("a")
-    history.tag("one", time_retained_ms=DAY_MS)
-    history.tag("two", time_retained_ms=DAY_MS)
+    history.tag("one", time_retained=DAY_MS)
+    history.tag("two", time_retained=DAY_MS)
     history.compact("b").write("c")
     history.expire(retain_max=1)
     history.now_ms += 2 * DAY_MS
@@ -301,7 +302,7 @@ def test_java_makes_the_same_tags(mode: str, oracle: Any, tmp_path: Path):
     shutil.copytree(theirs, ours)
     shutil.rmtree(ours / "tag")
 
-    create_due_tags(load_table(str(ours), EnvConfig(str(ours))), CreateDueTags(), LocalExecutor())
+    create_due_tags(Context(load_table(str(ours), EnvConfig(str(ours))), LocalExecutor()), CreateDueTags())
 
     names = sorted(path.name for path in (theirs / "tag").glob("tag-*"))
     assert sorted(path.name for path in (ours / "tag").glob("tag-*")) == names != []

@@ -17,7 +17,7 @@ from paimon_engine.action_table import ACTIONS
 from paimon_engine.jobs import Job, TableRef, run
 from tests.actions.history import History
 
-BY_AGE = sorted(name for name, info in ACTIONS.items() if "older_than_ms" in {item.name for item in fields(info.spec)})
+BY_AGE = sorted(name for name, info in ACTIONS.items() if "older_than" in {item.name for item in fields(info.spec)})
 CHANGELOG = {"changelog-producer": "input", "changelog.num-retained.min": "5", "snapshot.num-retained.min": "1"}
 
 
@@ -55,7 +55,7 @@ def test_a_time_in_the_future_is_refused_and_nothing_changes(name: str, dry_run:
     before = files_of(table.path)
     verb = getattr(table, name)
     in_an_hour = int(time.time() * 1000) + 3_600_000
-    message = rf"^{name}: older_than_ms=\d+ is in the future, now is \d+ .*give a time up to now"
+    message = rf"^{name}: older_than=\d+ is in the future, now is \d+ .*give a time up to now"
 
     for future in (
         datetime.now(UTC) + timedelta(hours=1),
@@ -67,7 +67,7 @@ def test_a_time_in_the_future_is_refused_and_nothing_changes(name: str, dry_run:
         with pytest.raises(InvalidArgumentError, match=message):
             verb(older_than=future, dry_run=dry_run)
     for future_ms in (in_an_hour, (1 << 63) - 1):
-        spec: Any = ACTIONS[name].spec(older_than_ms=future_ms, dry_run=dry_run)
+        spec: Any = ACTIONS[name].spec(older_than=future_ms, dry_run=dry_run)
         with pytest.raises(InvalidArgumentError, match=message):
             run(Job.from_json(Job(TableRef(path=table.path), spec, "user").to_json()))
 
@@ -79,7 +79,7 @@ def test_now_is_allowed_and_a_millisecond_later_is_not(name: str) -> None:
     history = History(CHANGELOG).write("a").write("b")
     verb = getattr(Table(history.handle, history.executor), name)
 
-    with pytest.raises(InvalidArgumentError, match=f"older_than_ms={history.now_ms + 1} .* now is {history.now_ms} "):
+    with pytest.raises(InvalidArgumentError, match=f"older_than={history.now_ms + 1} .* now is {history.now_ms} "):
         verb(older_than=history.now_ms + 1)
     assert verb(older_than=history.now_ms, dry_run=True).status in ("noop", "dry_run", "stopped")
 

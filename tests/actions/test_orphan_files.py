@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog
+from paimon_engine.action import Context
 from paimon_engine.actions.remove_orphan_files import (
     RemoveOrphanFiles,
     RemoveOrphanFilesResult,
@@ -70,8 +71,8 @@ def history() -> History:
 
 
 def remove(history: History, *, age_ms: int = 0, **fields: Any) -> RemoveOrphanFilesResult:
-    spec = RemoveOrphanFiles(older_than_ms=history.now_ms - age_ms, **fields)
-    return remove_orphan_files(history.handle, spec, history.executor)
+    spec = RemoveOrphanFiles(older_than=history.now_ms - age_ms, **fields)
+    return remove_orphan_files(Context(history.handle, history.executor), spec)
 
 
 def litter(history: History) -> set[str]:
@@ -165,16 +166,16 @@ def test_files_that_a_running_writer_has_not_committed_yet_stay(history: History
     written = history.file("in-flight")
     history.now_ms += DAY_MS
 
-    assert remove_orphan_files(history.handle, RemoveOrphanFiles(), history.executor).deleted == ()
+    assert remove_orphan_files(Context(history.handle, history.executor), RemoveOrphanFiles()).deleted == ()
 
     assert storage.exists(history.path(written.name))
     history.now_ms += 1
     # Newer than the newest commit: that commit may be out of sight.
-    stopped = remove_orphan_files(history.handle, RemoveOrphanFiles(), history.executor)
+    stopped = remove_orphan_files(Context(history.handle, history.executor), RemoveOrphanFiles())
     assert stopped.status == "stopped"
     assert "newer than snapshot 3" in stopped.stopped[0]
     history.write("next")
-    gone = remove_orphan_files(history.handle, RemoveOrphanFiles(), history.executor).deleted
+    gone = remove_orphan_files(Context(history.handle, history.executor), RemoveOrphanFiles()).deleted
     assert {file.path for file in gone} == {history.path(name) for name in (written.name, *written.extra_files)}
 
 
@@ -329,12 +330,12 @@ def test_a_quarantine_can_be_undone(history: History) -> None:
     assert not dead & everything(history)
     assert remove(history).status == "noop"
     assert aside.quarantine is not None
-    back = restore(history.handle, Restore(quarantine=aside.quarantine), history.executor)
+    back = restore(Context(history.handle, history.executor), Restore(quarantine=aside.quarantine))
     assert back.status == "restored"
     assert after_clean_up(history, before) == before
     assert history.storage.read(history.path("data-dead-0.orc")) == b"dead"
     with pytest.raises(InvalidArgumentError, match="no quarantine"):
-        restore(history.handle, Restore(quarantine=aside.quarantine), history.executor)
+        restore(Context(history.handle, history.executor), Restore(quarantine=aside.quarantine))
 
 
 def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History) -> None:
@@ -348,7 +349,7 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
     half = f"{ROOT}/quarantine/{aside.quarantine}/{dead[0].removeprefix(ROOT + '/')}"
     storage.overwrite(half, b"de")  # and this one was not yet whole
 
-    back = restore(history.handle, Restore(quarantine=str(aside.quarantine)), history.executor)
+    back = restore(Context(history.handle, history.executor), Restore(quarantine=str(aside.quarantine)))
 
     assert back.status == "restored"
     assert after_clean_up(history, before) == before
@@ -358,7 +359,7 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
 @pytest.mark.parametrize("name", ["", "..", "../tag", "a/b"])
 def test_a_quarantine_is_named_by_its_directory_alone(history: History, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="no name of a quarantine"):
-        restore(history.handle, Restore(quarantine=name), history.executor)
+        restore(Context(history.handle, history.executor), Restore(quarantine=name))
 
 
 # ── beside others ───────────────────────────────────────────────────────────────────────────────

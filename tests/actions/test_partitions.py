@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, StorageError, Table, UnsupportedError, open_table
+from paimon_engine.action import Context
 from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions, expire_partitions
 from paimon_engine.catalogs.http_report import is_allowed
 from paimon_engine.executor import LocalExecutor
@@ -187,7 +188,7 @@ def a_day_later(table: Table, act: Callable[[Table], Any]) -> TableHandle:
 def test_a_partition_that_gets_rows_while_it_expires_by_its_newest_file_stays(table: Table) -> None:
     late = a_day_later(table, lambda other: other.write(rows((9, "2024-01-01", 1))))
 
-    done = expire_partitions(late, ExpirePartitions("12 h", "update-time"))
+    done = expire_partitions(Context(late), ExpirePartitions("12 h", "update-time"))
 
     assert (done.status, done.snapshot_id, done.rows) == ("committed", 3, 3)
     assert left(table) == [1, 9]
@@ -197,7 +198,7 @@ def test_a_partition_that_gets_rows_while_it_expires_by_its_newest_file_stays(ta
 def test_a_partition_that_expires_by_its_values_takes_along_what_comes_in_meanwhile(table: Table) -> None:
     late = a_day_later(table, lambda other: other.write(rows((9, "2024-01-01", 1))))
 
-    done = expire_partitions(late, ExpirePartitions("12 h"))
+    done = expire_partitions(Context(late), ExpirePartitions("12 h"))
 
     assert (done.status, done.snapshot_id) == ("committed", 3)
     assert left(table) == [4]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog
+from paimon_engine.action import Context
 from paimon_engine.actions.purge_files import PurgeFiles, PurgeFilesResult, purge_files
 from paimon_engine.actions.restore import Restore, restore
 from paimon_engine.errors import InvalidArgumentError
@@ -33,7 +34,7 @@ def history() -> History:
 
 
 def purge(history: History, user: str | None = None, **fields: object) -> PurgeFilesResult:
-    return purge_files(history.handle, PurgeFiles(**fields), history.executor, commit_user=user)  # type: ignore[arg-type]
+    return purge_files(Context(history.handle, history.executor, commit_user=user), PurgeFiles(**fields))  # type: ignore[arg-type]
 
 
 def test_an_empty_table_is_all_that_is_left(history: History) -> None:
@@ -91,7 +92,7 @@ def test_a_purge_comes_back_from_its_quarantine(history: History) -> None:
 
     done = purge(history, quarantine=True)
     assert done.quarantine is not None
-    back = restore(history.handle, Restore(quarantine=done.quarantine), history.executor)
+    back = restore(Context(history.handle, history.executor), Restore(quarantine=done.quarantine))
 
     assert (back.status, back.tags, back.branches) == ("restored", ("keep",), ("dev",))
     assert before.keys() <= everything(history).keys()
@@ -134,9 +135,9 @@ def test_old_files_that_nothing_names_go_too(history: History) -> None:
     history.storage.overwrite(orphan, b"dead")
 
     assert history.storage.exists(orphan)
-    assert orphan in {file.path for file in purge(history, older_than_ms=history.now_ms).deleted}
+    assert orphan in {file.path for file in purge(history, older_than=history.now_ms).deleted}
     with pytest.raises(InvalidArgumentError, match="in the future"):
-        purge(history, older_than_ms=history.now_ms + 1)
+        purge(history, older_than=history.now_ms + 1)
 
 
 def test_a_table_without_snapshots_is_left_as_it_is() -> None:

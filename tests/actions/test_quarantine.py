@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
 from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
@@ -41,7 +42,7 @@ def everything(history: History) -> dict[str, bytes]:
 
 def bring_back(history: History, quarantine: str | None, **fields: Any) -> RestoreResult:
     assert quarantine is not None
-    return restore(history.handle, Restore(quarantine=quarantine, **fields), history.executor)
+    return restore(Context(history.handle, history.executor), Restore(quarantine=quarantine, **fields))
 
 
 @pytest.fixture
@@ -66,8 +67,8 @@ def _delete_tag(history: History) -> Any:
 
 def _expire_tags(history: History) -> Any:
     history.expire(retain_max=1)
-    spec = ExpireTags(older_than_ms=history.long_after(), quarantine=True)
-    return expire_tags(history.handle, spec, history.executor)
+    spec = ExpireTags(older_than=history.long_after(), quarantine=True)
+    return expire_tags(Context(history.handle, history.executor), spec)
 
 
 def _rollback(history: History) -> Any:
@@ -75,7 +76,7 @@ def _rollback(history: History) -> Any:
 
 
 def _delete_branch(history: History) -> Any:
-    return delete_branch(history.handle, DeleteBranch("dev", quarantine=True), history.executor)
+    return delete_branch(Context(history.handle, history.executor), DeleteBranch("dev", quarantine=True))
 
 
 @pytest.mark.parametrize("action", [_expire, _delete_tag, _expire_tags, _rollback, _delete_branch])
@@ -174,7 +175,7 @@ def test_a_version_whose_files_are_out_of_sight_comes_back_once_they_are_there()
 
 def test_what_main_was_before_a_fast_forward_comes_back_as_tags(history: History) -> None:
     spec = FastForward("dev", quarantine=True)
-    done = fast_forward(history.handle, spec, history.executor)
+    done = fast_forward(Context(history.handle, history.executor), spec)
 
     back = bring_back(history, done.quarantine, as_tags=True)
 
@@ -187,7 +188,7 @@ def test_a_fast_forward_that_replaces_schemas_moves_nothing_aside(history: Histo
     history.storage.overwrite(history.handle.paths.schema(1), other.replace(b'"id" : 0', b'"id" : 1', 1))
 
     with pytest.raises(UnsupportedError, match="schemas take the place"):
-        fast_forward(history.handle, FastForward("dev", quarantine=True), history.executor)
+        fast_forward(Context(history.handle, history.executor), FastForward("dev", quarantine=True))
 
 
 def test_a_quarantine_can_be_emptied_by_name_and_by_age(history: History) -> None:
@@ -195,14 +196,14 @@ def test_a_quarantine_can_be_emptied_by_name_and_by_age(history: History) -> Non
     history.now_ms += 31 * DAY_MS
     second = history.expire(retain_max=1, quarantine=True)
 
-    planned = empty_quarantine(history.handle, EmptyQuarantine(dry_run=True))
-    by_age = empty_quarantine(history.handle, EmptyQuarantine())
+    planned = empty_quarantine(Context(history.handle), EmptyQuarantine(dry_run=True))
+    by_age = empty_quarantine(Context(history.handle), EmptyQuarantine())
 
     assert [item["quarantine"] for item in planned.quarantines] == [first.quarantine]
     assert (by_age.status, by_age.files_deleted) == ("deleted", first.files_deleted)
     with pytest.raises(InvalidArgumentError, match="no quarantine"):
         bring_back(history, first.quarantine)
-    assert empty_quarantine(history.handle, EmptyQuarantine(second.quarantine)).status == "deleted"
+    assert empty_quarantine(Context(history.handle), EmptyQuarantine(second.quarantine)).status == "deleted"
     assert not [path for path in everything(history) if "/quarantine/" in path]
 
 
@@ -245,7 +246,7 @@ def test_the_next_run_finishes_what_was_cut_short(left: int, quarantine: bool) -
 
 
 def _purge(history: History) -> Any:
-    return purge_files(history.handle, PurgeFiles(), history.executor, commit_user="me")
+    return purge_files(Context(history.handle, history.executor, commit_user="me"), PurgeFiles())
 
 
 def _roll_back(history: History) -> Any:
@@ -253,7 +254,7 @@ def _roll_back(history: History) -> Any:
 
 
 def _delete(history: History) -> Any:
-    return delete_branch(history.handle, DeleteBranch("dev"), history.executor)
+    return delete_branch(Context(history.handle, history.executor), DeleteBranch("dev"))
 
 
 def _untag(history: History) -> Any:
@@ -320,11 +321,11 @@ def test_a_batch_tag_that_moves_leaves_what_it_kept_in_a_quarantine() -> None:
         "snapshot.num-retained.min": "1",
     }
     history = History(options).write("a")
-    create_due_tags(history.handle, CreateDueTags(), history.executor)
+    create_due_tags(Context(history.handle, history.executor), CreateDueTags())
     history.overwrite("b").expire(retain_max=1)
 
-    planned = create_due_tags(history.handle, CreateDueTags(dry_run=True), history.executor)
-    done = create_due_tags(history.handle, CreateDueTags(quarantine=True), history.executor)
+    planned = create_due_tags(Context(history.handle, history.executor), CreateDueTags(dry_run=True))
+    done = create_due_tags(Context(history.handle, history.executor), CreateDueTags(quarantine=True))
 
     assert planned.deleted == done.deleted != ()
     assert not history.storage.exists(history.path("a.orc"))

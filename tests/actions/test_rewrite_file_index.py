@@ -19,6 +19,7 @@ from paimon_engine import (
     UnsupportedError,
     open_table,
 )
+from paimon_engine.action import Context
 from paimon_engine.actions.rewrite_file_index import RewriteFileIndex, rewrite_file_index
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import Job, TableRef, run
@@ -192,7 +193,7 @@ def test_buckets_that_others_compact_meanwhile_are_done_again(table: Table):
 
     indexed = with_options(table, {**BITMAP, **BLOOM})
     handle = load_table(table.path, EnvConfig(table.path), options={**BITMAP, **BLOOM})
-    result = rewrite_file_index(handle, RewriteFileIndex(), Meddling(meddle, 1))
+    result = rewrite_file_index(Context(handle, Meddling(meddle, 1)), RewriteFileIndex())
 
     assert (result.status, result.conflicts, result.files_indexed) == ("committed", 1, 2)
     assert index_files(table) == {name for file in files_of(table) for name in file.extra_files}
@@ -209,7 +210,7 @@ def test_others_that_never_stop_are_a_conflict(table: Table):
     handle = load_table(table.path, EnvConfig(table.path), options=BLOOM)
 
     with pytest.raises(ConflictError, match="run it later"):
-        rewrite_file_index(handle, RewriteFileIndex(), Meddling(meddle, 9))
+        rewrite_file_index(Context(handle, Meddling(meddle, 9)), RewriteFileIndex())
     assert index_files(table) == set()
 
 

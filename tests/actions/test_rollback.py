@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.rollback import Rollback, rollback
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, NotFoundError, StorageError
@@ -177,7 +178,7 @@ def test_a_crash_anywhere_leaves_whole_snapshots_and_can_be_repeated() -> None:
 def test_the_newest_snapshot_of_a_time_is_the_latest_again(hours: float, left: int) -> None:
     history = History().write("a").write("b").write("c")
 
-    assert history.rollback(timestamp_ms=int(hours * HOUR_MS)).snapshot_id == left
+    assert history.rollback(timestamp=int(hours * HOUR_MS)).snapshot_id == left
 
     assert history.latest() == left
     history.assert_exact()
@@ -211,7 +212,7 @@ def test_a_time_of_which_only_a_tag_is_left_brings_the_tag_back() -> None:
     history.tag("t")
     history.compact("b").write("c").expire(retain_max=1)
 
-    result = history.rollback(timestamp_ms=2 * HOUR_MS)
+    result = history.rollback(timestamp=2 * HOUR_MS)
 
     assert (result.snapshot_id, history.ids(), history.names()) == (1, [1], {"a"})
     history.assert_exact()
@@ -229,7 +230,7 @@ def test_a_moment_before_all_snapshots_is_an_error() -> None:
     history = History().write("a").write("b", watermark=10)
 
     with pytest.raises(NotFoundError, match="as old as"):
-        history.rollback(timestamp_ms=5)
+        history.rollback(timestamp=5)
     with pytest.raises(NotFoundError, match="watermark up to 9"):
         history.rollback(watermark=9)
 
@@ -246,7 +247,7 @@ def test_java_rolls_back_to_the_same_files_and_writes_on(one: Case, oracle: Any,
     target = min(int(path.name.split("-")[1]) for path in (ours / "snapshot").glob("snapshot-*")) + 1
     rows = oracle.read(ours, snapshot=target)
 
-    rollback(table, Rollback(snapshot=target), LocalExecutor())
+    rollback(Context(table, LocalExecutor()), Rollback(snapshot=target))
 
     oracle.call("rollback", table=str(theirs), snapshot=target)
     assert _files(ours) == _files(theirs)
@@ -260,7 +261,7 @@ def test_java_reads_a_snapshot_that_came_back_from_its_tag(oracle: Any, tmp_path
     table = load_table(str(ours), EnvConfig(str(ours)))
     rows = oracle.read(ours, tag="t-mid")
 
-    rollback(table, Rollback(tag="t-mid"), LocalExecutor())
+    rollback(Context(table, LocalExecutor()), Rollback(tag="t-mid"))
 
     assert oracle.read(ours) == rows
     oracle.assert_sound(ours)

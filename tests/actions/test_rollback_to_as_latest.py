@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.rollback_to_as_latest import (
     RollbackToAsLatest,
     RollbackToAsLatestResult,
@@ -24,7 +25,7 @@ from tests.support.corpus import Case, corpus_cases
 
 
 def restore(history: History, user: str = "user", **fields: Any) -> RollbackToAsLatestResult:
-    return rollback_to_as_latest(history.handle, RollbackToAsLatest(**fields), commit_user=user)
+    return rollback_to_as_latest(Context(history.handle, commit_user=user), RollbackToAsLatest(**fields))
 
 
 def live(history: History) -> set[str]:
@@ -76,7 +77,7 @@ def test_a_snapshot_that_has_expired_comes_back_from_its_tag():
 def test_a_moment_chooses_as_a_rollback_does():
     history = History().write("a", watermark=10).write("b").write("c", watermark=20)
 
-    assert restore(history, "one", timestamp_ms=HOUR_MS + 1).restored_snapshot == 1
+    assert restore(history, "one", timestamp=HOUR_MS + 1).restored_snapshot == 1
     # The new snapshot has the watermark of the one that it holds.
     assert restore(history, "two", watermark=19).restored_snapshot in (2, 4)
 
@@ -181,7 +182,7 @@ def test_java_reads_it_and_goes_on(one: Case, oracle: Any, tmp_path: Any):
     target = min(int(path.name.split("-")[1]) for path in (ours / "snapshot").glob("snapshot-*")) + 1
     rows = oracle.read(ours, snapshot=target)
 
-    rollback_to_as_latest(table, RollbackToAsLatest(snapshot=target), commit_user="us")
+    rollback_to_as_latest(Context(table, commit_user="us"), RollbackToAsLatest(snapshot=target))
 
     assert oracle.read(ours) == rows
     oracle.assert_sound(ours)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.tags import CreateTag, DeleteTag, create_tag, delete_tag
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import (
@@ -109,7 +110,7 @@ def test_there_must_be_a_snapshot() -> None:
 def test_a_retention_is_kept_in_the_tag(way: str) -> None:
     history = History({"tag.default-time-retained": "1 d"} if way == "option" else {}).write()
 
-    history.tag("t", time_retained_ms=86_400_000 if way == "spec" else None)
+    history.tag("t", time_retained=86_400_000 if way == "spec" else None)
 
     stored = json.loads(history.storage.read(history.handle.paths.tag("t")))
     assert stored["tagTimeRetained"] == 86400.0
@@ -153,7 +154,7 @@ def marked(history: History, *watermarks: int | None) -> History:
 def test_a_tag_of_a_time_is_on_the_first_snapshot_committed_then_or_later(hours: float, snapshot: int) -> None:
     history = History().write().write().write()
 
-    assert history.tag("t", timestamp_ms=int(hours * HOUR_MS)).snapshot_id == snapshot
+    assert history.tag("t", timestamp=int(hours * HOUR_MS)).snapshot_id == snapshot
 
 
 @pytest.mark.parametrize(("watermark", "snapshot"), [(5, 2), (10, 2), (11, 4), (30, 4)])
@@ -167,7 +168,7 @@ def test_a_moment_that_no_snapshot_has_reached_is_an_error() -> None:
     history = marked(History(), None, 10)
 
     with pytest.raises(NotFoundError, match="committed at"):
-        history.tag("t", timestamp_ms=3 * HOUR_MS)
+        history.tag("t", timestamp=3 * HOUR_MS)
     with pytest.raises(NotFoundError, match="watermark 11"):
         history.tag("t", watermark=11)
     with pytest.raises(InvalidArgumentError, match="in one way"):
@@ -179,10 +180,10 @@ def test_tags_stand_in_for_snapshots_that_have_expired() -> None:
     history.tag("old", 1)
     history.expire(retain_max=1)
 
-    assert history.tag("a", timestamp_ms=HOUR_MS).snapshot_id == 1
+    assert history.tag("a", timestamp=HOUR_MS).snapshot_id == 1
     assert history.tag("b", watermark=5).snapshot_id == 1
-    assert history.tag("c", timestamp_ms=HOUR_MS + 1).snapshot_id == 3
-    assert history.tag("a", timestamp_ms=HOUR_MS).status == "already_done"
+    assert history.tag("c", timestamp=HOUR_MS + 1).snapshot_id == 3
+    assert history.tag("a", timestamp=HOUR_MS).status == "already_done"
     with pytest.raises(ConflictError, match="snapshot 1, not 3"):
         history.tag("a", watermark=25)
 
@@ -192,7 +193,7 @@ def test_tags_stand_in_for_snapshots_that_have_expired() -> None:
 
 def test_a_tag_gets_another_name_and_keeps_its_time() -> None:
     history = History().write("a")
-    history.tag("old", time_retained_ms=HOUR_MS)
+    history.tag("old", time_retained=HOUR_MS)
     before = history.storage.read(history.handle.paths.tag("old"))
     history.compact("b").write("c")
     history.expire(retain_max=1)
@@ -490,9 +491,9 @@ def test_java_reads_our_tags_and_deletes_the_same_files(oracle: Any, tmp_path: A
     table, executor = load_table(str(ours), EnvConfig(str(ours))), LocalExecutor()
     rows = oracle.read(ours)
 
-    create_tag(table, CreateTag("kept", time_retained_ms=86_400_000), executor)
-    create_tag(table, CreateTag("plain 2013-01-01 ü"), executor)
-    delete_tag(table, DeleteTag("t-mid"), executor)
+    create_tag(Context(table, executor), CreateTag("kept", time_retained=86_400_000))
+    create_tag(Context(table, executor), CreateTag("plain 2013-01-01 ü"))
+    delete_tag(Context(table, executor), DeleteTag("t-mid"))
     oracle.call("delete_tag", table=str(theirs), tag="t-mid")
 
     assert oracle.read(ours, tag="kept") == rows

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_engine import Catalog, open_table
+from paimon_engine.action import Context
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
 from paimon_engine.env import EnvConfig
@@ -138,7 +139,7 @@ def _write_snapshots(directory: str, count: int) -> None:
 
 def _expire(directory: str, _: int) -> Callable[[], Any]:
     table = _handle(directory)
-    return lambda: expire_snapshots(table, ExpireSnapshots(retain_max=1), LocalExecutor(env=table.env))
+    return lambda: expire_snapshots(Context(table, LocalExecutor(env=table.env)), ExpireSnapshots(retain_max=1))
 
 
 def _plan(directory: str, _: int) -> Callable[[], Any]:
@@ -178,10 +179,10 @@ def _remove_orphans(directory: str, count: int) -> Callable[[], Any]:
     latest = latest_snapshot(table)
     assert latest is not None
     # The orphans are newer than the last commit, as after a job that has just died.
-    spec = RemoveOrphanFiles(older_than_ms=time.time_ns() // 1_000_000, confirm_latest_snapshot=latest.id)
+    spec = RemoveOrphanFiles(older_than=time.time_ns() // 1_000_000, confirm_latest_snapshot=latest.id)
 
     def act() -> None:
-        done = remove_orphan_files(table, spec, LocalExecutor(env=table.env))
+        done = remove_orphan_files(Context(table, LocalExecutor(env=table.env)), spec)
         assert done.files_deleted >= count // 2, done.stopped
 
     return act

@@ -16,6 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_engine.action import Context
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.tags import CreateTag, create_tag
 from paimon_engine.actions.write import write_arrow
@@ -127,10 +128,10 @@ def _fill(handle: TableHandle, executor: LocalExecutor) -> None:
 
     write(0, 40)
     write(30, 21)
-    create_tag(handle, CreateTag("two", snapshot=2), executor)
+    create_tag(Context(handle, executor), CreateTag("two", snapshot=2))
     write(10, 33)
-    compact(handle, Compact(full=True), executor)
-    create_tag(handle, CreateTag("four", snapshot=4), executor)
+    compact(Context(handle, executor), Compact(full=True))
+    create_tag(Context(handle, executor), CreateTag("four", snapshot=4))
     write(5, 4)
 
 

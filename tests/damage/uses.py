@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from paimon_engine.action import Context
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.tags import DeleteTag, delete_tag
@@ -137,7 +138,7 @@ def _system(storage: MemoryStorage, name: str) -> str:
 def _compacted(files: Files) -> str:
     storage = store(files)
     table = _open(storage)
-    result = compact(table, Compact(full=True), LocalExecutor(1, env=table.env))
+    result = compact(Context(table, LocalExecutor(1, env=table.env)), Compact(full=True))
     for failure in result.failed:
         raise PaimonError(failure)
     return _rows(storage, ReadRequest())
@@ -146,8 +147,8 @@ def _compacted(files: Files) -> str:
 def _expired(files: Files, known: Known, *, dry_run: bool) -> str:
     storage = store(files)
     table = _open(storage)
-    spec = ExpireSnapshots(retain_max=1, older_than_ms=NOW_MS, dry_run=dry_run)
-    expire_snapshots(table, spec, LocalExecutor(1, env=table.env))
+    spec = ExpireSnapshots(retain_max=1, older_than=NOW_MS, dry_run=dry_run)
+    expire_snapshots(Context(table, LocalExecutor(1, env=table.env)), spec)
     _assert_nothing_lost(files, storage, known)
     return ""
 
@@ -155,7 +156,7 @@ def _expired(files: Files, known: Known, *, dry_run: bool) -> str:
 def _without_tag(files: Files, known: Known, tag: str) -> str:
     storage = store(files)
     table = _open(storage)
-    delete_tag(table, DeleteTag(tag), LocalExecutor(1, env=table.env))
+    delete_tag(Context(table, LocalExecutor(1, env=table.env)), DeleteTag(tag))
     _assert_nothing_lost(files, storage, known)
     return ""
 

@@ -188,7 +188,7 @@ class LifeCycle(Upkeep):
             {"watermark": self.world.now_ms - number * HOUR_MS // 4},
         ]
         retained = None if hours is None else hours * HOUR_MS
-        return table.create_tag(name, **ways[way], if_exists=if_exists, time_retained_ms=retained)
+        return table.create_tag(name, **ways[way], if_exists=if_exists, time_retained=retained)
 
     @action(when=has_tag, number=PICK, to=st.sampled_from(TAGS))
     def rename_tag(self, table: Table, number: int, to: str) -> Any:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from paimon_engine.action import Context
 from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
 from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapshot
 from paimon_engine.errors import PaimonError
@@ -36,7 +37,7 @@ def _expire(world: World) -> Any:
 def _due_tags(world: World) -> Any:
     """Moves a tag that is made anew with each run, and drops others of that kind."""
     options = {"tag.automatic-creation": "batch", "tag.batch.customized-name": "old", "tag.num-retained-max": "1"}
-    return create_due_tags(world.handle(**options), CreateDueTags(), world.executor)
+    return create_due_tags(Context(world.handle(**options), world.executor), CreateDueTags())
 
 
 def _restore(world: World, *, as_tags: bool) -> list[Any]:

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
 from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import LocalExecutor
@@ -69,7 +70,7 @@ def test_a_clean_up_held_up_anywhere_leaves_what_a_writer_commits_meanwhile(old:
             world.table().write(rows_of({11: 11}), commit_user="meanwhile")
 
         faulty.arm(fail_at, act=write)
-        remove_orphan_files(table, RemoveOrphanFiles(older_than_ms=now_ms), LocalExecutor(1, env=table.env))
+        remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), RemoveOrphanFiles(older_than=now_ms))
         return faulty
 
     for number in range(len(clean(None).calls))[::5]:
@@ -99,7 +100,7 @@ def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_un
         dying.delete = die
         with pytest.raises(Dead):
             spec = RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=latest_snapshot_id(table))
-            remove_orphan_files(table, spec, LocalExecutor(1, env=table.env))
+            remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), spec)
 
     stage.faulty.arm(_before_snapshot(stage), act=dies)
     world.through(stage.faulty)
@@ -111,7 +112,7 @@ def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_un
 
     stage.act()
     world.now_ms += 1
-    world.run(RemoveOrphanFiles(older_than_ms=world.now_ms))
+    world.run(RemoveOrphanFiles(older_than=world.now_ms))
 
     assert list(world.inner.walk(f"{world.root}/deletion/orphans")) == []
     assert unreached(world.inner, world.root) == set()
@@ -138,4 +139,4 @@ def test_a_damaged_plan_is_named_and_stops_only_commits_that_would_need_it():
 
     world.write({20: 20})
     with pytest.raises(PaimonError, match="no valid plan of a clean-up"):
-        world.run(RemoveOrphanFiles(older_than_ms=world.now_ms))
+        world.run(RemoveOrphanFiles(older_than=world.now_ms))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from paimon_engine.action import Context
 from paimon_engine.actions.expire_snapshots import ExpireSnapshots, expire_snapshots
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles, remove_orphan_files
 from paimon_engine.env import Env, EnvConfig
@@ -73,7 +74,7 @@ def cleaned(world: World, *, quarantine: bool = False) -> None:
     # Files of jobs at work are newer than the newest commit: somebody vouches for it that no version is out of sight.
     newest = latest_snapshot_id(table) or 0
     spec = RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=newest, quarantine=quarantine)
-    result = remove_orphan_files(table, spec, LocalExecutor(1, env=table.env))
+    result = remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), spec)
     assert result.status in ("deleted", "quarantined", "noop"), result
 
 
@@ -86,7 +87,7 @@ def cleaned_by_old_times(world: World) -> None:
     table = beside(world, TimesAgo(world.inner, 24 * HOUR_MS))
     newest = latest_snapshot_id(table) or 0
     spec = RemoveOrphanFiles(world.now_ms - HOUR_MS, confirm_latest_snapshot=newest)
-    result = remove_orphan_files(table, spec, LocalExecutor(1, env=table.env))
+    result = remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), spec)
     assert result.status in ("deleted", "noop"), result
 
 
@@ -95,9 +96,8 @@ def cleaned_and_expired(world: World) -> None:
     cleaned(world)
     table = beside(world, world.inner)
     expire_snapshots(
-        table,
-        ExpireSnapshots(retain_max=1, retain_min=1, older_than_ms=world.now_ms),
-        LocalExecutor(1, env=table.env),
+        Context(table, LocalExecutor(1, env=table.env)),
+        ExpireSnapshots(retain_max=1, retain_min=1, older_than=world.now_ms),
     )
 
 

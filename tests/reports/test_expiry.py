@@ -121,7 +121,7 @@ def test_senseless_numbers_are_refused_before_anything_goes(tmp_path: Path, fiel
     with pytest.raises(InvalidArgumentError, match="retain"):
         table.expire_snapshots(older_than="0 d", **fields)
     with pytest.raises(InvalidArgumentError, match="retain"):
-        run(Job(TableRef(path=table.path), ExpireSnapshots(older_than_ms=now_ms(), **fields), "user"))
+        run(Job(TableRef(path=table.path), ExpireSnapshots(older_than=now_ms(), **fields), "user"))
 
     assert files_of(table.path) == before
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.compact_manifests import CompactManifests, compact_manifests
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, OutcomeUnknownError
@@ -215,7 +216,7 @@ def test_manifests_are_rewritten_once_beside_others_who_commit(seed: int) -> Non
     storage.rival = rival
     for _ in range(100):
         try:
-            result = compact_manifests(table, CompactManifests(), commit_user="tidy")
+            result = compact_manifests(Context(table, commit_user="tidy"), CompactManifests())
             break
         except (OutcomeUnknownError, ConflictError):
             continue

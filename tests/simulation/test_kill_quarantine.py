@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.action import Context
 from paimon_engine.actions.branches import DeleteBranch, FastForward, delete_branch, fast_forward
 from paimon_engine.actions.consumers import ClearConsumers, ResetConsumer, clear_consumers, reset_consumer
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
@@ -45,7 +46,7 @@ def begin() -> History:
     history.tag("fork", 1)
     history.branch("dev", "fork")
     history.write("on-dev", branch="dev").compact("c").write("d").overwrite("e")
-    reset_consumer(history.handle, ResetConsumer("reader", 5))
+    reset_consumer(Context(history.handle), ResetConsumer("reader", 5))
     history.file("orphan")
     return history
 
@@ -77,9 +78,8 @@ def stored(history: History) -> State:
 def _orphans(history: History) -> Any:
     history.now_ms = LATE_MS
     return remove_orphan_files(
-        history.handle,
+        Context(history.handle, history.executor),
         RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0, **ALONE),
-        history.executor,
     )
 
 
@@ -92,7 +92,7 @@ def _delete_tag(history: History) -> Any:
 
 
 def _expire_tags(history: History) -> Any:
-    return expire_tags(history.handle, ExpireTags(older_than_ms=history.now_ms, **ALONE), history.executor)
+    return expire_tags(Context(history.handle, history.executor), ExpireTags(older_than=history.now_ms, **ALONE))
 
 
 def _rollback(history: History) -> Any:
@@ -100,19 +100,19 @@ def _rollback(history: History) -> Any:
 
 
 def _delete_branch(history: History) -> Any:
-    return delete_branch(history.handle, DeleteBranch("dev", **ALONE), history.executor)
+    return delete_branch(Context(history.handle, history.executor), DeleteBranch("dev", **ALONE))
 
 
 def _fast_forward(history: History) -> Any:
-    return fast_forward(history.handle, FastForward("dev", **ALONE), history.executor)
+    return fast_forward(Context(history.handle, history.executor), FastForward("dev", **ALONE))
 
 
 def _purge(history: History) -> Any:
-    return purge_files(history.handle, PurgeFiles(**ALONE), history.executor, commit_user="me")
+    return purge_files(Context(history.handle, history.executor, commit_user="me"), PurgeFiles(**ALONE))
 
 
 def _clear_consumers(history: History) -> Any:
-    return clear_consumers(history.handle, ClearConsumers(quarantine=True))
+    return clear_consumers(Context(history.handle), ClearConsumers(quarantine=True))
 
 
 ACTIONS = (
@@ -152,7 +152,7 @@ def kills(begun: History, act: Callable[[History], Any], *, some: bool = False) 
 def prepared(act: Callable[[History], Any]) -> History:
     history = begin()
     if act in (_delete_tag, _expire_tags, _fast_forward):
-        reset_consumer(history.handle, ResetConsumer("reader", 5))
+        reset_consumer(Context(history.handle), ResetConsumer("reader", 5))
         history.expire(retain_max=1)
     return history
 
@@ -191,12 +191,13 @@ def assert_all_can_come_back(history: History, before: State, *, as_tags: bool) 
     promised = {f"{ROOT}/{name}" for held in lists(history) for name in held["files"]}
     kept = {path: data for path, data in before.items() if path in promised or "/orphan.orc" not in path}
     cleaned = remove_orphan_files(
-        history.handle, RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0), history.executor
+        Context(history.handle, history.executor),
+        RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0),
     )
     assert cleaned.stopped == ()
     assert lost(history, kept) == set()
     for name in assert_listed(history):
-        back = restore(history.handle, Restore(quarantine=name, as_tags=as_tags), history.executor)
+        back = restore(Context(history.handle, history.executor), Restore(quarantine=name, as_tags=as_tags))
         assert (back.status, back.stopped) == ("restored", ())
     assert assert_listed(history) == []
     assert check_table(history.handle, footers=False) == []
@@ -206,26 +207,25 @@ def assert_all_can_come_back(history: History, before: State, *, as_tags: bool) 
 
 def assert_all_can_be_emptied(history: History) -> None:
     names = assert_listed(history)
-    planned = empty_quarantine(history.handle, EmptyQuarantine(older_than_ms=LATE_MS + 1, dry_run=True))
+    planned = empty_quarantine(Context(history.handle), EmptyQuarantine(older_than=LATE_MS + 1, dry_run=True))
     assert {item["quarantine"] for item in planned.quarantines} == set(names)
     for name in names[:1]:
-        assert empty_quarantine(history.handle, EmptyQuarantine(name)).status == "deleted"
-    emptied = empty_quarantine(history.handle, EmptyQuarantine(older_than_ms=LATE_MS + 1))
+        assert empty_quarantine(Context(history.handle), EmptyQuarantine(name)).status == "deleted"
+    emptied = empty_quarantine(Context(history.handle), EmptyQuarantine(older_than=LATE_MS + 1))
     assert (emptied.stopped, assert_listed(history)) == ((), [])
     assert not [path for path in stored(history) if "/quarantine/" in path]
 
 
 def assert_upkeep_works(history: History) -> None:
     """Other verbs do their work, say nothing of what was cut short, and leave what is needed and nothing else."""
-    clear_consumers(history.handle, ClearConsumers())
+    clear_consumers(Context(history.handle), ClearConsumers())
     assert history.expire(retain_max=3).stopped == ()
-    assert expire_tags(history.handle, ExpireTags(), history.executor).stopped == ()
+    assert expire_tags(Context(history.handle, history.executor), ExpireTags()).stopped == ()
     history.write("after")
     assert (
         remove_orphan_files(
-            history.handle,
+            Context(history.handle, history.executor),
             RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0),
-            history.executor,
         ).stopped
         == ()
     )
@@ -247,7 +247,7 @@ def test_a_kill_while_files_are_moved_aside_loses_nothing_and_blocks_nothing(act
         emptied = later(history)
         assert_all_can_be_emptied(emptied)
         if act is _delete_branch and branches(emptied.handle):
-            delete_branch(emptied.handle, DeleteBranch("dev"), emptied.executor)
+            delete_branch(Context(emptied.handle, emptied.executor), DeleteBranch("dev"))
         assert_upkeep_works(emptied)
 
 
@@ -264,18 +264,18 @@ def test_a_kill_while_a_quarantine_is_emptied_leaves_one_that_can_be_emptied() -
     name, other = aside(begun), begun.delete_tag("old", **ALONE).quarantine
     live = {path: data for path, data in stored(begun).items() if f"/quarantine/{name}/" not in path}
 
-    for history in kills(begun, lambda history: empty_quarantine(history.handle, EmptyQuarantine(name))):
+    for history in kills(begun, lambda history: empty_quarantine(Context(history.handle), EmptyQuarantine(name))):
         assert live.items() <= stored(history).items()
         emptied = later(history)
         assert_all_can_be_emptied(emptied)
         assert_upkeep_works(emptied)
         # The other one does not depend on this one.
-        back = restore(history.handle, Restore(quarantine=other, as_tags=True), history.executor)
+        back = restore(Context(history.handle, history.executor), Restore(quarantine=other, as_tags=True))
         assert back.status == "restored"
         # What is left of this one either comes back, or says why it cannot.
         if name in assert_listed(history):
             try:
-                done = restore(history.handle, Restore(quarantine=name), history.executor)
+                done = restore(Context(history.handle, history.executor), Restore(quarantine=name))
             except ConflictError as error:
                 assert "lacks" in str(error) or "cannot be read any more" in str(error)
             else:
@@ -290,14 +290,14 @@ def test_a_kill_while_a_quarantine_is_brought_back_loses_nothing_and_can_be_repe
     name = aside(begun)
 
     def bring_back(history: History) -> Any:
-        return restore(history.handle, Restore(quarantine=name, parallelism=1), history.executor)
+        return restore(Context(history.handle, history.executor), Restore(quarantine=name, parallelism=1))
 
     for history in kills(begun, bring_back, some=True):
         assert lost(history, before) == set()
         kept = {path: data for path, data in before.items() if "/orphan.orc" not in path}
         assert_all_can_come_back(later(history), kept, as_tags=False)
         if name in assert_listed(history):
-            assert restore(history.handle, Restore(quarantine=name), history.executor).status == "restored"
+            assert restore(Context(history.handle, history.executor), Restore(quarantine=name)).status == "restored"
         assert before.items() <= stored(history).items()
         assert_upkeep_works(later(history))
 
@@ -311,7 +311,7 @@ def test_the_begin_of_a_copy_in_its_place_keeps_nothing_from_coming_back(kind: s
         data = history.storage.read(path)
         history.storage.overwrite(path.replace(f"/quarantine/{name}", ""), data[: len(data) // 2])
 
-    assert restore(history.handle, Restore(quarantine=name), history.executor).status == "restored"
+    assert restore(Context(history.handle, history.executor), Restore(quarantine=name)).status == "restored"
     assert before.items() <= stored(history).items()
 
 
@@ -331,8 +331,8 @@ def test_a_quarantine_without_a_list_is_told_and_its_files_come_back() -> None:
     inside = {path for path in stored(history) if "/quarantine/" in path}
 
     (told,) = list_quarantines(history.handle)
-    planned = restore(history.handle, Restore(quarantine=name, dry_run=True), history.executor)
-    back = restore(history.handle, Restore(quarantine=name), history.executor)
+    planned = restore(Context(history.handle, history.executor), Restore(quarantine=name, dry_run=True))
+    back = restore(Context(history.handle, history.executor), Restore(quarantine=name))
 
     assert (told["state"], told["action"], told["files"]) == ("without_list", None, len(inside))
     assert (planned.status, back.status, back.files) == ("dry_run", "restored", len(inside))
@@ -350,7 +350,7 @@ def test_a_file_that_is_there_with_another_size_is_never_replaced() -> None:
     place = moved.replace(f"/quarantine/{name}", "")
     history.storage.overwrite(place, b"the whole file")
 
-    back = restore(history.handle, Restore(quarantine=name), history.executor)
+    back = restore(Context(history.handle, history.executor), Restore(quarantine=name))
 
     assert back.status == "stopped"
     assert place in back.stopped[0]
@@ -366,11 +366,13 @@ def test_a_list_that_nobody_understands_keeps_no_other_quarantine_from_anything(
 
     states = {item["quarantine"]: item["state"] for item in list_quarantines(history.handle)}
     with pytest.raises(CorruptTableError, match="no JSON"):
-        restore(history.handle, Restore(quarantine=name), history.executor)
-    assert restore(history.handle, Restore(quarantine=other, as_tags=True), history.executor).status == "restored"
+        restore(Context(history.handle, history.executor), Restore(quarantine=name))
+    assert (
+        restore(Context(history.handle, history.executor), Restore(quarantine=other, as_tags=True)).status == "restored"
+    )
     history.now_ms = LATE_MS
-    by_age = empty_quarantine(history.handle, EmptyQuarantine(older_than_ms=LATE_MS))
-    by_name = empty_quarantine(history.handle, EmptyQuarantine(name))
+    by_age = empty_quarantine(Context(history.handle), EmptyQuarantine(older_than=LATE_MS))
+    by_name = empty_quarantine(Context(history.handle), EmptyQuarantine(name))
 
     assert states == {name: "unreadable_list", other: "complete"}
     assert (by_age.status, by_age.files_deleted) == ("noop", 0)
@@ -383,8 +385,8 @@ def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
     name = without_list(history)
 
     for act in (
-        lambda: restore(history.handle, Restore(quarantine="nosuch"), history.executor),
-        lambda: empty_quarantine(history.handle, EmptyQuarantine("nosuch")),
+        lambda: restore(Context(history.handle, history.executor), Restore(quarantine="nosuch")),
+        lambda: empty_quarantine(Context(history.handle), EmptyQuarantine("nosuch")),
     ):
         with pytest.raises(InvalidArgumentError, match=f"no quarantine 'nosuch' in .*; there are: {name}"):
             act()
@@ -399,7 +401,8 @@ def test_an_orphan_clean_up_brings_files_to_the_quarantine_that_waits_for_them()
     (told,) = list_quarantines(history.handle)
 
     done = remove_orphan_files(
-        history.handle, RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0), history.executor
+        Context(history.handle, history.executor),
+        RemoveOrphanFiles(LATE_MS, confirm_latest_snapshot=history.latest() or 0),
     )
 
     assert told["state"] == "unfinished"
@@ -407,7 +410,7 @@ def test_an_orphan_clean_up_brings_files_to_the_quarantine_that_waits_for_them()
     waited = [file for file in done.deleted if "waits for it" in file.why]
     assert len(waited) == told["files"] - told["files_there"]
     assert list_quarantines(history.handle)[0]["state"] == "complete"
-    assert restore(history.handle, Restore(quarantine=told["quarantine"]), history.executor).missing == ()
+    assert restore(Context(history.handle, history.executor), Restore(quarantine=told["quarantine"])).missing == ()
 
 
 def test_a_full_disk_leaves_no_quarantine_without_a_list(tmp_path: Path) -> None:
@@ -435,9 +438,9 @@ def test_empty_directories_of_a_run_that_died_are_told_and_go(tmp_path: Path) ->
     Path(f"{root}/quarantine/second/.moved.json.6d9f.tmp").write_bytes(b"{")
 
     told = list_quarantines(history.handle)
-    back = restore(history.handle, Restore(quarantine="first"), history.executor)
+    back = restore(Context(history.handle, history.executor), Restore(quarantine="first"))
     history.now_ms = LATE_MS
-    gone = empty_quarantine(history.handle, EmptyQuarantine(older_than_ms=LATE_MS))
+    gone = empty_quarantine(Context(history.handle), EmptyQuarantine(older_than=LATE_MS))
 
     assert sorted((item["quarantine"], item["state"], item["files"]) for item in told) == [
         ("first", "without_list", 0),

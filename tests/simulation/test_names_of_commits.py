@@ -170,7 +170,7 @@ def test_an_id_that_was_taken_and_has_expired_is_not_taken_again(later: int):
         for number in range(later):
             history.write(f"other{number}")
         history.write("last")
-        history.expire(retain_max=1, retain_min=1, older_than_ms=history.now_ms)
+        history.expire(retain_max=1, retain_min=1, older_than=history.now_ms)
 
     outcome = _late_commit(history, storage, others)
 
@@ -205,7 +205,7 @@ def _die_after_create(history: History, storage: EventStorage) -> None:
 
     def others() -> None:
         history.write("other").write("last")
-        history.expire(retain_max=1, retain_min=1, older_than_ms=history.now_ms)
+        history.expire(retain_max=1, retain_min=1, older_than=history.now_ms)
 
     def keep(event: tuple[str, str]) -> None:
         if event == ("delete", path):

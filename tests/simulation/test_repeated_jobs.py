@@ -123,7 +123,7 @@ class Play:
             self.history.write()
 
     def expire(self) -> None:
-        self.history.expire(retain_max=self.chance.randint(1, 3), retain_min=1, older_than_ms=self.history.now_ms)
+        self.history.expire(retain_max=self.chance.randint(1, 3), retain_min=1, older_than=self.history.now_ms)
 
     def expire_elsewhere(self) -> None:
         """As another engine does it."""

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
+from paimon_engine.action import Context
 from paimon_engine.actions.write import Write, write
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import CreateTable, Job, TableRef, run
@@ -185,7 +186,7 @@ def test_tasks_read_files_for_dynamic_buckets_in_their_order(
     table = Catalog(str(tmp_path)).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
 
     handle = load_table(table.path, EnvConfig(table.path))
-    result = write(handle, Write(str(tmp_path / "in" / "*.parquet")), executor)
+    result = write(Context(handle, executor), Write(str(tmp_path / "in" / "*.parquet")))
 
     parts = [rows(0, 200, "2-"), rows(200, 300, "1-"), rows(300, 400, "0-")]
     assert result.status == "committed"

@@ -272,7 +272,7 @@ def _each_quarantine(spec: Callable[[str], Action]) -> Callable[[World], Any]:
 
 
 def _expire(**kwargs: Any) -> Callable[[World], Any]:
-    return lambda world: world.run(ExpireSnapshots(retain_min=1, older_than_ms=world.now_ms, **kwargs))
+    return lambda world: world.run(ExpireSnapshots(retain_min=1, older_than=world.now_ms, **kwargs))
 
 
 def _across(world: World) -> None:

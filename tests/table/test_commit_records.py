@@ -55,7 +55,7 @@ def others(world: World, number: int = 3) -> None:
 
 def expire(world: World) -> None:
     world.now_ms += HOUR_MS
-    world.run(ExpireSnapshots(retain_max=1, retain_min=1, older_than_ms=world.now_ms))
+    world.run(ExpireSnapshots(retain_max=1, retain_min=1, older_than=world.now_ms))
     assert len(snapshot_ids(world.handle())) == 1
 
 
@@ -108,7 +108,7 @@ REPEATED: dict[str, tuple[Callable[..., None], Action]] = {
     "delete rows": (appended, DeleteRows("k = 1")),
     "drop a partition": (keyed, DropPartition([{"p": "b"}])),
     "go back as the latest": (keyed, RollbackToAsLatest(2)),
-    "purge": (keyed, PurgeFiles(older_than_ms=0)),
+    "purge": (keyed, PurgeFiles(older_than=0)),
 }
 
 

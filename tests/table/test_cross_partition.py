@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_engine import Catalog, InvalidArgumentError, Table, UnsupportedError
+from paimon_engine.action import Context
 from paimon_engine.actions.write import Write, write, write_arrow, write_frame
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check.table_check import check_table
@@ -174,7 +175,7 @@ def test_tasks_place_rows_in_the_order_of_the_files(engine: str, tmp_path: Path,
             found = found.set_column(1, "k", found["k"].cast(pa.int32())).select(["v", "k", "p"])
         pq.write_table(found, tmp_path / "in" / f"{number}.parquet")
 
-    result = write(handle_of(table), Write(str(tmp_path / "in" / "*.parquet")), executor)
+    result = write(Context(handle_of(table), executor), Write(str(tmp_path / "in" / "*.parquet")))
     table.compact(full=True)
 
     assert result.files > 3

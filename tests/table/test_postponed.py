@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_engine import Catalog, InvalidArgumentError, Table, UnsupportedError, open_table
+from paimon_engine.action import Context
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.write import Write, write
 from paimon_engine.executor import LocalExecutor
@@ -139,7 +140,7 @@ def test_rows_keep_their_order_over_tasks_writes_and_compactions(
                 if engine != "first-row" or k not in expected:
                     expected[k] = (p, k, v)
             pq.write_table(rows(*found), folder / f"{number}.parquet")
-        write(handle_of(table), Write(str(folder / "*.parquet")), LocalExecutor(3))
+        write(Context(handle_of(table), LocalExecutor(3)), Write(str(folder / "*.parquet")))
         if step == 1:
             table.compact()
     table.compact()
@@ -160,7 +161,7 @@ def test_of_two_compactions_at_once_one_distributes_the_rows(monkeypatch: pytest
         return original(*arguments)
 
     monkeypatch.setattr(distributing, "commit", meanwhile)
-    outer = compact(handle_of(table), Compact(), LocalExecutor(1))
+    outer = compact(Context(handle_of(table), LocalExecutor(1)), Compact())
 
     assert (results[0].rows_distributed, outer.rows_distributed, outer.conflicts) == (20, 20, 1)
     assert len(rows_of(table)) == 40

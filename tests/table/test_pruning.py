@@ -14,6 +14,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFile
 
 from paimon_engine import open_table
+from paimon_engine.action import Context
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format import orc, parquet
@@ -289,7 +290,10 @@ def test_removals_of_other_partitions_do_not_matter(make_table: MakeTable):
     assert table.rows("day = DATE '1970-01-02'") == [(date(1970, 1, 2), 1)]
     assert table.rows("day > DATE '1970-01-01' AND k < 2") == [(date(1970, 1, 2), 1)]
     assert table.rows("day <> DATE '1970-01-02'") == [(date(1970, 1, 1), 0), (date(1970, 1, 3), 2)]
-    compact(table.handle, Compact(full=True, where="day = DATE '1970-01-01'"), LocalExecutor(1, env=table.handle.env))
+    compact(
+        Context(table.handle, LocalExecutor(1, env=table.handle.env)),
+        Compact(full=True, where="day = DATE '1970-01-01'"),
+    )
     assert len(table.rows()) == 3
 
 

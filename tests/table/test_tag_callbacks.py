@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import CallbackError, Catalog, Table, TagCallback, TagEvent, UnsupportedError, open_table
+from paimon_engine.action import Context
 from paimon_engine.actions.branches import CreateBranch, create_branch
 from paimon_engine.actions.create_due_tags import CreateDueTags, create_due_tags
 from paimon_engine.actions.expire_tags import ExpireTags, expire_tags
@@ -124,19 +125,23 @@ def test_every_action_that_makes_or_removes_tags_tells(heard: Heard, tmp_path: P
 
     assert newly(lambda: history.tag("t", 1)) == [("created", "t", 1)]
     assert newly(lambda: history.tag("t", 2, if_exists="replace")) == [("created", "t", 2)]
-    assert newly(lambda: history.tag("short", 2, time_retained_ms=1)) == [("created", "short", 2)]
+    assert newly(lambda: history.tag("short", 2, time_retained=1)) == [("created", "short", 2)]
     history.now_ms += HOUR_MS
-    assert newly(lambda: expire_tags(history.handle, ExpireTags(), history.executor)) == [("deleted", "short", 2)]
+    assert newly(lambda: expire_tags(Context(history.handle, history.executor), ExpireTags())) == [
+        ("deleted", "short", 2)
+    ]
     history.tag("late", 3)
     rolled = newly(lambda: history.rollback(snapshot=2, quarantine=True))
     assert rolled == [("deleted", "late", 3)]
     (aside,) = (info.path.rpartition("/")[2] for info in history.storage.list(f"{history.root}/quarantine"))
-    back = newly(lambda: restore(history.handle, Restore(quarantine=aside), history.executor))
+    back = newly(lambda: restore(Context(history.handle, history.executor), Restore(quarantine=aside)))
     assert back == [("created", "late", 3)]
-    as_latest = newly(lambda: rollback_to_as_latest(history.handle, RollbackToAsLatest(snapshot=1), commit_user="one"))
+    as_latest = newly(
+        lambda: rollback_to_as_latest(Context(history.handle, commit_user="one"), RollbackToAsLatest(snapshot=1))
+    )
     assert [(word, number) for word, _, number in as_latest] == [("created", 1)]
     kept = as_latest[0][1]
-    purged = newly(lambda: purge_files(history.handle, PurgeFiles(), history.executor))
+    purged = newly(lambda: purge_files(Context(history.handle, history.executor), PurgeFiles()))
     assert sorted(purged) == [("deleted", "late", 3), ("deleted", kept, 1), ("deleted", "t", 2)]
     assert untold(history) == []
 
@@ -161,7 +166,7 @@ def test_due_tags_are_told_when_they_come_move_and_go(heard: Heard, tmp_path: Pa
     def due_at(day: int) -> None:
         history.now_ms = day * DAY_MS
         history.write()
-        create_due_tags(history.handle, CreateDueTags(), history.executor)
+        create_due_tags(Context(history.handle, history.executor), CreateDueTags())
 
     due_at(1)
     due_at(2)
@@ -196,7 +201,7 @@ def test_branches_tell_of_their_own_tags_and_come_and_go_without_a_word(heard: H
     history.tag("base")
     heard.forget()
 
-    create_branch(history.handle, CreateBranch("dev", tag="base"))
+    create_branch(Context(history.handle), CreateBranch("dev", tag="base"))
     assert heard.words == []
     history.tag("t", branch="dev")
     assert [(line["branch"], line["is_there"]) for line in heard.lines] == [("dev", True)]
@@ -206,7 +211,7 @@ def test_branches_tell_of_their_own_tags_and_come_and_go_without_a_word(heard: H
 
 def test_a_dry_run_tells_nobody_and_needs_nobody(heard: Heard, tmp_path: Path):
     history = history_of(tmp_path, {**heard.options(), **DAILY}).write("a")
-    history.tag("t", time_retained_ms=1)
+    history.tag("t", time_retained=1)
     history.now_ms += DAY_MS
     history.write("b")
     heard.forget()
@@ -216,9 +221,9 @@ def test_a_dry_run_tells_nobody_and_needs_nobody(heard: Heard, tmp_path: Path):
     history.tag("u", dry_run=True)
     history.tag("t", 2, if_exists="replace", dry_run=True)
     history.delete_tag("t", dry_run=True)
-    assert expire_tags(history.handle, ExpireTags(dry_run=True), history.executor).expired
-    assert create_due_tags(history.handle, CreateDueTags(dry_run=True), history.executor).created
-    purge_files(history.handle, PurgeFiles(dry_run=True), history.executor)
+    assert expire_tags(Context(history.handle, history.executor), ExpireTags(dry_run=True)).expired
+    assert create_due_tags(Context(history.handle, history.executor), CreateDueTags(dry_run=True)).created
+    purge_files(Context(history.handle, history.executor), PurgeFiles(dry_run=True))
 
     assert heard.words == []
     assert stored(history) == before
@@ -243,14 +248,14 @@ def test_what_a_run_that_died_has_not_told_is_told_by_the_next_one(heard: Heard,
     history.now_ms = DAY_MS
     history.write("b")
     with pytest.raises(KeyboardInterrupt):
-        create_due_tags(history.handle, CreateDueTags(), history.executor)
+        create_due_tags(Context(history.handle, history.executor), CreateDueTags())
     assert untold(history) == history.tags() == ["1969-12-31"]
     assert not history.storage.exists(history.handle.paths.tag_success("1969-12-31"))
     heard.forget()
     told(history, heard.options())
 
-    assert create_due_tags(history.handle, CreateDueTags(), history.executor).created == {"1970-01-01": 2}
-    assert create_due_tags(history.handle, CreateDueTags(), history.executor).created == {}
+    assert create_due_tags(Context(history.handle, history.executor), CreateDueTags()).created == {"1970-01-01": 2}
+    assert create_due_tags(Context(history.handle, history.executor), CreateDueTags()).created == {}
 
     assert heard.words == [("created", "1970-01-01", 2), ("created", "1969-12-31", 1)]
     assert untold(history) == []
@@ -280,7 +285,7 @@ def test_a_tag_that_comes_and_goes_in_one_run_is_not_forgotten_in_between(heard:
         history.write()
 
     with pytest.raises(KeyboardInterrupt):
-        create_due_tags(history.handle, CreateDueTags(), history.executor)
+        create_due_tags(Context(history.handle, history.executor), CreateDueTags())
 
     assert heard.words == [("created", "1970-01-01", 1), ("created", "1970-01-02", 2), ("deleted", "1970-01-01", 1)]
     assert untold(history) == ["1970-01-01"]
@@ -320,7 +325,7 @@ def test_a_tag_that_was_taken_back_is_no_news(heard: Heard, tmp_path: Path):
 
     late = replace(history.handle, env=replace(history.handle.env, storage=Late()))
     with pytest.raises(ConflictError, match="expired"):
-        create_tag(late, CreateTag("t", 1), history.executor)
+        create_tag(Context(late, history.executor), CreateTag("t", 1))
 
     assert (heard.words, untold(history), history.tags()) == ([], [], [])
 
@@ -389,12 +394,12 @@ def acts() -> dict[str, Callable[[History], Any]]:
         "again": lambda history: history.tag("t"),
         "replace": lambda history: history.tag("t", 2, if_exists="replace"),
         "delete": lambda history: history.delete_tag("t"),
-        "expire": lambda history: expire_tags(history.handle, ExpireTags(), history.executor),
-        "due": lambda history: create_due_tags(history.handle, CreateDueTags(), history.executor),
+        "expire": lambda history: expire_tags(Context(history.handle, history.executor), ExpireTags()),
+        "due": lambda history: create_due_tags(Context(history.handle, history.executor), CreateDueTags()),
         "rollback": lambda history: history.rollback(snapshot=1),
-        "purge": lambda history: purge_files(history.handle, PurgeFiles(), history.executor),
+        "purge": lambda history: purge_files(Context(history.handle, history.executor), PurgeFiles()),
         "as latest": lambda history: rollback_to_as_latest(
-            history.handle, RollbackToAsLatest(snapshot=1), commit_user="one"
+            Context(history.handle, commit_user="one"), RollbackToAsLatest(snapshot=1)
         ),
         "forward": lambda history: history.fast_forward("dev"),
     }
@@ -405,7 +410,7 @@ def test_a_class_that_nothing_stands_for_is_refused_before_anything_is_done(act:
     history = History(DAILY).write("a")
     history.tag("base")
     history.branch("dev", "base")
-    history.write("b").write("c", branch="dev").tag("t", 2, time_retained_ms=1)
+    history.write("b").write("c", branch="dev").tag("t", 2, time_retained=1)
     history.now_ms += DAY_MS
     history.write("d")
     told(history, {"tag.callbacks": "com.acme.NotInstalled"})

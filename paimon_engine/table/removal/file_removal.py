@@ -15,12 +15,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Annotated, Any, Final, TypedDict, TypeVar
 
 from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor, Failed, LocalExecutor
-from paimon_engine.specs import Amount, Count, Spec
+from paimon_engine.specs import Amount, Count, Quarantine, Spec
 from paimon_engine.table.reach.quarantine import Move
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import READER_THREADS
@@ -41,9 +41,9 @@ class Disposal(Spec):
     `parallelism` workers are at it at the same time, and all together take at most `files_per_second`.
     """
 
-    quarantine: bool = False
-    files_per_second: Amount | None = None
-    parallelism: Count | None = None
+    quarantine: Quarantine = False
+    files_per_second: Annotated[Amount | None, "delete no more files than this in a second"] = None
+    parallelism: Annotated[Count | None, "delete with no more workers than this"] = None
 
 
 class DisposalWords(TypedDict, total=False):

@@ -19,21 +19,21 @@ class OlderThan(Protocol):
     """A spec of an action that removes what is older than a time in epoch milliseconds, if one is given."""
 
     @property
-    def older_than_ms(self) -> int | None: ...
+    def older_than(self) -> int | None: ...
 
 
 def check_older_than(table: TableHandle, spec: OlderThan) -> None:
-    """Checks that `older_than_ms` of a spec is not after now, by the table's clock; now itself is allowed.
+    """Checks that `older_than` of a spec is not after now, by the table's clock; now itself is allowed.
 
     A time in the future is a mistake: everything would count as old, even what others are writing at this moment.
 
     Raises: InvalidArgumentError naming the action, the field, its value and now.
     """
     now_ms = table.env.clock()
-    if spec.older_than_ms is not None and spec.older_than_ms > now_ms:
+    if spec.older_than is not None and spec.older_than > now_ms:
         raise InvalidArgumentError(
-            f"{name_of_spec(type(spec))}: older_than_ms={spec.older_than_ms} is in the future, now is {now_ms} "
-            "(epoch milliseconds); give a time up to now, or an age such as '7 d' where ages are accepted"
+            f"{name_of_spec(type(spec))}: older_than={spec.older_than} is in the future, now is {now_ms} "
+            "(epoch milliseconds); give a time up to now, or an age such as '7 d'"
         )
 
 

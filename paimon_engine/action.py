@@ -1,0 +1,27 @@
+"""What every action works with: a table, a place to run tasks, a name to commit under, and somebody to tell.
+
+An action is a function `(Context, spec) -> result` in a file of its own in `actions/`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from paimon_engine.executor import Executor, LocalExecutor
+from paimon_engine.progress import OnProgress
+from paimon_engine.table.state.handle import TableHandle
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an action works with, beside its spec.
+
+    `commit_user` is the name under which it commits: with one the action is done once, however often it is called;
+    without, each call is an action of its own. `earlier_user` is the name of a job whose work it does again on purpose.
+    """
+
+    table: TableHandle
+    executor: Executor = field(default_factory=LocalExecutor)
+    commit_user: str | None = None
+    on_progress: OnProgress | None = None
+    earlier_user: str | None = None

@@ -1,0 +1,257 @@
+"""Commands made of actions: what a person may give comes from the action's spec, what is printed is written by hand.
+
+    @face("compact", "`paimon-engine compact db.t -w /lake --full`", options={"buckets": "--bucket"})
+    def compact(details, spec):
+        \"\"\"Merge sorted runs and small files; within limits those first that cost readers most.\"\"\"
+
+is the whole command: each field of `Compact` is an option, with the help that the field carries; the texts go through
+the decoder that jobs and operators use; the docstring is the command's help, and the function tells what came of it.
+An action without a face has a plain one under its own name.
+
+The options of a command are made when they are needed: specs stand beside their actions, which import Arrow.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+from paimon_engine.cli.arguments import (
+    CatalogOption,
+    JsonOption,
+    SparkOption,
+    StorageOption,
+    TableArgument,
+    WarehouseOption,
+    job_on,
+)
+from paimon_engine.cli.outcome import tell_plainly
+from paimon_engine.cli.running import run_job, run_quick
+from paimon_engine.cli.terminal import ProgressStyle, print_json
+
+if TYPE_CHECKING:
+    from paimon_engine.specs import SpecField
+
+Tell = Callable[[Mapping[str, Any], Any], None]
+
+_ProgressOption = Annotated[ProgressStyle, typer.Option("--progress", help="How to tell progress, on standard error.")]
+_YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_FAILURES: Final = ("failed", "problems", "conflicts")
+"""Lists of a result that are empty where all went well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """How an action looks as a command.
+
+    `doing` is shown while an action works that has no steps to count. `arguments` are fields that are given without a
+    name, `options` other names of fields. `question` asks before anything is lost; `{…}` in it are fields and `table`.
+    """
+
+    name: str
+    action: str
+    tell: Tell
+    help: str
+    examples: Sequence[str] = ()
+    doing: str | None = None
+    arguments: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    question: str | None = None
+
+
+FACES: Final[dict[str, Face]] = {}
+"""All faces that are written by hand, by their names."""
+
+
+def face(name: str, *examples: str, action: str | None = None, **more: Any) -> Callable[[Tell], Tell]:
+    """Makes a function that tells what an action did its face; by default the action is called as the command is."""
+
+    def register(tell: Tell) -> Tell:
+        named = action or name.replace("-", "_")
+        FACES[name] = Face(name, named, tell, inspect.getdoc(tell) or "", examples, **more)
+        return tell
+
+    return register
+
+
+def plain_face(action: str) -> Face:
+    """The face of an action that has none of its own. Raises: InvalidArgumentError if there is no such action."""
+    from paimon_engine.action_table import ACTIONS, action_type
+    from paimon_engine.specs import fields_of
+
+    needed = tuple(item.name for item in fields_of(action_type(action)) if item.is_required)
+    help_line = ACTIONS[action].summary
+    example = (
+        f"`paimon-engine {action.replace('_', '-')} /lake/db.db/t{''.join(f' {name.upper()}' for name in needed)}`"
+    )
+    name = action.replace("_", "-")
+    return Face(name, action, tell_plainly, f"{help_line[:1].upper()}{help_line[1:]}.", (example,), arguments=needed)
+
+
+def add_faces(app: typer.Typer, *names: str) -> None:
+    """Adds the commands of these faces, under the last word of their names."""
+    for name in names:
+        made = FACES[name]
+        app.command(made.name.rpartition(" ")[2], cls=_command_class(made), help=made.help, epilog=_epilog(made))(
+            _unmade
+        )
+
+
+def _epilog(made: Face) -> str:
+    return "Examples:\n\n" + "\n\n".join(made.examples)
+
+
+def _unmade() -> None:
+    """Stands where the function will be that the spec's fields give."""
+
+
+def _command_class(made: Face) -> type[TyperCommand]:
+    return type("ActionCommand", (ActionCommand,), {"face": made})
+
+
+class ActionCommand(TyperCommand):
+    """A command whose options are those of an action's spec, which is loaded when somebody asks for them."""
+
+    face: Face
+
+    @functools.cached_property
+    def made(self) -> TyperCommand:
+        """The command with its options."""
+        alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        alone.command(self.face.name)(command_of(self.face))
+        made = typer.main.get_command(alone)
+        assert isinstance(made, TyperCommand)
+        return made
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        self.params = self.made.params
+        return super().get_params(ctx)
+
+    def invoke(self, ctx: Any) -> Any:
+        self.callback = self.made.callback
+        return super().invoke(ctx)
+
+
+# ── a function for typer ────────────────────────────────────────────────────────────────────────
+
+
+def command_of(made: Face) -> Callable[..., None]:
+    """A function with a parameter for each field of the spec, for typer to make options of."""
+    from paimon_engine.action_table import ACTIONS
+    from paimon_engine.specs import fields_of
+
+    info = ACTIONS[made.action]
+    items = {item.name: item for item in fields_of(info.spec)}
+    runs_tasks = info.on_tasks or "parallelism" in items
+
+    def run(**given: Any) -> None:
+        _run(made, items, given)
+
+    arguments = [_parameter(items[name], made) for name in made.arguments]
+    options = [_parameter(item, made) for item in items.values() if item.name not in made.arguments]
+    parameters = [
+        _keyword("table", TableArgument),
+        *arguments,
+        _keyword("warehouse", WarehouseOption, None),
+        _keyword("storage", StorageOption, None),
+        _keyword("catalog", CatalogOption, None),
+        *options,
+        *([_keyword("spark", SparkOption, None)] if runs_tasks else ()),
+        *([_keyword("progress", _ProgressOption, ProgressStyle.BAR)] if made.doing is None else ()),
+        *([_keyword("yes", _YesOption, False)] if made.question is not None else ()),
+        _keyword("as_json", JsonOption, False),
+    ]
+    # What typer looks at.
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__ = made.help
+    return run
+
+
+def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_OWN: Final = "field_"
+"""Before the names of fields, some of which are those of other parameters."""
+
+
+def _parameter(item: SpecField, made: Face) -> inspect.Parameter:
+    """The parameter of a field. Values are texts, which the decoder reads; only flags are flags."""
+    is_list = item.item is not None
+    is_flag = item.inner is bool
+    name = _OWN + item.name
+    text = f"{item.help[:1].upper()}{item.help[1:]}." if item.help else ""
+    metavar = _metavar(item)
+    if item.name in made.arguments:
+        kind: Any = list[str] if is_list else str
+        argument = typer.Argument(metavar=metavar, help=text)
+        return _keyword(name, Annotated[kind if item.is_required else kind | None, argument], *_default(item))
+    flag = made.options.get(item.name, f"--{item.name.replace('_', '-')}")
+    if is_flag:
+        return _keyword(name, Annotated[bool, typer.Option(flag, help=text)], False)
+    option = typer.Option(flag, metavar=metavar, help=f"{text[:-1]}; may be repeated." if is_list else text)
+    return _keyword(name, Annotated[list[str] | None if is_list else str | None, option], *_default(item))
+
+
+def _default(item: SpecField) -> tuple[Any, ...]:
+    if item.is_required:
+        return ()
+    return (item.default if isinstance(item.default, str) else None,)
+
+
+def _metavar(item: SpecField) -> str:
+    inner = item.inner
+    if get_origin(inner) is Literal:
+        return f"[{'|'.join(map(str, get_args(inner)))}]"
+    return "JSON" if item.kind is None else item.kind.metavar
+
+
+# ── carrying it out ─────────────────────────────────────────────────────────────────────────────
+
+
+def _run(made: Face, items: Mapping[str, SpecField], given: Mapping[str, Any]) -> None:
+    from paimon_engine.action_table import action_type
+    from paimon_engine.specs import decode
+
+    named = {name: _value(item, given[_OWN + name]) for name, item in items.items()}
+    fields = {name: value for name, value in named.items() if value is not None}
+    spec: Any = decode(action_type(made.action), fields, name=made.action)
+    job = job_on(given["table"], given["warehouse"], given["storage"], given["catalog"], spec)
+    if made.question is not None and not given["yes"] and not fields.get("dry_run"):
+        typer.confirm(made.question.format(table=given["table"], **named), abort=True, err=True)
+    spark = given.get("spark")
+    if made.doing is None:
+        details = run_job(job, spark=spark, progress=given["progress"]).details
+    else:
+        details = run_quick(job, made.doing, spark=spark)
+    finish(details, spec, made.tell, as_json=given["as_json"])
+
+
+def _value(item: SpecField, given: Any) -> Any:
+    """What was given for a field; a list of several texts, each of which may be a list itself."""
+    from paimon_engine.specs import read_list
+
+    if not isinstance(given, list):
+        return given
+    try:
+        return [one for text in given for one in read_list(text, item.kind)] or None
+    except ValueError:
+        # The decoder says what is wrong with it.
+        return given
+
+
+def finish(details: Mapping[str, Any], spec: Any, tell: Tell, *, as_json: bool) -> None:
+    """Tells what came of an action, and ends with exit code 1 where it did not go well."""
+    if as_json:
+        print_json(details)
+    else:
+        tell(details, spec)
+    if details["status"] == "stopped" or any(details.get(name) for name in _FAILURES):
+        raise typer.Exit(1)

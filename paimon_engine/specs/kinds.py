@@ -1,0 +1,257 @@
+"""The kinds of values that fields of specs hold, and how each is read from what people, JSON and templates give.
+
+A kind is a mark in an annotation: `Size = Annotated[int, Bounds(least=1), SIZE]`. Values of a kind are kept in one
+form, here the number of bytes, and may be given in others, here also as `50 gb`. A kind reads these other forms and
+says in words what it takes. The check of what was read is that of the annotation: its type and its `Bounds`.
+
+    kind         kept as            given as
+    flag         bool               true or false, as text too
+    count …      int                also the digits of it
+    amount       float              also the digits of it
+    size         bytes              50 gb, 64 mb, or a number
+    duration     milliseconds       30 days, PT1H, a timedelta, or a number of milliseconds
+    moment       epoch milliseconds a datetime, an ISO time, epoch milliseconds, or an age: 7 d, a timedelta
+    condition    SQL text           also an expression of columns
+    partition    values by column   also day=2013-01-01,hour=5, or a JSON object
+    list, map    list, map          also JSON, and texts with commas between
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta, tzinfo
+from typing import Annotated, Any, Final
+
+from paimon_engine.env import now_ms
+from paimon_engine.predicate.tree import Condition as ConditionTree
+from paimon_engine.units import moment_ms, parse_duration_ms, parse_size_bytes
+
+_FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+_LITERAL_MAX: Final = 100_000
+"""Characters of a list or map as Python writes it: longer ones are JSON."""
+_INTEGER: Final = re.compile(r"\s*[+-]?\d{1,19}\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What the way in knows that a value does not say itself.
+
+    Ages are counted back from `now_ms`, by default from now. A time without a zone is one of `zone`, by default local.
+    With `is_rendered` values come from templates, which write `None` or nothing where there is no value.
+    """
+
+    now_ms: int | None = None
+    zone: tzinfo | None = None
+    is_rendered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds of a number, both within; with `above` the number must be greater than that. `words` are for messages."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    words: str = ""
+
+    def __contains__(self, number: float) -> bool:
+        return (
+            (self.least is None or number >= self.least)
+            and (self.most is None or number <= self.most)
+            and (self.above is None or number > self.above)
+        )
+
+    def __str__(self) -> str:
+        if self.words:
+            return self.words
+        named = ((self.least, "at least"), (self.above, "greater than"), (self.most, "at most"))
+        return " and ".join(f"{words} {bound}" for bound, words in named if bound is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of value: its name, what it takes in words, and how it is written on the command line.
+
+    `read` gives the kept form of what was given, and anything that is of no other form as it is.
+    Raises: ValueError or InvalidArgumentError for a text that stands for no value.
+    """
+
+    name: str
+    takes: str
+    metavar: str
+    read: Callable[[Any, Edge], Any]
+
+
+def _read_flag(value: Any, _: Edge) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lower()
+    if text not in _FLAGS:
+        raise ValueError(value)
+    return _FLAGS[text]
+
+
+def _read_integer(value: Any, _: Edge) -> Any:
+    if not isinstance(value, str):
+        return value
+    if not _INTEGER.fullmatch(value):
+        raise ValueError(value)
+    return int(value)
+
+
+def _read_amount(value: Any, _: Edge) -> Any:
+    return float(value) if isinstance(value, str) else value
+
+
+def _read_size(value: Any, _: Edge) -> Any:
+    return parse_size_bytes(value) if isinstance(value, str) else value
+
+
+def _read_duration(value: Any, _: Edge) -> Any:
+    if isinstance(value, timedelta):
+        return value // timedelta(milliseconds=1)
+    return parse_duration_ms(value) if isinstance(value, str) else value
+
+
+def _read_moment(value: Any, edge: Edge) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return moment_ms("time", value, now_ms=now_ms() if edge.now_ms is None else edge.now_ms, zone=edge.zone)
+
+
+def _read_condition(value: Any, _: Edge) -> Any:
+    return str(value) if isinstance(value, ConditionTree) else value
+
+
+def _read_map(value: Any, _: Edge) -> Any:
+    """A map of `{"day": "2013-01-01"}` or `day=2013-01-01,hour=5`."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("{"):
+        return _literal(value)
+    pairs = [item.partition("=") for item in value.split(",")]
+    if not all(name.strip() and sign for name, sign, _ in pairs):
+        raise ValueError(value)
+    return {name.strip(): text for name, _, text in pairs}
+
+
+def _read_as_given(value: Any, _: Edge) -> Any:
+    return value
+
+
+FLAG: Final = Kind("flag", "true or false", "", _read_flag)
+INTEGER: Final = Kind("integer", "a whole number", "N", _read_integer)
+AMOUNT: Final = Kind("amount", "a number", "N", _read_amount)
+TEXT: Final = Kind("text", "a text", "TEXT", _read_as_given)
+SIZE: Final = Kind("size", "a size such as '50 gb', or a number of bytes", "SIZE", _read_size)
+DURATION: Final = Kind(
+    "duration", "a duration such as '30 days' or 'PT1H', or a number of milliseconds", "TIME", _read_duration
+)
+MOMENT: Final = Kind(
+    "moment", "a datetime, an ISO time, epoch milliseconds, or an age such as '7 d'", "TIME", _read_moment
+)
+NAME: Final = Kind("name", "a name as text", "NAME", _read_as_given)
+CONDITION: Final = Kind(
+    "condition", "a SQL condition as text, or an expression of columns", "CONDITION", _read_condition
+)
+PATTERN: Final = Kind("pattern", "a regular expression as text", "REGEX", _read_as_given)
+ADDRESS: Final = Kind("address", "a path or an address as text", "PATH", _read_as_given)
+PARTITION: Final = Kind(
+    "partition", "values by column, such as 'day=2013-01-01,hour=5' or a map", "COLUMN=VALUE", _read_map
+)
+TEXTS: Final = Kind("map", "names with values, such as 'a=1,b=2' or a map", "NAME=VALUE", _read_map)
+
+Count = Annotated[int, Bounds(least=1)]
+"""How many of something, where none at all makes no sense."""
+
+Index = Annotated[int, Bounds(least=0)]
+"""A number that counts from 0, such as that of a bucket or of a snapshot."""
+
+Amount = Annotated[float, Bounds(above=0)]
+"""How much of something: seconds, files per second."""
+
+Size = Annotated[int, Bounds(least=1), SIZE]
+"""Bytes."""
+
+Duration = Annotated[int, Bounds(least=0, most=10_000 * 366 * 86_400_000), DURATION]
+"""Milliseconds of a time span, up to 10,000 years, which libraries can add to a time."""
+
+Span = Annotated[int, Bounds(least=1, most=10_000 * 366 * 86_400_000), DURATION]
+"""As `Duration`, where none at all makes no sense."""
+
+Moment = Annotated[int, Bounds(words="of epoch milliseconds"), MOMENT]
+"""Epoch milliseconds; any whole number of 64 bits, since people write very large ones for the end of time.
+
+Actions that remove what is older than a time take none in the future: `check_older_than`."""
+
+Name = Annotated[str, NAME]
+"""Name of a tag, a branch, a column, a consumer, a quarantine."""
+
+Condition = Annotated[str, CONDITION]
+"""A SQL condition over columns."""
+
+Pattern = Annotated[str, PATTERN]
+"""A regular expression."""
+
+Address = Annotated[str, ADDRESS]
+"""A path or an address of files."""
+
+PartitionValues = Annotated[Mapping[str, Any], PARTITION]
+"""Values of partition columns, by their names."""
+
+Texts = Annotated[Mapping[str, str], TEXTS]
+"""Names with texts."""
+
+DryRun = Annotated[bool, "say what would be done, and do nothing"]
+"""The flag of every action that can plan without doing."""
+
+Quarantine = Annotated[bool, "move what goes aside, so that restore can bring it back"]
+"""The flag of every action that deletes."""
+
+Where = Annotated[Condition | None, "SQL condition over partition columns; all partitions without one"]
+"""A choice of partitions."""
+
+_BY_TYPE: Final[Mapping[Any, Kind]] = {bool: FLAG, int: INTEGER, float: AMOUNT, str: TEXT}
+
+
+def kind_of_type(hint: Any) -> Kind | None:
+    """The kind of a plain type without a mark."""
+    return _BY_TYPE.get(hint)
+
+
+def read_list(text: str, item: Kind | None) -> Sequence[Any]:
+    """The items of `["a", "b"]`, `['a', 'b']` or `a, b`; a partition or an address is one item, whatever commas it has.
+
+    Raises: ValueError for what is no list.
+    """
+    if text.strip().startswith(("[", "(")):
+        found = _literal(text)
+        if not isinstance(found, list | tuple):
+            raise ValueError(text)
+        return found
+    if item in (PARTITION, TEXTS, ADDRESS):
+        return [text]
+    if item is None:
+        raise ValueError(text)
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _literal(text: str) -> Any:
+    """The value of a JSON text, or of what a template makes of a list or a map of Python.
+
+    Raises: ValueError.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    if len(text) > _LITERAL_MAX:
+        raise ValueError(text)
+    try:
+        return ast.literal_eval(text.strip())
+    except (SyntaxError, MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(text) from error
