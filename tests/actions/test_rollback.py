@@ -184,7 +184,7 @@ def test_the_newest_snapshot_of_a_time_is_the_latest_again(hours: float, left: i
     history.assert_exact()
 
 
-@pytest.mark.parametrize("moment", [{"timestamp_ms": 2 * HOUR_MS}, {"watermark": 20}], ids=["time", "watermark"])
+@pytest.mark.parametrize("moment", [{"timestamp": 2 * HOUR_MS}, {"watermark": 20}], ids=["time", "watermark"])
 def test_a_moment_whose_snapshot_may_be_out_of_sight_is_refused(moment: dict[str, Any]) -> None:
     history = History().write("a", watermark=10).write("b", watermark=20).write("c", watermark=30)
     history.storage.delete([history.handle.paths.snapshot(2)])
