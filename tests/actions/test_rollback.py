@@ -200,7 +200,7 @@ def test_only_who_names_the_snapshot_makes_it_the_latest_in_spite_of_the_hint() 
     history.storage.delete([history.handle.paths.snapshot(3)])
 
     with pytest.raises(CorruptTableError, match=r"LATEST names snapshot 3.*rollback\(snapshot=2\)"):
-        history.rollback(timestamp_ms=9 * HOUR_MS)
+        history.rollback(timestamp=9 * HOUR_MS)
     assert hint_of(history.handle, history.handle.paths.latest_hint) == 3
 
     history.rollback(snapshot=2)
