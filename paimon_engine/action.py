@@ -5,7 +5,8 @@ An action is a function `(Context, spec) -> result` in a file of its own in `act
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.progress import OnProgress
@@ -25,3 +26,15 @@ class Context:
     commit_user: str | None = None
     on_progress: OnProgress | None = None
     earlier_user: str | None = None
+
+
+class Result:
+    """What the results of actions have in common: frozen dataclasses of plain values, with a `status`."""
+
+    __slots__ = ()
+
+    status: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from paimon_engine import inspect
 from paimon_engine.actions.branches import (
-    BranchExists,
     BranchResult,
     CreateBranch,
     DeleteBranch,
@@ -42,7 +41,7 @@ from paimon_engine.actions.tags import (
     CreateTag,
     DeleteTag,
     DeleteTagResult,
-    IfExists,
+    IfTagExists,
     RenameTag,
     TagResult,
     create_tag,
@@ -50,6 +49,7 @@ from paimon_engine.actions.tags import (
     rename_tag,
 )
 from paimon_engine.errors import InvalidArgumentError, shown
+from paimon_engine.specs import IfExists
 from paimon_engine.table.removal.file_removal import DisposalWords
 from paimon_engine.verbs import Duration, Moment, Verbs, time_of
 
@@ -66,7 +66,7 @@ class VersionVerbs(Verbs):
         *,
         timestamp: Moment | None = None,
         watermark: int | None = None,
-        if_exists: IfExists = "verify",
+        if_exists: IfTagExists = "verify",
         time_retained: Duration | None = None,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
@@ -165,7 +165,7 @@ class VersionVerbs(Verbs):
     # ── branches ────────────────────────────────────────────────────────────────────────────────
 
     def create_branch(
-        self, name: str, tag: str | None = None, snapshot: int | None = None, *, if_exists: BranchExists = "error"
+        self, name: str, tag: str | None = None, snapshot: int | None = None, *, if_exists: IfExists = "error"
     ) -> BranchResult:
         """Makes a branch of a tag or a snapshot, or an empty one.
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.alteration import altered
 from paimon_engine.meta.schema import TableSchema, parse_schema
@@ -41,7 +41,7 @@ class AlterTable(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class AlterResult:
+class AlterResult(Result):
     """What ALTER did; `status` is `altered`, or `noop` if the table is as the changes want it already."""
 
     status: str
@@ -49,10 +49,6 @@ class AlterResult:
     old_schema_id: int
     columns: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def alter_table(context: Context, spec: AlterTable) -> AlterResult:

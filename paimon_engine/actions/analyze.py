@@ -13,10 +13,10 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.env import Env
 from paimon_engine.errors import InvalidArgumentError, OutcomeUnknownError, PaimonError
 from paimon_engine.executor import Executor, values
@@ -48,7 +48,7 @@ class Analyze(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class AnalyzeResult:
+class AnalyzeResult(Result):
     """What an analysis found; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no snapshot).
 
     `columns` holds, by name, what the statistics file says of each column.
@@ -61,10 +61,6 @@ class AnalyzeResult:
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)
     statistics_file: str | None = None
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

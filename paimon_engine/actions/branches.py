@@ -19,17 +19,17 @@ import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_stays_inside
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
-from paimon_engine.specs import DryRun, Index, Name, Spec
+from paimon_engine.specs import DryRun, IfExists, Index, Name, Spec
 from paimon_engine.table.branches_tags.branch_schemas import (
     all_schema_bytes,
     check_schemas_of,
@@ -88,7 +88,6 @@ from paimon_engine.table.state.snapshots import (
 
 logger = logging.getLogger(__name__)
 
-BranchExists = Literal["error", "ignore"]
 _ROUNDS_MAX: Final = 5
 """Times that snapshots of others who commit meanwhile are removed too."""
 
@@ -104,7 +103,7 @@ class CreateBranch(Spec):
     branch: Annotated[Name, "name of the branch"]
     tag: Annotated[Name | None, "name of the tag to begin with"] = None
     snapshot: Annotated[Index | None, "id of the snapshot to begin with"] = None
-    if_exists: Annotated[BranchExists, "error fails if the branch exists; ignore leaves it as it is"] = "error"
+    if_exists: Annotated[IfExists, "error fails if the branch exists; ignore leaves it as it is"] = "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class FastForward(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class BranchResult:
+class BranchResult(Result):
     """What became of a branch.
 
     `status` is `created`, `deleted`, `renamed`, `forwarded`, `already_done` or `dry_run`; `snapshot_id` the latest
@@ -154,10 +153,6 @@ class BranchResult:
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
     removed_changelogs: tuple[int, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 # ── create and rename ───────────────────────────────────────────────────────────────────────────

@@ -16,11 +16,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.lsm.budget import Budget, Round
@@ -127,7 +127,7 @@ class ClusterReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterResult:
+class ClusterResult(Result):
     """What a clustering did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
     Totals cover `partitions`, that is all that `where` chose; of a dry run `files_after` is what is to be expected.
@@ -150,10 +150,6 @@ class ClusterResult:
     rounds: int = 0
     failed: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(slots=True)

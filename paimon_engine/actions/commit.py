@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from paimon_engine.action import Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.names import checked_user
@@ -19,15 +19,11 @@ _KINDS = (CommitKind.APPEND, CommitKind.COMPACT)
 
 
 @dataclass(frozen=True, slots=True)
-class CommitResult:
+class CommitResult(Result):
     """What a commit did; `status` is `committed`, `already_done` (by an earlier attempt) or `noop`."""
 
     status: str
     snapshot_id: int | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def commit_messages(

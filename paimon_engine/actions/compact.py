@@ -14,12 +14,12 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.lsm.amplification import expected_files, read_amplification
@@ -129,7 +129,7 @@ class BucketReport:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactResult:
+class CompactResult(Result):
     """What a compaction did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
     Totals are of `buckets`, all that `where` chose; a dry run changes none. `failed` holds errors of single buckets.
@@ -155,10 +155,6 @@ class CompactResult:
     rounds: int = 0
     read_amplification_before: float = 0.0
     read_amplification_after: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(slots=True)

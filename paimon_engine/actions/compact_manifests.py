@@ -12,11 +12,10 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
@@ -40,7 +39,7 @@ class CompactManifests(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactManifestsResult:
+class CompactManifestsResult(Result):
     """What it did; `status` is `committed`, `already_done` (by an earlier attempt), `noop` or `dry_run`.
 
     Entries are additions and removals of data files; those after are additions only, one for each live file of the
@@ -56,10 +55,6 @@ class CompactManifestsResult:
     entries_before: int = 0
     entries_after: int = 0
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def compact_manifests(context: Context, spec: CompactManifests) -> CompactManifestsResult:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.meta.names import check_file_name
@@ -70,7 +70,7 @@ class ForgottenConsumer:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumersResult:
+class ConsumersResult(Result):
     """What became of consumers; `status` is `reset`, `removed`, `noop` or `dry_run` (then: what would be).
 
     `forgotten` tells more of those that were `removed`, and `quarantine` where they are now, if they were moved aside.
@@ -83,10 +83,6 @@ class ConsumersResult:
     seconds: float = 0.0
     forgotten: tuple[ForgottenConsumer, ...] = ()
     quarantine: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:

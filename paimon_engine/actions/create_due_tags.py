@@ -17,10 +17,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_tag_name
 from paimon_engine.meta.tag import Tag
@@ -63,7 +62,7 @@ class CreateDueTags(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class DueTagsResult:
+class DueTagsResult(Result):
     """What was made and dropped; `status` is `created`, `noop` or `dry_run` (then: what would be).
 
     `created` maps tags to their snapshots, oldest first; `tag` and `snapshot_id` are the newest of them. `skipped` says
@@ -82,10 +81,6 @@ class DueTagsResult:
     skipped: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def create_due_tags(context: Context, spec: CreateDueTags) -> DueTagsResult:

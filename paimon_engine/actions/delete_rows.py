@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
@@ -59,7 +59,7 @@ class DeleteRows(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteRowsResult:
+class DeleteRowsResult(Result):
     """What was deleted; `status` is `committed`, `noop` or `already_done`.
 
     `files` counts data files of which rows went; `conflicts` buckets that others changed meanwhile.
@@ -71,10 +71,6 @@ class DeleteRowsResult:
     files: int = 0
     conflicts: int = 0
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

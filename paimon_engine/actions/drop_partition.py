@@ -18,12 +18,12 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
@@ -80,7 +80,7 @@ class ExpirePartitions(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class DropPartitionResult:
+class DropPartitionResult(Result):
     """What went; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would go).
 
     `partitions` are values by column, as text, and `why` says of each why it goes. Their files stay until the snapshots
@@ -98,10 +98,6 @@ class DropPartitionResult:
     seconds: float = 0.0
     why: tuple[str, ...] = ()
     remaining: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult:

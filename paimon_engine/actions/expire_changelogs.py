@@ -17,10 +17,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Count, DryRun, Moment
@@ -70,7 +70,7 @@ class ExpireChangelogs(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireChangelogsResult:
+class ExpireChangelogsResult(Result):
     """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
 
     `kept_by_tags` maps tags that kept files of expired changelogs to their snapshot ids. `deleted` names every file.
@@ -91,10 +91,6 @@ class ExpireChangelogsResult:
     seconds: float = 0.0
     remaining: int = 0
     quarantines: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangelogsResult:

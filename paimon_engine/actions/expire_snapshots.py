@@ -22,10 +22,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.progress import counting
@@ -81,7 +81,7 @@ class ExpireSnapshots(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireResult:
+class ExpireResult(Result):
     """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
 
     `kept_changelogs` are those of the expired snapshots whose changelogs live on, `expired_changelogs` the changelogs
@@ -110,10 +110,6 @@ class ExpireResult:
     remaining_because: tuple[str, ...] = ()
     rounds: int = 0
     quarantines: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

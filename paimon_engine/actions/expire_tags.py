@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.tag import Tag
@@ -46,7 +46,7 @@ class ExpireTags(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireTagsResult:
+class ExpireTagsResult(Result):
     """What an expiry did; `status` is `expired`, `noop` or `dry_run` (then: what it would do).
 
     `expired` maps tags to the reason why they go, `kept` those whose time is over to why they stay. `stopped` says why
@@ -62,10 +62,6 @@ class ExpireTagsResult:
     quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, UnsupportedError, damaged
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
@@ -58,7 +58,7 @@ class MarkPartitionDone(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkPartitionDoneResult:
+class MarkPartitionDoneResult(Result):
     """How they were told; `status` is `marked` or `dry_run`.
 
     `files` are the success files, `reported` the partitions that another server was told of, as paths.
@@ -68,10 +68,6 @@ class MarkPartitionDoneResult:
     files: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartitionDoneResult:

@@ -25,10 +25,10 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import (
     ConflictError,
     CorruptTableError,
@@ -77,7 +77,7 @@ class MergeBranch(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class MergeBranchResult:
+class MergeBranchResult(Result):
     """What was merged; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be).
 
     `base_snapshot` is that of the branch from which on it was merged, None for its whole history; `merged_snapshot` the
@@ -95,10 +95,6 @@ class MergeBranchResult:
     rows_removed: int = 0
     conflicts: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -78,7 +78,7 @@ class PurgeFiles(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeFilesResult:
+class PurgeFilesResult(Result):
     """What went; `status` is `purged`, `noop` (there was nothing), `already_done`, `stopped` or `dry_run`.
 
     A dry run tells what would go. `snapshot_id` is the empty snapshot from which on the table goes on. `deleted` names
@@ -97,10 +97,6 @@ class PurgeFilesResult:
     quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:

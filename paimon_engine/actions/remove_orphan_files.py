@@ -18,10 +18,10 @@ import logging
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -68,7 +68,7 @@ class RemoveOrphanFiles(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveOrphanFilesResult:
+class RemoveOrphanFilesResult(Result):
     """What it did; `status` is `deleted`, `quarantined`, `noop`, `dry_run` or `stopped`.
 
     `stopped`: it is not certain what is an orphan, or a file could not be deleted; the texts say why. `deleted` names
@@ -84,10 +84,6 @@ class RemoveOrphanFilesResult:
     quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrphanFilesResult:

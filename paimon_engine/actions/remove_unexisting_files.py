@@ -17,10 +17,10 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError
 from paimon_engine.executor import Executor, LocalExecutor, values
@@ -63,7 +63,7 @@ class LostFile:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveUnexistingFilesResult:
+class RemoveUnexistingFilesResult(Result):
     """What was found; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be removed).
 
     `removed` names each file; `rows` counts those that are lost. `stopped` names files that were not looked for.
@@ -77,10 +77,6 @@ class RemoveUnexistingFilesResult:
     rows: int = 0
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> RemoveUnexistingFilesResult:

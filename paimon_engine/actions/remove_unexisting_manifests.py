@@ -20,10 +20,10 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
@@ -49,7 +49,7 @@ class RemoveUnexistingManifests(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveUnexistingManifestsResult:
+class RemoveUnexistingManifestsResult(Result):
     """What was found; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be removed).
 
     `removed` names the lists and manifests that are gone. `rows_before` is what the snapshot said that it had,
@@ -63,10 +63,6 @@ class RemoveUnexistingManifestsResult:
     rows_before: int | None = None
     rows_after: int | None = None
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifests) -> RemoveUnexistingManifestsResult:

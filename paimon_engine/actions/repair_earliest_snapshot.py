@@ -22,10 +22,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import DryRun, Index
@@ -61,7 +61,7 @@ class RepairEarliestSnapshot(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class RepairEarliestSnapshotResult:
+class RepairEarliestSnapshotResult(Result):
     """What was wrong; `status` is `repaired`, `noop` (nothing was) or `dry_run` (then: what would be done).
 
     `previous_hint` is what EARLIEST said, None if it said nothing. `missing_snapshots` are the gaps, `broken_snapshots`
@@ -82,10 +82,6 @@ class RepairEarliestSnapshotResult:
     quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> RepairEarliestSnapshotResult:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -45,7 +44,7 @@ class Rescale(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class RescaleResult:
+class RescaleResult(Result):
     """What a rescale did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
     `partitions` counts those that had another number of buckets; files and bytes are theirs.
@@ -60,10 +59,6 @@ class RescaleResult:
     bytes_before: int = 0
     bytes_after: int = 0
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def rescale(context: Context, spec: Rescale) -> RescaleResult:

@@ -25,10 +25,10 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, DryRun, Moment, Name, Spec
@@ -73,7 +73,7 @@ class Restore(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreResult:
+class RestoreResult(Result):
     """What came back; `status` is `restored`, `dry_run` or `stopped`: run it again then, `stopped` says why.
 
     `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in
@@ -94,10 +94,6 @@ class RestoreResult:
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
     left: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def restore(context: Context, spec: Restore) -> RestoreResult:
@@ -245,7 +241,7 @@ class EmptyQuarantine(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class EmptyQuarantineResult:
+class EmptyQuarantineResult(Result):
     """What went; `status` is `deleted`, `noop`, `dry_run`, or `stopped` if something was left: run it again then.
 
     `quarantines` tells each as `list_quarantines` does, `stopped` what was left and why.
@@ -257,10 +253,6 @@ class EmptyQuarantineResult:
     bytes_deleted: int = 0
     seconds: float = 0.0
     stopped: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantineResult:

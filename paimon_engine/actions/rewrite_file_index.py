@@ -6,11 +6,11 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -55,7 +55,7 @@ class RewriteFileIndex(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteFileIndexResult:
+class RewriteFileIndexResult(Result):
     """What was done; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
     Of all `files` that were chosen, `files_indexed` got new indexes, `files_cleared` lost theirs, and `files_current`
@@ -74,10 +74,6 @@ class RewriteFileIndexResult:
     conflicts: int = 0
     failed: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(slots=True)

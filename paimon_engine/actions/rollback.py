@@ -16,10 +16,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import (
     ConflictError,
     CorruptTableError,
@@ -84,7 +84,7 @@ class Rollback(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackResult:
+class RollbackResult(Result):
     """What a rollback did; `status` is `rolled_back`, `noop` or `dry_run` (then: what it would do).
 
     `consumers_ahead` names consumers that would go on from a snapshot that is gone. `deleted` names every file, which
@@ -103,10 +103,6 @@ class RollbackResult:
     removed_changelogs: tuple[int, ...] = ()
     deleted: tuple[DeletedFile, ...] = ()
     quarantine: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def rollback(context: Context, spec: Rollback) -> RollbackResult:

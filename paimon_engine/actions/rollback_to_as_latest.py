@@ -13,12 +13,12 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
 import tenacity
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
@@ -58,7 +58,7 @@ class RollbackToAsLatest(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackToAsLatestResult:
+class RollbackToAsLatestResult(Result):
     """What was made; `status` is `committed`, or `already_done` if this job has made it before.
 
     `snapshot_id` is the new snapshot, `restored_snapshot` the one whose rows it holds, `tag` what keeps that one.
@@ -72,10 +72,6 @@ class RollbackToAsLatestResult:
     files_added: int = 0
     files_removed: int = 0
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> RollbackToAsLatestResult:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_stays_inside, check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
-from paimon_engine.specs import DryRun, Index, Moment, Name, Span, Spec
+from paimon_engine.specs import DryRun, IfExists, Index, Moment, Name, Span, Spec
 from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import (
     check_no_branch_from,
@@ -44,7 +44,7 @@ from paimon_engine.table.state.manifests import missing_metadata
 from paimon_engine.table.state.moments import first_at_time, first_at_watermark
 from paimon_engine.table.state.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag, same_commit
 
-IfExists = Literal["verify", "ignore", "replace", "error"]
+IfTagExists = Literal["verify", IfExists, "replace"]
 _IF_EXISTS = ("verify", "ignore", "replace", "error")
 
 
@@ -62,7 +62,7 @@ class CreateTag(Disposal):
     tag: Annotated[Name, "name of the tag"]
     snapshot: Annotated[Index | None, "id of the snapshot to name; the latest by default"] = None
     if_exists: Annotated[
-        IfExists, "what to do about a tag of that name: verify accepts it on the same snapshot, ignore anyway"
+        IfTagExists, "what to do about a tag of that name: verify accepts it on the same snapshot, ignore anyway"
     ] = "verify"
     time_retained: Annotated[Span | None, "how long the tag is kept, such as 30 d"] = None
     timestamp: Annotated[Moment | None, "the first snapshot committed at this time or later"] = None
@@ -87,7 +87,7 @@ class DeleteTag(Disposal):
 
 
 @dataclass(frozen=True, slots=True)
-class TagResult:
+class TagResult(Result):
     """A tag and its snapshot; `status` is `created`, `replaced`, `renamed`, `already_done` or `dry_run`.
 
     `deleted` names the files that only a replaced tag kept, `stopped` says why some were left.
@@ -104,13 +104,9 @@ class TagResult:
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class DeleteTagResult:
+class DeleteTagResult(Result):
     """What deleting a tag did; `status` is `deleted`, `dry_run`, or `already_done` if there is no such tag.
 
     `stopped` says why files were left.
@@ -125,10 +121,6 @@ class DeleteTagResult:
     quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 # ── create ──────────────────────────────────────────────────────────────────────────────────────

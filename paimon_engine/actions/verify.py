@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.specs import Spec
 from paimon_engine.table.check.table_check import Depth, Problem, examine_table
@@ -26,7 +26,7 @@ class Verify(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyResult:
+class VerifyResult(Result):
     """What was found; `status` is `sound` or `damaged`. `problems` say where, and what is wrong there.
 
     Snapshots and tags of all branches are `roots`; a data file counts once. `rows` is 0 unless rows were read.
@@ -44,10 +44,6 @@ class VerifyResult:
     seconds: float = 0.0
     closed: int = 0
     notes: tuple[Problem, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def verify(context: Context, spec: Verify) -> VerifyResult:

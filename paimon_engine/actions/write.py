@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Annotated, Any
 
 import pyarrow as pa
 
-from paimon_engine.action import Context
+from paimon_engine.action import Context, Result
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
@@ -73,7 +73,7 @@ class Write(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Result):
     """What a write did; `status` is `committed`, `already_done` (by an earlier attempt) or `noop` (no rows).
 
     `warnings` say what stays of an earlier job whose work it did again.
@@ -87,10 +87,6 @@ class WriteResult:
     buckets: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta, tzinfo
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from paimon_engine.env import now_ms
 from paimon_engine.predicate.tree import Condition as ConditionTree
@@ -205,6 +205,9 @@ PartitionValues = Annotated[Mapping[str, Any], PARTITION]
 
 Texts = Annotated[Mapping[str, str], TEXTS]
 """Names with texts."""
+
+IfExists = Literal["error", "ignore"]
+"""What to do where a name is taken: fail, or leave what is there."""
 
 DryRun = Annotated[bool, "say what would be done, and do nothing"]
 """The flag of every action that can plan without doing."""

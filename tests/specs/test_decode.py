@@ -85,7 +85,7 @@ def test_other_forms_of_a_value_are_read(action: str, field: str, given: Any, va
         *(("write", "overwrite", given, "values by column") for given in ("p", "[1]", "{1", 7)),
         *(("compact", "max_seconds", given, "NaN and infinity") for given in ("nan", "inf", float("nan"))),
         ("alter_table", "changes", "drop it", "a list"),
-        ("create_tag", "if_exists", "perhaps", "'verify' or 'ignore'"),
+        ("create_tag", "if_exists", "perhaps", "'verify' or 'error'"),
     ],
 )
 def test_what_stands_for_no_value_is_refused_by_action_field_and_value(action: str, field: str, given: Any, allowed):
