@@ -185,16 +185,6 @@ def _from_zstd(packed: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _from_deflate(packed: bytes) -> bytes:
-    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-    data = unpacker.decompress(packed, BLOCK_BYTES_MAX + 1)
-    if len(data) > BLOCK_BYTES_MAX:
-        raise _too_large(packed)
-    if not unpacker.eof:
-        raise ValueError("a block ends too early")
-    return data
-
-
 def _from_snappy(packed: bytes) -> bytes:
     body = packed[:-_CHECKSUM_BYTES]
     size_bytes = 0
@@ -216,7 +206,7 @@ def _plain(packed: bytes) -> bytes:
     return packed
 
 
-def _from_stream(unpacker: bz2.BZ2Decompressor | lzma.LZMADecompressor, packed: bytes) -> bytes:
+def _from_stream(unpacker: bz2.BZ2Decompressor | lzma.LZMADecompressor | zlib._Decompress, packed: bytes) -> bytes:
     data = unpacker.decompress(packed, BLOCK_BYTES_MAX + 1)
     if len(data) > BLOCK_BYTES_MAX:
         raise _too_large(packed)
@@ -228,7 +218,7 @@ def _from_stream(unpacker: bz2.BZ2Decompressor | lzma.LZMADecompressor, packed: 
 _UNPACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "null": _plain,
     "zstandard": _from_zstd,
-    "deflate": _from_deflate,
+    "deflate": lambda packed: _from_stream(zlib.decompressobj(-zlib.MAX_WBITS), packed),
     "snappy": _from_snappy,
     "bzip2": lambda packed: _from_stream(bz2.BZ2Decompressor(), packed),
     "xz": lambda packed: _from_stream(lzma.LZMADecompressor(memlimit=_XZ_MEMORY_MAX), packed),

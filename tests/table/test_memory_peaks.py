@@ -1,0 +1,25 @@
+"""Peaks of memory, each in a process of its own, held against what `docs/sizing.md` promises."""
+
+from __future__ import annotations
+
+from tests.bench.memory import measured
+
+FIRST_WORK_MB = 32
+"""What a process takes once, for the code and the threads that its first work needs."""
+
+
+def test_an_orphan_clean_up_takes_three_kilobytes_per_file() -> None:
+    files = 12_000
+
+    peaks = measured("orphans", files)
+
+    assert peaks["remove orphans"] <= FIRST_WORK_MB + 3 * files // 1_000
+
+
+def test_a_compaction_stays_within_twice_its_memory() -> None:
+    task_memory_mb = 32
+
+    # The bucket has ten times the memory of the task.
+    peaks = measured("bucket", task_memory_mb)
+
+    assert peaks["compact"] <= FIRST_WORK_MB + 2 * task_memory_mb
