@@ -66,7 +66,7 @@ if ! holds .venv/.base "$base" || ! .venv/bin/python -m pip --version >/dev/null
     printf '%s\n' "$base" >.venv/.base
 fi
 rm -f .venv/.installed
-if ! .venv/bin/python -m pip install --no-input --no-compile -c .constraints.txt -e '.[dev,demo,s3]' >"$log" 2>&1; then
+if ! .venv/bin/python -m pip install --no-input --no-compile -c .constraints.txt -e '.[dev,demo,docs,s3]' >"$log" 2>&1; then
     tail -n 15 "$log" >&2
     say "Installing the packages failed; the lines above and $log say why. Is a package index in reach?"
     exit 1

@@ -22,7 +22,7 @@ SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 # What needs no Java and no server, for the daily loop.
 FAST := tests/lsm tests/merge tests/meta tests/predicate tests/test_tidy.py
 
-.PHONY: help setup demo ui lint check test test-install clean
+.PHONY: help setup demo ui lint check test test-install docs clean
 
 help:
 	@echo 'make demo          set up, then run seven days of real flights through Airflow, Spark and Paimon'
@@ -30,6 +30,7 @@ help:
 	@echo 'make check         lint, types, layers and the fast tests: about a minute, without Java'
 	@echo 'make test          set up, then lint, check types and layers, and run all tests'
 	@echo 'make test-install  install the wheel into an empty environment (some minutes)'
+	@echo 'make docs          build the documentation, to .cache/docs/index.html'
 	@echo 'make clean         remove everything that the other commands made'
 
 setup:
@@ -58,6 +59,10 @@ test: lint
 test-install: setup
 	@mkdir -p .cache/tests
 	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest --install tests/packaging
+
+docs: setup
+	@$(CLEAN) AIRFLOW_HOME="$$PWD/.cache/docs-airflow" $(PYTHON) -m sphinx -W --keep-going -q -b html docs .cache/docs
+	@echo 'Open .cache/docs/index.html in a browser.'
 
 clean:
 	rm -rf .venv .cache .airflow .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
