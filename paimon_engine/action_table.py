@@ -60,46 +60,10 @@ from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag, create_t
 from paimon_engine.actions.verify import Verify, verify
 from paimon_engine.actions.write import Write, write
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.specs import Spec
 
-Action = (
-    Write
-    | Compact
-    | Cluster
-    | Rescale
-    | RewriteFileIndex
-    | CompactManifests
-    | Analyze
-    | DeleteRows
-    | CreateTag
-    | DeleteTag
-    | ExpireSnapshots
-    | ExpireChangelogs
-    | Rollback
-    | AlterTable
-    | RemoveOrphanFiles
-    | Restore
-    | EmptyQuarantine
-    | PurgeFiles
-    | RemoveUnexistingFiles
-    | RemoveUnexistingManifests
-    | RepairEarliestSnapshot
-    | MergeBranch
-    | Verify
-    | DropPartition
-    | ExpirePartitions
-    | MarkPartitionDone
-    | RenameTag
-    | CreateDueTags
-    | ExpireTags
-    | RollbackToAsLatest
-    | CreateBranch
-    | DeleteBranch
-    | RenameBranch
-    | FastForward
-    | ResetConsumer
-    | ClearConsumers
-    | ExpireConsumers
-)
+Action = Spec
+"""What is asked of an action: the spec of one of those below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,5 +141,11 @@ def action_type(name: str) -> type:
 
 
 def name_of(action: Action) -> str:
-    """Name of an action's spec."""
-    return next(name for name, info in ACTIONS.items() if isinstance(action, info.spec))
+    """Name of an action's spec.
+
+    Raises: InvalidArgumentError for a spec that is not one of an action.
+    """
+    for name, info in ACTIONS.items():
+        if type(action) is info.spec:
+            return name
+    raise InvalidArgumentError(f"{type(action).__name__} is not the spec of an action; there are {', '.join(ACTIONS)}")

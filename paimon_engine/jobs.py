@@ -36,6 +36,7 @@ from paimon_engine.secrecy import (
     shows_table_option,
 )
 from paimon_engine.specs import Edge, Spec, check_fields, decode
+from paimon_engine.specs.schema import schema_of
 from paimon_engine.table.state.filesystem_catalog import TableDraft, create_table, table_path
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.write.source_files import source_schema
@@ -53,6 +54,7 @@ __all__ = [
     "TableRef",
     "action_type",
     "decode",
+    "job_schema",
     "name_of",
     "open_executor",
     "run",
@@ -217,6 +219,31 @@ class JobResult:
             return cls(**{item.name: value[item.name] for item in fields(cls) if item.name in value})
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidArgumentError(f"no valid job result: {_reason(error)}") from error
+
+
+def job_schema() -> dict[str, Any]:
+    """The JSON schema of jobs, with every action that there is and each of its fields."""
+    parts = {"table": TableRef, "storage": StorageRef, "catalog": CatalogRef}
+    texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    actions = [schema_of(info.spec, name=name) for name, info in ACTIONS.items()]
+    properties = {
+        "version": {"const": JOB_VERSION},
+        **{name: schema_of(spec) for name, spec in parts.items()},
+        "action": {"oneOf": actions},
+        "commit_user": {"type": "string", "minLength": 1},
+        "create": {"anyOf": [{"type": "null"}, schema_of(CreateTable)]},
+        "table_options": texts,
+        "table_secrets": texts,
+        "earlier_user": {"type": ["string", "null"]},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A job of paimon-engine",
+        "type": "object",
+        "properties": properties,
+        "required": ["version", "table", "action", "commit_user"],
+        "additionalProperties": False,
+    }
 
 
 def _reason(error: Exception) -> str:

@@ -29,11 +29,13 @@ from paimon_engine.cli import (
     run,
     tags,
 )
+from paimon_engine.cli.faces import ActionGroup
 from paimon_engine.cli.terminal import complain, warn
 from paimon_engine.errors import InvalidArgumentError, PaimonError, PaimonWarning
 
 app = typer.Typer(
     name="paimon-engine",
+    cls=ActionGroup,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,

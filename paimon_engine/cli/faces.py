@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from paimon_engine.cli.arguments import (
     CatalogOption,
@@ -136,6 +136,22 @@ class ActionCommand(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         self.callback = self.made.callback
         return super().invoke(ctx)
+
+
+class ActionGroup(TyperGroup):
+    """Commands, among them each action that has no face, under its own name."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        known = super().get_command(ctx, cmd_name)
+        if known is not None:
+            return known
+        from paimon_engine.action_table import ACTIONS
+
+        action = cmd_name.replace("-", "_")
+        if action not in ACTIONS or any(made.action == action for made in FACES.values()):
+            return None
+        made = plain_face(action)
+        return _command_class(made)(made.name, help=made.help, epilog=_epilog(made), rich_markup_mode="markdown")
 
 
 # ── a function for typer ────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Commands for schedulers: run, warm-up."""
+"""Commands for schedulers: run, jobs schema, warm-up."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ def add_commands(app: typer.Typer) -> None:
     """Adds the commands of this module, with examples below their help."""
     example = "Examples:\n\n"
     app.command(epilog=example + "`paimon-engine run --job job.json --result result.json --progress json`")(run)
+    jobs = typer.Typer(help="What jobs look like.", no_args_is_help=True)
+    jobs.command(epilog=example + "`paimon-engine jobs schema > job.schema.json`")(schema)
+    app.add_typer(jobs, name="jobs")
     app.command("warm-up", epilog=example + "`paimon-engine warm-up /var/cache/paimon-engine`")(warm_up)
 
 
@@ -50,6 +53,13 @@ def run(
     partial = result.with_name(f".{result.name}.partial")
     partial.write_text(done.to_json(), encoding="utf-8")
     partial.replace(result)
+
+
+def schema() -> None:
+    """Print the JSON schema of jobs: every action, each of its fields, and what that may hold."""
+    from paimon_engine.jobs import job_schema
+
+    print_json(job_schema())
 
 
 def warm_up(
