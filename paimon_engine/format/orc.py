@@ -254,7 +254,7 @@ class OrcWriter:
         self._waiting = SpooledTemporaryFile(_WAITING_BYTES) if fractions else None  # noqa: SIM115 - closed in close
         self._encoded = sink
         if self._waiting is not None:
-            self._encoded = cast_type("BinaryIO", self._waiting)
+            self._encoded = cast_type(BinaryIO, self._waiting)
             # A file that fails half-way is never closed.
             weakref.finalize(self, self._waiting.close)
         # The encoder ends its file when it is dropped, and ends the process if that fails: as when the file of a
@@ -321,7 +321,7 @@ class OrcWriter:
         with self._waiting as waiting:
             waiting.seek(0)
             if self._to_be_mended:
-                orc_timestamps.rewrite(cast_type("BinaryIO", waiting), self._sink)
+                orc_timestamps.rewrite(cast_type(BinaryIO, waiting), self._sink)
             else:
                 shutil.copyfileobj(waiting, self._sink, _COPY_BYTES)
         self._waiting, self._encoded = None, self._sink

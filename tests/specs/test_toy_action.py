@@ -18,8 +18,6 @@ from paimon_engine.specs import Count, DryRun, Duration, Spec
 from tests.provider.conftest import make_context
 from tests.support.command_line import Run
 
-pytest_plugins = ("tests.cli.conftest",)
-
 
 @dataclass(frozen=True, slots=True)
 class CountTwice(Spec):
