@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from paimon_engine.action import Context, Result
-from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.specs import Spec
 from paimon_engine.table.check.table_check import Depth, Problem, examine_table
 
@@ -22,7 +21,7 @@ logger = logging.getLogger(__name__)
 class Verify(Spec):
     """Look at `metadata`; at `files` too, that they are there and whole; at all `rows` too."""
 
-    depth: Annotated[str, "how much is looked at: metadata, files or rows"] = "files"
+    depth: Annotated[Literal["metadata", "files", "rows"], "how much is looked at: metadata, files or rows"] = "files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +52,7 @@ def verify(context: Context, spec: Verify) -> VerifyResult:
     """
     table, executor, on_progress = context.table, context.executor, context.on_progress
     begun = time.monotonic()
-    try:
-        depth = Depth(spec.depth)
-    except ValueError as error:
-        raise InvalidArgumentError(f"depth {spec.depth!r}; use one of {', '.join(Depth)}") from error
+    depth = Depth(spec.depth)
     found = examine_table(table, executor, depth=depth, on_progress=on_progress)
     status = "damaged" if found.problems else "sound"
     logger.info("%s is %s: %d problems", table.paths.root, status, len(found.problems))

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 
@@ -57,7 +57,7 @@ class Write(Spec):
     """
 
     source: Annotated[Address | Sequence[Address], "path or glob of the files, or a list of them"]
-    format: Annotated[str, "their format: parquet or csv"] = "parquet"
+    format: Annotated[Literal["parquet", "csv"], "their format"] = "parquet"
     overwrite: Annotated[PartitionValues | None, "replace these partitions; with {} those that rows come for"] = None
     row_kind_column: Annotated[Name | None, "column that says +I, -U, +U or -D of each row"] = None
     watermark: Annotated[

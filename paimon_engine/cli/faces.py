@@ -256,6 +256,8 @@ def _value(item: SpecField, given: Any) -> Any:
 
     if not isinstance(given, list):
         return given
+    if len(given) == 1:
+        return given[0]
     try:
         return [one for text in given for one in read_list(text, item.kind)] or None
     except ValueError:
