@@ -10,6 +10,7 @@ from typing import Any
 
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.progress import OnProgress
+from paimon_engine.result_text import as_html, as_text
 from paimon_engine.table.state.handle import TableHandle
 
 
@@ -29,12 +30,27 @@ class Context:
 
 
 class Result:
-    """What the results of actions have in common: frozen dataclasses of plain values, with a `status`."""
+    """What the results of actions have in common: frozen dataclasses of plain values, with a `status`.
+
+    At a prompt and in a notebook they read as tables (`result_text`); everything is in their attributes and in
+    `to_dict`.
+    """
 
     __slots__ = ()
 
     status: str
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Else the dataclass makes one of its own, which prints every file.
+        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    def __repr__(self) -> str:
+        return as_text(type(self).__name__, self.to_dict())
+
+    def _repr_html_(self) -> str:
+        return as_html(type(self).__name__, self.to_dict())

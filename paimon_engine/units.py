@@ -46,6 +46,16 @@ def parse_size_bytes(text: str) -> int:
     return int(match[1]) * _SIZE_UNITS[match[2].lower()]
 
 
+def size_text(size_bytes: int) -> str:
+    """Bytes as people read them, such as `1.5 MiB`."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
 def parse_duration_ms(text: str) -> int:
     """Milliseconds of a duration such as `1 h`, `10 s`, `1 d` or ISO `PT1H`.
 

@@ -9,7 +9,8 @@ import typer
 
 from paimon_engine.cli.faces import add_faces, face
 from paimon_engine.cli.outcome import ROWS_SHOWN, failed
-from paimon_engine.cli.terminal import count, hint, print_grid, say, size
+from paimon_engine.cli.terminal import count, hint, print_grid, say
+from paimon_engine.units import size_text as size
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Final
 import typer
 
 from paimon_engine.cli.faces import add_faces, face
-from paimon_engine.cli.terminal import count, hint, print_grid, say, size, warn
+from paimon_engine.cli.terminal import count, hint, print_grid, say, warn
+from paimon_engine.units import size_text as size
 
 ROWS_SHOWN: Final = 20
 

@@ -21,8 +21,9 @@ from paimon_engine.cli.arguments import (
     open_catalog,
     open_named,
 )
-from paimon_engine.cli.terminal import count, hint, print_grid, print_json, print_rows, size, warn
+from paimon_engine.cli.terminal import count, hint, print_grid, print_json, print_rows, warn
 from paimon_engine.errors import InvalidArgumentError, PaimonError
+from paimon_engine.units import size_text as size
 
 if TYPE_CHECKING:
     import pyarrow as pa

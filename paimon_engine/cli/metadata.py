@@ -8,7 +8,8 @@ from typing import Any
 import typer
 
 from paimon_engine.cli.faces import add_faces, face
-from paimon_engine.cli.terminal import count, print_grid, say, size
+from paimon_engine.cli.terminal import count, print_grid, say
+from paimon_engine.units import size_text as size
 
 
 def add_commands(app: typer.Typer) -> None:

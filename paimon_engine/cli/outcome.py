@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from paimon_engine.cli.terminal import count, hint, print_grid, say, size, warn
+from paimon_engine.cli.terminal import count, hint, print_grid, say, warn
+from paimon_engine.units import size_text as size
 
 ROWS_SHOWN: Final = 20
 

@@ -17,7 +17,8 @@ from paimon_engine.cli.arguments import (
 )
 from paimon_engine.cli.faces import add_faces, face
 from paimon_engine.cli.outcome import gone, print_deleted, tell, words
-from paimon_engine.cli.terminal import count, print_grid, print_json, size, warn
+from paimon_engine.cli.terminal import count, print_grid, print_json, warn
+from paimon_engine.units import size_text as size
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -10,8 +10,9 @@ import typer
 
 from paimon_engine.cli.arguments import SparkOption
 from paimon_engine.cli.running import run_job
-from paimon_engine.cli.terminal import ProgressStyle, print_json, say, size, working
+from paimon_engine.cli.terminal import ProgressStyle, print_json, say, working
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.units import size_text as size
 
 ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")]
 

@@ -170,16 +170,6 @@ def _whole(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def size(size_bytes: int) -> str:
-    """Bytes as people read them."""
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
-
-
 def count(number: int, thing: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number:,} {thing}" + ("" if number == 1 else "s")

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_engine import Table
-from paimon_engine.cli.terminal import _fitting, shown, size
+from paimon_engine.cli.terminal import _fitting, shown
+from paimon_engine.units import size_text as size
 from tests.support.command_line import Run, rows
 
 
