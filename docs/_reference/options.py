@@ -18,7 +18,7 @@ _KNOWN: Final = Path(__file__).parents[2] / "tests" / "meta" / "known_options.js
 _KINDS: Final = {
     "_bool": "true or false",
     "_by_column": "text",
-    "_choice": "one of a list",
+    "_choice": "choice",
     "_duration": "duration",
     "_float": "number",
     "_int": "integer",
@@ -31,16 +31,19 @@ _KINDS: Final = {
 
 
 @dataclass(frozen=True)
-class _Option:
+class Option:
+    """An option as Markdown; `reader` is the property that reads it, if one does."""
+
     key: str
     kind: str
     default: str
     says: str
+    reader: str | None
 
 
 def options() -> str:
     """What the engine reads, with type and default."""
-    found = sorted(_found(), key=lambda option: option.key)
+    found = sorted(found_options(), key=lambda option: option.key)
     rows = [[code(option.key), plain(option.kind), option.default, option.says] for option in found]
     return table(["Option", "Type", "Default", "What it says"], rows)
 
@@ -48,7 +51,7 @@ def options() -> str:
 def other_options() -> str:
     """Options without a typed default: those of reads and of columns, those without an effect here, those refused."""
     known = json.loads(_KNOWN.read_text(encoding="utf-8"))
-    listed = {option.key for option in _found()}
+    listed = {option.key for option in found_options()}
     more = [name for name in known["implemented"] if name not in listed]
     parts = ["## Other options that the engine obeys", ", ".join(map(code, more)) + "."]
     parts += ["## Without an effect here", "Java reads these; here nothing depends on them, for the reason given."]
@@ -63,37 +66,50 @@ def other_options() -> str:
     return "\n\n".join(parts)
 
 
-def _found() -> Iterator[_Option]:
+def found_options() -> Iterator[Option]:
     """Options that a property or method reads, each once: the first reader in the source tells of it."""
     from paimon_engine.options import TableOptions
 
     seen: set[str] = set()
-    empty = TableOptions({})
     for owner in TableOptions.__mro__[:-1]:
         for name, member in vars(owner).items():
             function = member.fget if isinstance(member, property) else member
             if not inspect.isfunction(function) or name.startswith("_") or name == "check":
                 continue
-            default = getattr(empty, name) if isinstance(member, property) else None
-            for key, call in _calls(function):
+            reader = name if isinstance(member, property) else None
+            says = plain((inspect.getdoc(function) or "").splitlines()[0])
+            for key, call in _calls(function).items():
                 if key not in seen:
                     seen.add(key)
-                    kind = _kind(call)
-                    says = plain((inspect.getdoc(function) or "").splitlines()[0])
-                    yield _Option(key, kind, _default(default, call, kind), says)
+                    kind = _kind(call.node, call.names)
+                    yield Option(
+                        key, kind, _default(function, call, kind, is_property=reader is not None), says, reader
+                    )
 
 
-def _calls(function: Any) -> Iterator[tuple[str, ast.Call]]:
-    """Calls of the readers of texts, with the key that they read."""
+@dataclass(frozen=True)
+class _Call:
+    """A call that reads an option, and the variables around it; a conditional one happens with the option only."""
+
+    node: ast.Call
+    names: Mapping[str, ast.expr]
+    is_conditional: bool
+
+
+def _calls(function: Any) -> dict[str, _Call]:
+    """Calls of the readers of texts, by the key that they read; of two for a key that which knows more of its type."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    nodes = list(ast.walk(tree))
     names = {
         target.id: node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(tree):
+    conditional = {node.body for node in nodes if isinstance(node, ast.IfExp)}
+    found: dict[str, _Call] = {}
+    for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
             continue
         of_raw = isinstance(node.func.value, ast.Attribute) and node.func.value.attr == "raw"
@@ -101,7 +117,10 @@ def _calls(function: Any) -> Iterator[tuple[str, ast.Call]]:
         if node.func.attr in _KINDS and (of_raw if node.func.attr == "get" else of_self):
             key = _text(node.args[0], names)
             if key is not None:
-                yield (f"fields.<column>.{key}" if node.func.attr == "_by_column" else key), node
+                key = f"fields.<column>.{key}" if node.func.attr == "_by_column" else key
+                if key not in found or not of_raw:
+                    found[key] = _Call(node, names, node in conditional)
+    return found
 
 
 def _text(node: ast.expr, names: Mapping[str, ast.expr]) -> str | None:
@@ -124,26 +143,50 @@ def _part(node: ast.expr) -> str | None:
     return "<column>" if is_column else None
 
 
-def _kind(call: ast.Call) -> str:
+def _kind(call: ast.Call, names: Mapping[str, ast.expr]) -> str:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if name == "_choice" and isinstance(call.args[-1], ast.Tuple):
-        values = [part.value for part in call.args[-1].elts if isinstance(part, ast.Constant)]
-        return " or ".join(code(str(value)) for value in values if value)
+    if name == "_choice":
+        choices = call.args[-1]
+        choices = names.get(choices.id, choices) if isinstance(choices, ast.Name) else choices
+        values = [part.value for part in choices.elts if isinstance(part, ast.Constant)]  # type: ignore[attr-defined]
+        return ", ".join(code(str(value)) for value in values if value)
     return _KINDS[name]
 
 
-def _default(value: Any, call: ast.Call, kind: str) -> str:
-    if value is None or value == () or isinstance(value, Mapping):
-        given = call.args[1] if len(call.args) > 1 else None
-        is_shown = value is None and isinstance(given, ast.Constant) and "<column>" in (_text(call.args[0], {}) or "")
-        return code(str(given.value)) if is_shown and given is not None and given.value else "none"
+def _default(function: Any, call: _Call, kind: str, *, is_property: bool) -> str:
+    """What counts without the option, as a text; for append tables as well where that differs."""
+    from paimon_engine.options import TableOptions
+
+    if call.is_conditional or kind == _KINDS["_per_level"]:
+        return "none"
+    keyed, append = (
+        _shown(_value(function, call.node, TableOptions({}, has_primary_key=has_key), is_property=is_property), kind)
+        for has_key in (True, False)
+    )
+    return keyed if keyed == append else f"{keyed}; append tables {append}"
+
+
+def _value(function: Any, call: ast.Call, options: Any, *, is_property: bool) -> Any:
+    """The default that the call gives, if the source alone says it; else what the property makes of no options."""
+    value = function(options) if is_property else None
+    given = next((item.value for item in call.keywords if item.arg == "default"), None)
+    given = call.args[1] if given is None and len(call.args) > 1 else given
+    if given is None or (is_property and value is None):
+        return value
+    try:
+        return eval(compile(ast.Expression(given), "<default>", "eval"), function.__globals__, {"self": options})  # noqa: S307
+    except NameError:  # a variable of the property
+        return value
+
+
+def _shown(value: Any, kind: str) -> str:
+    if value is None or value in ((), "") or isinstance(value, Mapping):
+        return "none"
     if kind == _KINDS["_size"]:
         return code(_size(value))
     if kind == _KINDS["_duration"]:
         return code(_duration(value))
-    if isinstance(value, bool):
-        return code(str(value).lower())
-    return code(str(value)) if isinstance(value, str | int | float) and value != "" else "none"
+    return code(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def _size(number: int) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from airflow_provider_paimon.provider_info import get_provider_info
 from paimon_engine.action_table import ACTIONS
 from paimon_engine.cli import main
+from paimon_engine.options import TableOptions
 from paimon_engine.options.known import KNOWN_OPTIONS
 from tests.docs.pages import (
     DIRECTIVE,
@@ -87,6 +89,18 @@ def test_the_reference_names_every_action_field_and_option(site: Path):
     fields = {field for info in ACTIONS.values() for field in info.spec.__dataclass_fields__}
     assert [field for field in fields if f">{field}<" not in actions] == []
     assert [name for name in sorted(KNOWN_OPTIONS) if f">{name}<" not in options] == []
+
+
+def test_a_default_that_is_written_down_means_what_its_absence_means(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    options = [option for option in import_module("_reference.options").found_options() if option.reader]
+    given = {option.key: option.default.partition(";")[0].strip("`") for option in options}
+
+    assert len(given) > 70
+    for option in options:
+        if given[option.key] != "none":
+            stated = TableOptions({option.key: given[option.key]})
+            assert getattr(stated, option.reader) == getattr(TableOptions({}), option.reader), option
 
 
 def test_the_reference_names_every_operator(site: Path):
