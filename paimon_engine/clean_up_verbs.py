@@ -145,7 +145,9 @@ class CleanUpVerbs(Verbs):
     ) -> RepairEarliestSnapshotResult:
         """Lets the table begin with the first snapshot of the unbroken, readable row that ends at the latest one.
 
-        Snapshots before it, which a gap or a damaged one cuts off, go with the files that only they reach.
+        Snapshots before it, which a gap or a damaged one cuts off, go with the files that only they reach. Where any
+        is given up so, `snapshot` has to name the first one to keep, as a lost one and one that is out of sight look
+        the same: a run without changes nothing, is `stopped` and says the number, and so does a dry run.
 
         Raises: NotFoundError, CorruptTableError, InvalidArgumentError, UnsupportedError.
         """

@@ -117,7 +117,8 @@ class PaimonRepairEarliestSnapshotOperator(PaimonDeletingOperator):
     """Lets a table begin behind a gap in its snapshots, or behind a damaged one; those before it go.
 
     Args:
-        snapshot: id of the one that should be the first; it is found without.
+        snapshot: id of the first one to keep, which gives up all before it; for a single run and not for a schedule. A
+            run without says which one that is, and changes nothing where anything would be given up.
         dry_run: say what would go, and change nothing.
     """
 

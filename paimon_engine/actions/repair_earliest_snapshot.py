@@ -6,15 +6,18 @@ deleted any more, since it may protect anything.
 
 1. The row that ends at the latest snapshot, unbroken and of readable snapshots only, says where the table begins: at
    its first one. The latest snapshot itself must be readable.
+   Nothing tells a version that is lost from one that is out of sight, as while a table is copied. So whoever asks has
+   to name that first snapshot, wherever anything before it is given up; without, a run says `stopped`, which one it is
+   and what would go. Only a hint that contradicts whole snapshots is mended without.
 2. Snapshots before it are stranded. Their files, the snapshots' own, are removed, oldest first; `EARLIEST` is written.
 3. Data and metadata files that only stranded snapshots reached are deleted or moved aside
    (`table.removal.deletion_plan`). What the damaged ones alone named is left for `remove_orphan_files`, which can prove
    that nothing needs it once this is done.
 
-A dry run is the same plan. Tags and branches stay as they are.
+A dry run is the same plan, also without a name. Tags and branches stay as they are.
 
 Source: `SnapshotManager.repairEarliestSnapshot` of the Java library, which moves the hint to a snapshot behind a gap.
-Differences: the snapshot need not be named; stranded snapshots go; snapshots whose metadata is gone count as gaps.
+Differences: a run without a name tells it; stranded snapshots go; snapshots whose metadata is gone count as gaps.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from paimon_engine.action import Context, Result
@@ -30,7 +33,9 @@ from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFou
 from paimon_engine.executor import Executor
 from paimon_engine.specs import DryRun, Index
 from paimon_engine.table.commit.records import settle_records
+from paimon_engine.table.reach.completeness import WAIT, shown, unseen_versions
 from paimon_engine.table.reach.reachability import every_root
+from paimon_engine.table.reach.sight import see_line
 from paimon_engine.table.removal.candidates import Candidates
 from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
@@ -53,16 +58,21 @@ logger = logging.getLogger(__name__)
 class RepairEarliestSnapshot(Disposal):
     """Let the table begin with the first snapshot of the unbroken row that ends at the latest one.
 
-    `snapshot` says which one that should be: another one is refused, as expiry forgets whole snapshots.
+    `snapshot` says which one that is, and so gives up for good whatever came before it. Where nothing is given up it
+    may be left out. Another one is refused, as expiry forgets whole snapshots.
     """
 
-    snapshot: Annotated[Index | None, "id of the one that should be the first; it is found without"] = None
+    snapshot: Annotated[
+        Index | None, "id of the first one to keep: gives up all before it; a run without says which one that is"
+    ] = None
     dry_run: DryRun = False
 
 
 @dataclass(frozen=True, slots=True)
 class RepairEarliestSnapshotResult(Result):
-    """What was wrong; `status` is `repaired`, `noop` (nothing was) or `dry_run` (then: what would be done).
+    """What was wrong; `status` is `repaired`, `noop` (nothing was), `dry_run` (what would be done) or `stopped`.
+
+    `stopped` as a status: nothing was changed, since versions may be out of sight; the texts say what to do.
 
     `previous_hint` is what EARLIEST said, None if it said nothing. `missing_snapshots` are the gaps, `broken_snapshots`
     maps ids to what is wrong with them; `removed_snapshots` are those that went. `deleted` names every file that went
@@ -102,9 +112,13 @@ def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> 
     hint = hint_of(table, table.paths.earliest_hint)
     stranded = [number for number in ids if number < first]
     deletion, status = Deletion(), "noop"
-    if stranded or hint != first:
+    doubts = _doubts(table, stranded, first, spec.snapshot)
+    if doubts and not spec.dry_run:
+        deletion, stranded, status = Deletion(stopped=doubts), [], "stopped"
+    elif stranded or hint != first:
         status = "dry_run" if spec.dry_run else "repaired"
         deletion = _repair(table, stranded, first, spec, executor)
+        deletion = replace(deletion, stopped=(*doubts, *deletion.stopped))
         logger.info("%s: %s begins with snapshot %d", status, table.paths.root, first)
     elif not spec.dry_run:
         deletion = finish_interrupted(table, executor, spec)
@@ -157,6 +171,23 @@ def _first(table: TableHandle, ids: Sequence[int], broken: dict[int, str], asked
     raise InvalidArgumentError(
         f"snapshot {asked - 1} before {asked} is whole: there is nothing to repair; expire_snapshots forgets old ones"
     )
+
+
+def _doubts(table: TableHandle, stranded: Sequence[int], first: int, asked: int | None) -> tuple[str, ...]:
+    """Why nothing may be given up yet."""
+    seen = see_line(table)
+    unseen = list(unseen_versions(seen))
+    reasons = [f"nothing is changed: {doubt.reason}" for doubt in unseen if not doubt.is_earlier]
+    begin = min(seen.earliest_hint or first, *stranded, first)
+    lacking = sorted(set(range(begin, first)) - set(stranded) - seen.removed_snapshots)
+    if asked is None and (stranded or lacking):
+        lost = f"snapshot {shown(lacking)} is not there" if lacking else f"snapshot {stranded[-1]} cannot be read"
+        given_up = f", and with it snapshot {shown(stranded)} would go" if stranded else ""
+        reasons.append(
+            f"nothing is changed: {lost}{given_up}; {WAIT}; if it is lost for good, snapshot={first} lets the table "
+            "begin there and gives up all before"
+        )
+    return tuple(reasons)
 
 
 def _repair(

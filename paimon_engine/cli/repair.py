@@ -121,12 +121,18 @@ def remove_lost_manifests(details: Mapping[str, Any], _: Any) -> None:
 @face(
     "repair-earliest",
     "`paimon-engine repair-earliest db.t -w /lake --dry-run`",
+    "`paimon-engine repair-earliest db.t -w /lake --snapshot 4`",
     action="repair_earliest_snapshot",
     doing="looking at snapshots",
 )
 def repair_earliest(details: Mapping[str, Any], _: Any) -> None:
-    """Let the table begin behind a gap in its snapshots, or behind a damaged one. Those before it go."""
+    """Let the table begin behind a gap in its snapshots, or behind a damaged one. Those before it go.
+
+    Nothing tells a lost snapshot from one that is out of sight, as while a table is copied: so a run says first which
+    one the table would begin with, and goes ahead once --snapshot names it.
+    """
     removed = count(len(details["removed_snapshots"]), "snapshot")
-    first = f"begins with snapshot {details['earliest_snapshot_id']}"
+    verb = "would begin" if details["status"] in ("dry_run", "stopped") else "begins"
+    first = f"{verb} with snapshot {details['earliest_snapshot_id']}"
     text = f"{words(details)}: the table {first}; removed {removed}, {gone(details)}"
     tell(details, "nothing to repair" if details["status"] == "noop" else text)

@@ -192,7 +192,12 @@ def test_what_a_gap_cuts_off_goes_and_clean_up_works_again(tmp_path: Path, lost:
     assert table.remove_orphan_files().status in ("stopped", "noop", "deleted")
 
     planned = table.repair_earliest_snapshot(dry_run=True)
-    done = table.repair_earliest_snapshot(quarantine=True)
+    refused = table.repair_earliest_snapshot()
+    done = table.repair_earliest_snapshot(5, quarantine=True)
+
+    assert (refused.status, refused.removed_snapshots, refused.deleted) == ("stopped", (), ())
+    assert refused.stopped[0] == planned.stopped[0]
+    assert "snapshot=5 lets the table begin there" in refused.stopped[0]
 
     gone = (1, 2, 3) if lost == "its file" else (1, 2, 3, 4)
     assert (done.status, done.earliest_snapshot_id, done.removed_snapshots) == ("repaired", 5, gone)
@@ -213,6 +218,34 @@ def test_a_broken_latest_snapshot_is_not_repaired_away(tmp_path: Path) -> None:
         table.repair_earliest_snapshot()
 
 
+def test_a_hint_to_an_older_snapshot_stays_until_somebody_gives_that_up(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    hint = Path(table._handle.paths.earliest_hint)
+    os.remove(table._handle.paths.snapshot(1))
+
+    stopped = table.repair_earliest_snapshot()
+    assert (stopped.status, hint.read_text()) == ("stopped", "1")
+    assert "snapshot 1 is not there" in stopped.stopped[0]
+    done = table.repair_earliest_snapshot(2)
+
+    assert (done.status, done.removed_snapshots, hint.read_text()) == ("repaired", (), "2")
+    assert table.repair_earliest_snapshot().status == "noop"
+
+
+def test_nothing_is_given_up_while_newer_snapshots_are_out_of_sight(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write(pa.table({"k": [7], "v": ["n"]}, SCHEMA))
+    Path(table._handle.paths.snapshot(2)).unlink()
+    newest = Path(table._handle.paths.snapshot(4))
+    newest.rename(tmp_path / "out of sight")
+
+    done = table.repair_earliest_snapshot(3)
+
+    assert (done.status, done.removed_snapshots) == ("stopped", ())
+    assert "hint LATEST names snapshot 4" in done.stopped[0]
+    assert Path(table._handle.paths.snapshot(1)).exists()
+
+
 def test_whole_snapshots_are_left_to_expiry(tmp_path: Path) -> None:
     table = made(tmp_path)
 
@@ -230,7 +263,7 @@ def test_nothing_goes_while_a_tag_cannot_be_read(tmp_path: Path) -> None:
     Path(table._handle.paths.tag("bad")).write_text("{")
     os.remove(table._handle.paths.snapshot(2))
 
-    done = table.repair_earliest_snapshot()
+    done = table.repair_earliest_snapshot(3)
 
     assert (done.deleted, done.removed_snapshots) == ((), (1,))
     assert any("tag-bad" in reason for reason in done.stopped)

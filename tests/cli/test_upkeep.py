@@ -92,9 +92,13 @@ def test_lost_files_and_gaps_are_mended(paimon: Run, table: Table):
     Path(table.path, "snapshot", "snapshot-2").unlink()
     next(Path(table.path, "bucket-0").iterdir()).unlink()
 
-    repaired = paimon("repair-earliest", table.path)
+    refused = paimon("repair-earliest", table.path)
+    repaired = paimon("repair-earliest", table.path, "--snapshot", "3")
     lost = paimon("remove-lost-files", table.path)
 
+    assert refused.code == 1
+    assert "stopped: the table would begin with snapshot 3; removed 0 snapshots" in refused.lines[-1]
+    assert "snapshot=3 lets the table begin there" in refused.err
     assert "the table begins with snapshot 3; removed 1 snapshot" in repaired.lines[-1]
     assert lost.lines[-1].startswith("committed: removed 1 file with ")
 

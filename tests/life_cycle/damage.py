@@ -65,7 +65,8 @@ def lose_snapshot(world: World, number: int) -> None:
     lost = 1 + number % (len(snapshots) - 2)
     _lose(world, snapshots[lost].path)
     table = world.table(MAIN)
-    result = table.repair_earliest_snapshot()
+    assert table.repair_earliest_snapshot().status == "stopped"
+    result = table.repair_earliest_snapshot(int(snapshots[lost + 1].name))
 
     assert result.removed_snapshots == tuple(int(version.name) for version in snapshots[:lost])
     assert result.missing_snapshots == (int(snapshots[lost].name),)

@@ -25,6 +25,10 @@ def test_no_other_action_deletes_what_the_whole_table_reaches(deed: str) -> None
     _try("keyed", deed, every=30)
 
 
+def test_a_repair_of_the_row_of_snapshots_deletes_nothing_that_a_snapshot_out_of_sight_needs() -> None:
+    _try("never expired", "repair_earliest_snapshot", every=1)
+
+
 @pytest.mark.parametrize(
     "deed", ["restore", "restore as tags", "empty_quarantine", "delete_tag", "remove_orphan_files"]
 )

@@ -320,7 +320,7 @@ def test_a_table_is_mended(catalog: Catalog, operator, context):
     lost = next(Path(catalog.table(TABLE).path, "bucket-0").iterdir())
     lost.unlink()
 
-    repaired = operator(PaimonRepairEarliestSnapshotOperator, quarantine=True).execute(context)
+    repaired = operator(PaimonRepairEarliestSnapshotOperator, snapshot="3", quarantine=True).execute(context)
     removed = operator(PaimonRemoveUnexistingFilesOperator).execute(context)
 
     assert repaired["details"]["removed_snapshots"] == [1]

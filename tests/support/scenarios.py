@@ -382,7 +382,7 @@ SCENARIOS = (
 REPAIRS = (
     Scenario("remove unexisting files", without_files, _job(RemoveUnexistingFiles())),
     Scenario("remove unexisting manifests", without_manifests, _job(RemoveUnexistingManifests())),
-    Scenario("repair the earliest snapshot", with_a_gap, _job(RepairEarliestSnapshot())),
+    Scenario("repair the earliest snapshot", with_a_gap, _job(RepairEarliestSnapshot(4))),
 )
 """Tables that have lost files already: they are not sound before the action."""
 BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *REPAIRS)}
