@@ -108,8 +108,15 @@ def test_the_reference_names_every_operator(site: Path):
 
     modules = [name for kind in ("operators", "sensors", "hooks") for name in get_provider_info()[kind]]
     for module in (name for entry in modules for name in entry["python-modules"]):
-        classes = re.findall(r"^class (Paimon\w+)", _source(module), re.MULTILINE)
+        classes = set(re.findall(r"^class (Paimon\w+)", _source(module), re.MULTILINE)) - {"PaimonActionOperator"}
         assert [name for name in classes if f"<h3>{name}<" not in page] == []
+
+
+def test_an_operator_leads_to_its_action(site: Path):
+    page = (site / "reference/operators.html").read_text(encoding="utf-8")
+
+    assert 'href="actions.html#compact"' in page
+    assert 'href="actions.html#create-tag"' in page
 
 
 def _source(module: str) -> str:
