@@ -5,13 +5,19 @@ An action is a function `(Context, spec) -> result` in a file of its own in `act
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import functools
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
 
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.progress import OnProgress
 from paimon_engine.result_text import as_html, as_text
 from paimon_engine.table.state.handle import TableHandle
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,28 @@ class Context:
     earlier_user: str | None = None
 
 
+S = TypeVar("S")
+R = TypeVar("R", bound="Result")
+
+
+def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
+    """What all actions have around them: their time is taken, and how they ended is logged."""
+
+    @functools.wraps(run)
+    def timed(context: Context, spec: S) -> R:
+        begun = time.monotonic()
+        result = run(context, spec)
+        result = replace(result, seconds=time.monotonic() - begun)  # type: ignore[type-var]
+        logger.debug("%s of %s: %s", run.__name__, context.table.paths.root, result.status)
+        return result
+
+    return timed
+
+
 class Result:
     """What the results of actions have in common: frozen dataclasses of plain values, with a `status`.
+
+    `seconds` is the time that the action took; `action` sets it.
 
     At a prompt and in a notebook they read as tables (`result_text`); everything is in their attributes and in
     `to_dict`.
@@ -39,6 +65,7 @@ class Result:
     __slots__ = ()
 
     status: str
+    seconds: float
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

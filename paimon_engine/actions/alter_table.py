@@ -8,12 +8,11 @@ No data file is touched: files of older schemas are read through the new one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.alteration import altered
 from paimon_engine.meta.schema import TableSchema, parse_schema
@@ -51,6 +50,7 @@ class AlterResult(Result):
     seconds: float = 0.0
 
 
+@action
 def alter_table(context: Context, spec: AlterTable) -> AlterResult:
     """Changes the schema of the table's branch.
 
@@ -59,7 +59,6 @@ def alter_table(context: Context, spec: AlterTable) -> AlterResult:
     Raises: InvalidArgumentError, UnsupportedError naming what cannot change so; ConflictError; StorageError.
     """
     table = context.table
-    begun = time.monotonic()
     changes = as_changes(spec.changes)
     try:
         before, after = alter_schema(table, changes)
@@ -73,7 +72,6 @@ def alter_table(context: Context, spec: AlterTable) -> AlterResult:
         schema_id=after.id,
         old_schema_id=before.id,
         columns=after.row_type.names,
-        seconds=time.monotonic() - begun,
     )
 
 

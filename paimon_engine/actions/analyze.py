@@ -10,13 +10,12 @@ without columns named, those of nested types are left out instead of refused.
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.env import Env
 from paimon_engine.errors import InvalidArgumentError, OutcomeUnknownError, PaimonError
 from paimon_engine.executor import Executor, values
@@ -72,6 +71,7 @@ class AnalyzeTask:
     columns: tuple[str, ...]
 
 
+@action
 def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
     """Computes statistics of the latest snapshot and commits them; once for a `commit_user`.
 
@@ -83,14 +83,13 @@ def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
         context.commit_user,
         context.on_progress,
     )
-    begun = time.monotonic()
     check_metadata_writable(table.options)
     own = None if commit_user is None else _own(table, commit_user)
     if own is not None and own.snapshot is not None:
-        return AnalyzeResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+        return AnalyzeResult("already_done", own.snapshot.id)
     snapshot = latest_snapshot(table)
     if snapshot is None:
-        return AnalyzeResult("noop", None, seconds=time.monotonic() - begun)
+        return AnalyzeResult("noop", None)
     table = table.at_schema(snapshot.schema_id)
     work = work_begins(table, snapshot)
     statistics = _statistics(table, snapshot, _columns(table, spec), executor, on_progress)
@@ -106,7 +105,7 @@ def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
     committed = _commit_or_clean(table, request, name)
     if committed.statistics != name:
         delete_unneeded(table.env.storage, [table.paths.statistics(name)])
-        return AnalyzeResult("already_done", committed.id, seconds=time.monotonic() - begun)
+        return AnalyzeResult("already_done", committed.id)
     return AnalyzeResult(
         status="committed",
         snapshot_id=committed.id,
@@ -114,7 +113,6 @@ def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
         bytes=statistics.merged_record_size,
         columns={column: column_to_json(found) for column, found in statistics.columns.items()},
         statistics_file=name,
-        seconds=time.monotonic() - begun,
     )
 
 

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_branch_name, check_stays_inside
@@ -158,6 +157,7 @@ class BranchResult(Result):
 # ── create and rename ───────────────────────────────────────────────────────────────────────────
 
 
+@action
 def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
     """Makes the branch. One that was cut short may be repeated.
 
@@ -165,7 +165,6 @@ def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
     is no such tag or snapshot; InvalidArgumentError; UnsupportedError where a server keeps the branches.
     """
     table = context.table
-    begun = time.monotonic()
     refuse_server(table)
     check_branch_name(spec.branch)
     if spec.if_exists not in ("error", "ignore"):
@@ -180,11 +179,11 @@ def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
     if branch_exists(table, spec.branch) and not is_unfinished(table, spec.branch, made_from):
         if spec.if_exists == "error":
             raise ConflictError(f"branch {spec.branch!r} of {table.paths.root} exists already")
-        return _result("already_done", table, spec.branch, begun)
+        return _result("already_done", table, spec.branch)
     write_branch(table, spec.branch, files, made_from)
     if origin is not None:
         _check_still_there(main, spec, origin)
-    return _result("created", table, spec.branch, begun)
+    return _result("created", table, spec.branch)
 
 
 def _check_still_there(main: TableHandle, spec: CreateBranch, origin: Snapshot) -> None:
@@ -198,6 +197,7 @@ def _check_still_there(main: TableHandle, spec: CreateBranch, origin: Snapshot) 
         )
 
 
+@action
 def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
     """Renames the branch. Safe to repeat; nobody should write to it meanwhile.
 
@@ -205,7 +205,6 @@ def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
     falls back on the branch; UnsupportedError where a server keeps the branches.
     """
     table = context.table
-    begun = time.monotonic()
     refuse_server(table)
     check_stays_inside("branch", spec.branch)
     check_branch_name(spec.to)
@@ -215,13 +214,13 @@ def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
         if spec.to == spec.branch or not branch_exists(table, spec.branch):
             if unfinished:
                 finish_branch(table, spec.to)
-            return _result("already_done", table, spec.to, begun)
+            return _result("already_done", table, spec.to)
         if not unfinished:
             raise ConflictError(f"branch {spec.to!r} of {table.paths.root} exists already; delete it first")
     existing_branch(table, spec.branch)
     _check_no_fallback(table, spec.branch)
     move_branch(table, spec.branch, spec.to)
-    return _result("renamed", table, spec.to, begun)
+    return _result("renamed", table, spec.to)
 
 
 def _check_not_main(name: str) -> None:
@@ -236,14 +235,15 @@ def _check_no_fallback(table: TableHandle, name: str) -> None:
         )
 
 
-def _result(status: str, table: TableHandle, branch: str, begun: float) -> BranchResult:
+def _result(status: str, table: TableHandle, branch: str) -> BranchResult:
     newest = next(iter(snapshot_ids(on_line(table, branch))[::-1]), None)
-    return BranchResult(status, branch, newest, seconds=time.monotonic() - begun)
+    return BranchResult(status, branch, newest)
 
 
 # ── delete ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@action
 def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
     """Deletes the branch and what only it needed. Safe to repeat, and beside readers and writers of other branches.
 
@@ -252,7 +252,6 @@ def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
     Raises: InvalidArgumentError for main, or if the table falls back on the branch; UnsupportedError; StorageError.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     refuse_server(table)
     check_stays_inside("branch", spec.branch)
     _check_not_main(spec.branch)
@@ -260,7 +259,7 @@ def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
         done = BranchResult("already_done", spec.branch)
         if not spec.dry_run:
             done = _with_deletion(done, finish_interrupted(table, executor, spec))
-        return replace(done, seconds=time.monotonic() - begun)
+        return done
     _check_no_fallback(table, spec.branch)
     roots = all_roots(table)
     gone = [root for root in roots if root.branch == spec.branch]
@@ -268,13 +267,13 @@ def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
     plan = plan_removal(table, kept, gone, executor)
     left = (f"files that only it names are left: {doubt.reason}" for doubt in roots.doubts if doubt not in kept.doubts)
     plan = replace(plan, stopped=(*left, *plan.stopped))
-    result = _with_files(_result("dry_run", table, spec.branch, begun), plan)
+    result = _with_files(_result("dry_run", table, spec.branch), plan)
     if not spec.dry_run:
         prepared = prepare(table, plan, spec, "delete_branch", roots=branch_root_files(table, spec.branch))
         remove_branch_files(table, spec.branch)
         result = _carried_out(replace(result, status="deleted"), table, plan, executor, prepared)
         logger.info("deleted branch %s of %s", spec.branch, table.paths.root)
-    return replace(result, seconds=time.monotonic() - begun)
+    return result
 
 
 def _with_files(result: BranchResult, plan: DeletionPlan) -> BranchResult:
@@ -318,6 +317,7 @@ class _Forward:
     changelogs: tuple[Snapshot, ...] = ()
 
 
+@action
 def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     """Makes main what the branch is. Nobody should write to main meanwhile; a run that was cut short may be repeated.
 
@@ -327,7 +327,6 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     refuse_server(table)
     check_stays_inside("branch", spec.branch)
     _check_not_main(spec.branch)
@@ -366,7 +365,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
             # Main's own newest schema, which workers would ask for, may have gone.
             result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor, prepared)
         logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
-    return replace(result, seconds=time.monotonic() - begun)
+    return result
 
 
 def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:

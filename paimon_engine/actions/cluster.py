@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.lsm.budget import Budget, Round
@@ -161,7 +160,6 @@ class _Run:
     curve: Curve
     columns: tuple[str, ...]
     budget: Budget
-    begun: float = field(default_factory=time.monotonic)
     idle: frozenset[bytes] | None = None
     files: dict[Bucket, list[DataFile]] = field(default_factory=dict)
     after: dict[Bucket, Sequence[DataFile]] = field(default_factory=dict)
@@ -196,6 +194,7 @@ class _Run:
         self.skipped[bucket] = f"failed: {error}"
 
 
+@action
 def cluster(context: Context, spec: Cluster) -> ClusterResult:
     """Clusters; buckets that fail or conflict do not stop the others. With a `commit_user`, each bucket once.
 
@@ -214,7 +213,7 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.COMPACT, whole)
         if own.snapshot is not None:
-            return ClusterResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
+            return ClusterResult("already_done", own.snapshot.id)
         checked_up_to, parts_before = own.checked_up_to, own.parts
         run.done = _done_before(table, commit_user)
     if spec.partition_idle_time is not None:
@@ -449,7 +448,6 @@ def _result(run: _Run) -> ClusterResult:
         conflicts=run.conflicts,
         rounds=run.rounds,
         failed=tuple(run.failed),
-        seconds=time.monotonic() - run.begun,
     )
 
 

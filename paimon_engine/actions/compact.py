@@ -19,7 +19,7 @@ from functools import partial
 from itertools import islice
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, PaimonError, naming
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.lsm.amplification import expected_files, read_amplification
@@ -195,6 +195,7 @@ class _Run:
         self.skip(bucket, f"left: {reason}")
 
 
+@action
 def compact(context: Context, spec: Compact) -> CompactResult:
     """Compacts; buckets that fail or conflict do not stop the others.
 
@@ -213,7 +214,7 @@ def compact(context: Context, spec: Compact) -> CompactResult:
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.COMPACT, BATCH_COMMIT_IDENTIFIER)
         if own.snapshot is not None:
-            return CompactResult("already_done", own.snapshot.id, seconds=time.monotonic() - run.begun)
+            return CompactResult("already_done", own.snapshot.id)
         checked_up_to, parts_before = own.checked_up_to, own.parts
     if spec.partition_idle_time is not None:
         run.idle = seen_at_latest(table, partial(_partitions, table, spec))
@@ -462,7 +463,6 @@ def _result(table: TableHandle, run: _Run) -> CompactResult:
         rows_distributed=run.rows_distributed,
         conflicts=run.conflicts,
         failed=tuple(run.failed),
-        seconds=time.monotonic() - run.begun,
         buckets_left=len(run.left),
         rounds=run.rounds,
         read_amplification_before=before_sum / max(1, bytes_before),

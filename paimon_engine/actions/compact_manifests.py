@@ -9,13 +9,12 @@ Source: `FileStoreCommitImpl.compactManifest` of the Java library. Difference: a
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
@@ -57,24 +56,24 @@ class CompactManifestsResult(Result):
     seconds: float = 0.0
 
 
+@action
 def compact_manifests(context: Context, spec: CompactManifests) -> CompactManifestsResult:
     """Rewrites the manifests of the latest snapshot; once for a `commit_user`.
 
     Raises: UnsupportedError if the manifests are not to be Avro; ConflictError after too many lost races; StorageError.
     """
     table, commit_user = context.table, context.commit_user
-    begun = time.monotonic()
     check_metadata_writable(table.options)
     identifier, checked_up_to = identifier_of(Maker.COMPACT_MANIFESTS), None
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
         if own.snapshot is not None:
-            return CompactManifestsResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+            return CompactManifestsResult("already_done", own.snapshot.id)
         checked_up_to = own.checked_up_to
     before, after = seen_at_latest(table, partial(_plan, table))
     if spec.dry_run or before == after:
         status = "noop" if before == after else "dry_run"
-        return _result(status, None, before, after, time.monotonic() - begun)
+        return _result(status, None, before, after)
     user = commit_user or str(uuid.uuid4())
     request = CommitRequest(
         (), CommitKind.COMPACT, user, identifier, compacts_manifests=True, checked_up_to=checked_up_to
@@ -82,10 +81,10 @@ def compact_manifests(context: Context, spec: CompactManifests) -> CompactManife
     outcome = commit(table, request)
     assert not isinstance(outcome, Conflict), "nothing is added or removed"
     if outcome.by_other_attempt:
-        return CompactManifestsResult("already_done", outcome.snapshot.id, seconds=time.monotonic() - begun)
+        return CompactManifestsResult("already_done", outcome.snapshot.id)
     after = snapshot_manifests(table, outcome.snapshot)
     logger.info("rewrote %d manifests of %s to %d", len(before), table.paths.root, len(after))
-    return _result("committed", outcome.snapshot.id, before, after, time.monotonic() - begun)
+    return _result("committed", outcome.snapshot.id, before, after)
 
 
 def _plan(table: TableHandle, snapshot: Snapshot | None) -> tuple[list[ManifestFile], list[ManifestFile]]:
@@ -95,7 +94,7 @@ def _plan(table: TableHandle, snapshot: Snapshot | None) -> tuple[list[ManifestF
 
 
 def _result(
-    status: str, snapshot_id: int | None, before: Sequence[ManifestFile], after: Sequence[ManifestFile], seconds: float
+    status: str, snapshot_id: int | None, before: Sequence[ManifestFile], after: Sequence[ManifestFile]
 ) -> CompactManifestsResult:
     return CompactManifestsResult(
         status=status,
@@ -106,5 +105,4 @@ def _result(
         bytes_after=sum(item.size_bytes for item in after),
         entries_before=sum(item.added_count + item.deleted_count for item in before),
         entries_after=sum(item.added_count + item.deleted_count for item in after),
-        seconds=seconds,
     )

@@ -9,12 +9,11 @@ Source: `ConsumerManager` of the Java library.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.meta.names import check_file_name
@@ -85,20 +84,20 @@ class ConsumersResult(Result):
     quarantine: str | None = None
 
 
+@action
 def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
     """Sets where the consumer goes on. Safe to repeat.
 
     Raises: InvalidArgumentError for a bad name; NotFoundError if it could not go on there.
     """
     table = context.table
-    begun = time.monotonic()
     check_file_name("consumer", spec.consumer)
     path = table.paths.consumer(spec.consumer)
     if spec.next_snapshot is None:
         if not table.env.storage.exists(path):
-            return ConsumersResult("noop", consumer=spec.consumer, seconds=time.monotonic() - begun)
+            return ConsumersResult("noop", consumer=spec.consumer)
         gone = {spec.consumer: "asked for by its name"}
-        return replace(_forgotten(table, gone, "reset_consumer", spec, begun), consumer=spec.consumer)
+        return replace(_forgotten(table, gone, "reset_consumer", spec), consumer=spec.consumer)
     ids = snapshot_ids(table)
     low, high = (earliest_change_id(table, ids[0]), ids[-1] + 1) if ids else (1, 1)
     # One beyond the latest: the consumer has read everything.
@@ -107,11 +106,10 @@ def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
             f"consumer {spec.consumer!r} cannot go on from snapshot {spec.next_snapshot}: choose {low} to {high}"
         )
     table.env.storage.overwrite(path, pretty_json({"nextSnapshot": spec.next_snapshot}).encode())
-    return ConsumersResult(
-        "reset", consumer=spec.consumer, next_snapshot=spec.next_snapshot, seconds=time.monotonic() - begun
-    )
+    return ConsumersResult("reset", consumer=spec.consumer, next_snapshot=spec.next_snapshot)
 
 
+@action
 def clear_consumers(context: Context, spec: ClearConsumers) -> ConsumersResult:
     """Forgets consumers by their names. Safe to repeat.
 
@@ -121,11 +119,10 @@ def clear_consumers(context: Context, spec: ClearConsumers) -> ConsumersResult:
     including = _pattern("including", spec.including)
     excluding = None if spec.excluding is None else _pattern("excluding", spec.excluding)
 
-    begun = time.monotonic()
     names = [name for name, _ in consumer_files(table) if including.fullmatch(name)]
     names = [name for name in names if excluding is None or not excluding.fullmatch(name)]
     gone = dict.fromkeys(names, f"its name matches {spec.including!r}")
-    return _forgotten(table, gone, "clear_consumers", spec, begun)
+    return _forgotten(table, gone, "clear_consumers", spec)
 
 
 def _pattern(field: str, text: str) -> re.Pattern[str]:
@@ -135,6 +132,7 @@ def _pattern(field: str, text: str) -> re.Pattern[str]:
         raise InvalidArgumentError(f"{field}={text!r} is no regular expression: {error}") from error
 
 
+@action
 def expire_consumers(context: Context, spec: ExpireConsumers) -> ConsumersResult:
     """Forgets consumers by their age. Safe to repeat.
 
@@ -146,14 +144,13 @@ def expire_consumers(context: Context, spec: ExpireConsumers) -> ConsumersResult
     age_ms = table.options.consumer_expiration_time_ms
     if limit_ms is None and age_ms is not None:
         limit_ms = table.env.clock() - age_ms
-    begun = time.monotonic()
     files = consumer_files(table) if limit_ms is not None else []
     gone = {
         name: f"it has not moved since {info.modified_ms} (epoch milliseconds)"
         for name, info in files
         if limit_ms is not None and info.modified_ms < limit_ms
     }
-    return _forgotten(table, gone, "expire_consumers", spec, begun)
+    return _forgotten(table, gone, "expire_consumers", spec)
 
 
 def _forgotten(
@@ -161,7 +158,6 @@ def _forgotten(
     gone: Mapping[str, str],
     what: str,
     spec: ResetConsumer | ClearConsumers | ExpireConsumers,
-    begun: float,
 ) -> ConsumersResult:
     """Removes consumers, given with why they go, for an action called `what`."""
     is_dry = not isinstance(spec, ResetConsumer) and spec.dry_run
@@ -175,7 +171,6 @@ def _forgotten(
     return ConsumersResult(
         "dry_run" if is_dry else "removed" if gone else "noop",
         tuple(gone),
-        seconds=time.monotonic() - begun,
         forgotten=found,
         quarantine=None if quarantine is None else quarantine.name,
     )

@@ -15,11 +15,10 @@ counted and dropped, as the option says; Java then drops any tags.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_tag_name
 from paimon_engine.meta.tag import Tag
@@ -83,6 +82,7 @@ class DueTagsResult(Result):
     seconds: float = 0.0
 
 
+@action
 def create_due_tags(context: Context, spec: CreateDueTags) -> DueTagsResult:
     """Makes what is due. Safe to repeat, and beside writers and expiry; expire tags by age with `expire_tags`.
 
@@ -91,10 +91,8 @@ def create_due_tags(context: Context, spec: CreateDueTags) -> DueTagsResult:
     UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     with telling(table, dry_run=spec.dry_run) as news:
-        result = _created(table, spec, executor, news)
-    return replace(result, seconds=time.monotonic() - begun)
+        return _created(table, spec, executor, news)
 
 
 def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, news: TagNews) -> DueTagsResult:

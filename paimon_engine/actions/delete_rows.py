@@ -9,7 +9,6 @@ Source: `AppendDeleteFileMaintainer` of the Java library; the commit is a COMPAC
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Annotated
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
@@ -92,6 +91,7 @@ class _Marked:
     files: int
 
 
+@action
 def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
     """Deletes; with a `commit_user` once, however often it is called.
 
@@ -104,14 +104,13 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
         context.commit_user,
         context.on_progress,
     )
-    begun = time.monotonic()
     _check(table)
     where = parse_where(spec.where)
     identifier, checked_up_to = identifier_of(Maker.DELETE_ROWS), None
     if commit_user is not None:
         own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
         if own.snapshot is not None:
-            return DeleteRowsResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+            return DeleteRowsResult("already_done", own.snapshot.id)
         checked_up_to = own.checked_up_to
     user = commit_user or str(uuid.uuid4())
     conflicts = 0
@@ -119,7 +118,7 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
         tasks, work = seen_at_latest(table, partial(_plan, table, where))
         marked = _mark_all(table, tasks, executor, on_progress)
         if not marked:
-            return DeleteRowsResult("noop", None, conflicts=conflicts, seconds=time.monotonic() - begun)
+            return DeleteRowsResult("noop", None, conflicts=conflicts)
         messages = [item.message for item in marked]
         # Where nothing was deleted before, no index file tells that somebody has compacted the files meanwhile.
         needed = {
@@ -141,11 +140,10 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
             outcome = commit(table, request)
         if isinstance(outcome, Committed) and not outcome.by_other_attempt:
             rows, files = sum(item.rows for item in marked), sum(item.files for item in marked)
-            seconds = time.monotonic() - begun
-            return DeleteRowsResult("committed", outcome.snapshot.id, rows, files, conflicts, seconds)
+            return DeleteRowsResult("committed", outcome.snapshot.id, rows, files, conflicts)
         delete_uncommitted(table, messages)
         if isinstance(outcome, Committed):
-            return DeleteRowsResult("already_done", outcome.snapshot.id, seconds=time.monotonic() - begun)
+            return DeleteRowsResult("already_done", outcome.snapshot.id)
         conflicts += len({(conflict.partition, conflict.bucket) for conflict in outcome.conflicts})
     raise ConflictError(
         f"{table.paths.root}: others changed the same files in {ROUNDS_MAX} rounds; nothing is deleted, run it later"

@@ -15,7 +15,6 @@ as in 0.9, and then takes the oldest partitions by the text of their values.
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
@@ -100,6 +99,7 @@ class DropPartitionResult(Result):
     remaining: int = 0
 
 
+@action
 def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult:
     """Drops the named partitions; once for a `commit_user`. Those that are not there are fine.
 
@@ -107,7 +107,6 @@ def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult
     ConflictError; StorageError.
     """
     table, commit_user = context.table, context.commit_user
-    begun = time.monotonic()
     if not spec.partitions:
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
     for given in spec.partitions:
@@ -117,12 +116,13 @@ def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult
     found = matching(table, live, specs)
     named = [(item, "named") for item in found]
     name = _Name(commit_user, identifier_of(Maker.DROP_PARTITION))
-    done = _drop(table, named, (), begun, name, dry_run=spec.dry_run)
+    done = _drop(table, named, (), name, dry_run=spec.dry_run)
     if isinstance(done, Conflict):
         raise _beaten(table, done)
     return done
 
 
+@action
 def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartitionResult:
     """Drops the partitions that are too old; once for a `commit_user`.
 
@@ -130,7 +130,6 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
     another strategy, or letters of the formatter that we do not know; ConflictError; StorageError.
     """
     table, commit_user = context.table, context.commit_user
-    begun = time.monotonic()
     settings = _settings(table, spec)
     name = _Name(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
     only_seen = settings.strategy == "update-time"
@@ -142,7 +141,7 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
             which = f"the limit of {settings.max_num} partitions ('max_num' or '{_MAX_NUM}')"
             stopped.append(f"{which} is reached, and {remaining} more are old enough; run again for the rest")
             expired = expired[: settings.max_num]
-        done = _drop(table, expired, stopped, begun, name, dry_run=spec.dry_run, only_seen=only_seen)
+        done = _drop(table, expired, stopped, name, dry_run=spec.dry_run, only_seen=only_seen)
         if isinstance(done, DropPartitionResult):
             return replace(done, remaining=remaining)
         beaten = _beaten(table, done)
@@ -239,7 +238,6 @@ def _drop(
     table: TableHandle,
     found: Sequence[tuple[Partition, str]],
     stopped: Sequence[str],
-    begun: float,
     name: _Name,
     *,
     dry_run: bool,
@@ -258,8 +256,7 @@ def _drop(
             sum(item.rows for item in gone),
             sum(item.size_bytes for item in gone),
             tuple(stopped),
-            time.monotonic() - begun,
-            tuple(why for _, why in found) if done else (),
+            why=tuple(why for _, why in found) if done else (),
         )
 
     checked_up_to = None

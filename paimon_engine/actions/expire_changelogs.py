@@ -15,12 +15,11 @@ Source: `ExpireChangelogImpl`, `ExpireChangelogsProcedure` of the Java library.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Count, DryRun, Moment
@@ -93,6 +92,7 @@ class ExpireChangelogsResult(Result):
     quarantines: tuple[str, ...] = ()
 
 
+@action
 def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangelogsResult:
     """Expires changelogs of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
 
@@ -102,7 +102,6 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
     cannot be understood, since it may still have to read anything; UnsupportedError; StorageError.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     check_older_than(table, spec)
     line = line_of(table, all_roots(table))
     choice = _choose(table, spec, line)
@@ -126,7 +125,7 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
             break
         if spec.dry_run:
             line = without(line, rounds[-1].gone)
-    result = replace(_told(table, spec, rounds, reasons), remaining=remaining, seconds=time.monotonic() - begun)
+    result = replace(_told(table, spec, rounds, reasons), remaining=remaining)
     logger.info("%s %d changelogs of %s", result.status, len(result.expired_changelogs), table.paths.root)
     return result
 

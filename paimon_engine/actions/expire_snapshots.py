@@ -25,7 +25,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.progress import counting
@@ -143,6 +143,7 @@ class _Round:
     sound: int | None = None
 
 
+@action
 def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     """Expires snapshots of the table's branch. Safe to repeat, and to run beside writers, readers and taggers.
 
@@ -180,7 +181,7 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
             listener(sum(len(item.gone.snapshot_ids) for item in rounds))
     if not spec.dry_run:
         forget_old_records(table)
-    return _told(run, rounds, failure, seconds=time.monotonic() - begun)
+    return _told(run, rounds, failure)
 
 
 def _times_ms(line: Line) -> dict[int, int]:
@@ -212,7 +213,7 @@ def _round(run: _Run, line: Line, rounds: Sequence[_Round]) -> _Round:
     return _Round(gone, plan, done, line, kept_by_tags, reasons, sound)
 
 
-def _told(run: _Run, rounds: Sequence[_Round], failure: tuple[str, ...], *, seconds: float) -> ExpireResult:
+def _told(run: _Run, rounds: Sequence[_Round], failure: tuple[str, ...]) -> ExpireResult:
     last = rounds[-1]
     expired = tuple(number for item in rounds for number in item.gone.snapshot_ids)
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
@@ -236,7 +237,6 @@ def _told(run: _Run, rounds: Sequence[_Round], failure: tuple[str, ...], *, seco
         stopped=tuple(dict.fromkeys(stopped)),
         earliest_snapshot_id=kept[0] if kept else None,
         latest_snapshot_id=kept[-1] if kept else None,
-        seconds=seconds,
         kept_changelogs=tuple(sorted(live_on)),
         expired_changelogs=tuple(dropped),
         remaining=remaining,

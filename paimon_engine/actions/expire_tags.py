@@ -5,13 +5,12 @@ Source: `TagTimeExpire` of the Java library. Difference: tags that branches were
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.tag import Tag
@@ -64,6 +63,7 @@ class ExpireTagsResult(Result):
     seconds: float = 0.0
 
 
+@action
 def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:
     """Expires tags of the table's branch. Safe to repeat, and beside writers, readers and expiry.
 
@@ -73,11 +73,9 @@ def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:
     `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     check_older_than(table, spec)
     with telling(table, dry_run=spec.dry_run) as news:
-        result = _expired(table, spec, executor, news)
-    return replace(result, seconds=time.monotonic() - begun)
+        return _expired(table, spec, executor, news)
 
 
 def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: TagNews) -> ExpireTagsResult:

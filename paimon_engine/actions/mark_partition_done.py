@@ -18,12 +18,11 @@ Source: `PartitionMarkDoneAction` and its kinds in the Java library.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, UnsupportedError, damaged
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.format.stored import WRONG, parse_object, reason, whole
@@ -70,6 +69,7 @@ class MarkPartitionDoneResult(Result):
     seconds: float = 0.0
 
 
+@action
 def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartitionDoneResult:
     """Marks partitions as done; safe to repeat. Partitions without rows can be marked too.
 
@@ -78,7 +78,6 @@ def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartit
     not be told.
     """
     table = context.table
-    begun = time.monotonic()
     ways = _ways(table)
     if not spec.partitions:
         raise InvalidArgumentError("name the partitions to mark: a list of {column: value}")
@@ -90,7 +89,7 @@ def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartit
         for way in ways:
             _tell(table, way, found, paths)
     status = "dry_run" if spec.dry_run else "marked"
-    return MarkPartitionDoneResult(status, tuple(files), tuple(reported), time.monotonic() - begun)
+    return MarkPartitionDoneResult(status, tuple(files), tuple(reported))
 
 
 def _ways(table: TableHandle) -> tuple[str, ...]:

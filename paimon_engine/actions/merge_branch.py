@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import (
     ConflictError,
     CorruptTableError,
@@ -105,6 +104,7 @@ class _Name:
     checked_up_to: int | None
 
 
+@action
 def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     """Merges the branch; once for a `commit_user`. Safe beside readers and writers of both.
 
@@ -112,7 +112,6 @@ def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     both have in common; ConflictError naming what both have changed; UnsupportedError.
     """
     table, commit_user = context.table, context.commit_user
-    begun = time.monotonic()
     refuse_server(table)
     check_stays_inside("branch", spec.branch)
     if spec.branch == table.paths.branch:
@@ -124,14 +123,13 @@ def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
         for kind in _KINDS:
             own = find_own_commit(table, commit_user, kind, _IDENTIFIER)
             if own.snapshot is not None:
-                done, seconds = own.snapshot.id, time.monotonic() - begun
-                return MergeBranchResult("already_done", spec.branch, done, seconds=seconds)
+                return MergeBranchResult("already_done", spec.branch, own.snapshot.id)
             checked = own.checked_up_to if name.checked_up_to is None else min(own.checked_up_to, name.checked_up_to)
             name = replace(name, checked_up_to=checked)
     for _ in range(_ROUNDS_MAX):
         result = _round(table, source, spec, name)
         if result is not None:
-            return replace(result, seconds=time.monotonic() - begun)
+            return result
     raise ConflictError(f"{table.paths.root}: others keep writing during the merge; run it again")
 
 

@@ -19,13 +19,12 @@ names go only if they are older than a day, as running writers have made some.
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -99,6 +98,7 @@ class PurgeFilesResult(Result):
     seconds: float = 0.0
 
 
+@action
 def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     """Purges the table. Safe to repeat: a run that was cut short is finished by the next one.
 
@@ -107,7 +107,6 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     CallbackError as in `table.branches_tags.tag_notifications`, unless tags are kept.
     """
     table, executor, commit_user = context.table, context.executor, context.commit_user
-    begun = time.monotonic()
     refuse_server(table)
     if table.paths.branch != MAIN_BRANCH:
         raise InvalidArgumentError("purge a table, not a branch of it; a branch is deleted as a whole")
@@ -135,7 +134,7 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     elif status in ("noop", "already_done"):
         result = _with_deletion(PurgeFilesResult(status), finish_interrupted(table, executor, spec))
     snapshot_id = None if emptied is None else emptied.id
-    return replace(result, status=status or result.status, snapshot_id=snapshot_id, seconds=time.monotonic() - begun)
+    return replace(result, status=status or result.status, snapshot_id=snapshot_id)
 
 
 def _known(table: TableHandle, spec: PurgeFiles) -> Roots:

@@ -15,13 +15,12 @@ commit and has to be run again. Jobs of other engines are not: they would commit
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -86,6 +85,7 @@ class RemoveOrphanFilesResult(Result):
     seconds: float = 0.0
 
 
+@action
 def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrphanFilesResult:
     """Removes orphans of all branches. Safe to repeat, and to run beside writers, readers, taggers and expiry.
 
@@ -93,14 +93,13 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     them; StorageError.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     check_older_than(table, spec)
     check_places(table)
     older_than_ms = table.env.clock() - DAY_MS if spec.older_than is None else spec.older_than
     found = find_orphans(table, older_than_ms, executor, confirmed=spec.confirm_latest_snapshot)
     if found.stopped:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)
-        return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped, seconds=time.monotonic() - begun)
+        return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped)
     orphans = _told(found.files, found.dead)
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
@@ -124,7 +123,6 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
         deleted=tuple(done),
         quarantine=quarantine,
         stopped=tuple(problems),
-        seconds=time.monotonic() - begun,
     )
     logger.info("%s %d of %d old files of %s", result.status, len(done), found.checked, table.paths.root)
     return result

@@ -14,13 +14,12 @@ Source: `RemoveUnexistingFilesAction` of the Java library.
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError
 from paimon_engine.executor import Executor, LocalExecutor, values
@@ -79,6 +78,7 @@ class RemoveUnexistingFilesResult(Result):
     seconds: float = 0.0
 
 
+@action
 def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> RemoveUnexistingFilesResult:
     """Removes what is gone; once for a `commit_user`. Safe beside writers.
 
@@ -86,13 +86,12 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
     if the store does not say what is there; UnsupportedError.
     """
     table, executor, commit_user = context.table, context.executor, context.commit_user
-    begun = time.monotonic()
     check_places(table)
     identifier, checked_up_to = identifier_of(Maker.REMOVE_UNEXISTING_FILES), None
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)
         if own.snapshot is not None:
-            return RemoveUnexistingFilesResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+            return RemoveUnexistingFilesResult("already_done", own.snapshot.id)
         checked_up_to = own.checked_up_to
     latest = latest_snapshot(table)
     entries = live_entries(table, latest)
@@ -126,7 +125,6 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
         len(lost),
         sum(entry.file.row_count for entry, _ in lost),
         stopped,
-        time.monotonic() - begun,
     )
 
 

@@ -17,13 +17,12 @@ deletion vectors had deleted, or keys that an index had placed, would come back 
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
@@ -65,6 +64,7 @@ class RemoveUnexistingManifestsResult(Result):
     seconds: float = 0.0
 
 
+@action
 def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifests) -> RemoveUnexistingManifestsResult:
     """Removes what is gone; once for a `commit_user`. Nobody can write to such a table meanwhile.
 
@@ -72,22 +72,19 @@ def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifest
     ConflictError if somebody else committed; OutcomeUnknownError; StorageError.
     """
     table, commit_user = context.table, context.commit_user
-    begun = time.monotonic()
     check_metadata_writable(table.options)
     user = commit_user or str(uuid.uuid4())
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER).snapshot
         if own is not None:
-            return RemoveUnexistingManifestsResult("already_done", own.id, seconds=time.monotonic() - begun)
+            return RemoveUnexistingManifestsResult("already_done", own.id)
     latest = latest_snapshot(table)
     if latest is None:
-        return RemoveUnexistingManifestsResult("noop", seconds=time.monotonic() - begun)
+        return RemoveUnexistingManifestsResult("noop")
     manifests, lost = _listed(table, latest)
     entries = [entry for manifest in manifests for entry in read_manifest(table, manifest.name, manifest)]
     if not lost:
-        return RemoveUnexistingManifestsResult(
-            "noop", None, (), len(manifests), latest.total_record_count, seconds=time.monotonic() - begun
-        )
+        return RemoveUnexistingManifestsResult("noop", None, (), len(manifests), latest.total_record_count)
     live = _still_live(entries)
     _check_index(table, latest)
     result = RemoveUnexistingManifestsResult(
@@ -102,7 +99,7 @@ def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifest
         snapshot_id = _commit(table, latest, live, user)
         result = replace(result, status="committed", snapshot_id=snapshot_id)
         logger.info("removed %d lost lists and manifests from %s", len(lost), table.paths.root)
-    return replace(result, seconds=time.monotonic() - begun)
+    return result
 
 
 def _listed(table: TableHandle, snapshot: Snapshot) -> tuple[list[ManifestFile], list[str]]:

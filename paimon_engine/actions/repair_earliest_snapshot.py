@@ -23,12 +23,11 @@ Differences: a run without a name tells it; stranded snapshots go; snapshots who
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import DryRun, Index
@@ -94,6 +93,7 @@ class RepairEarliestSnapshotResult(Result):
     seconds: float = 0.0
 
 
+@action
 def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> RepairEarliestSnapshotResult:
     """Repairs the table's branch. Safe to repeat, and beside readers; nothing else should delete meanwhile.
 
@@ -101,7 +101,6 @@ def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> 
     if the named one is not behind a gap; UnsupportedError.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     ids = snapshot_ids(table)
     if not ids:
         raise NotFoundError(f"{table.paths.root} has no snapshot to begin with")
@@ -135,7 +134,6 @@ def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> 
         deletion.files,
         deletion.quarantine,
         deletion.stopped,
-        time.monotonic() - begun,
     )
 
 

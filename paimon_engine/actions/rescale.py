@@ -8,11 +8,10 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import dataclass
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, UnsupportedError
 from paimon_engine.executor import Done, Executor, values
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -61,6 +60,7 @@ class RescaleResult(Result):
     seconds: float = 0.0
 
 
+@action
 def rescale(context: Context, spec: Rescale) -> RescaleResult:
     """Rescales; with a `commit_user` once, however often it is called.
 
@@ -73,7 +73,6 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
         context.commit_user,
         context.on_progress,
     )
-    begun = time.monotonic()
     table, snapshot = latest_with_schema(table)
     buckets = table.options.bucket
     check_writable(table.options)
@@ -85,7 +84,7 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)
         if own.snapshot is not None:
-            return RescaleResult("already_done", own.snapshot.id, buckets, seconds=time.monotonic() - begun)
+            return RescaleResult("already_done", own.snapshot.id, buckets)
         checked_up_to = own.checked_up_to
     tasks, removals = _plan(table, snapshot, spec)
     before = [file for message in removals for file in message.compact_before]
@@ -113,7 +112,6 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
         files_after=len(after),
         bytes_before=sum(file.size_bytes for file in before),
         bytes_after=sum(file.size_bytes for file in after),
-        seconds=time.monotonic() - begun,
     )
 
 

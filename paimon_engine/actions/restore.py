@@ -22,13 +22,12 @@ lay; which versions they belonged to is not known any more, so an orphan clean-u
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, DryRun, Moment, Name, Spec
@@ -96,6 +95,7 @@ class RestoreResult(Result):
     left: tuple[str, ...] = ()
 
 
+@action
 def restore(context: Context, spec: Restore) -> RestoreResult:
     """Brings a quarantine back. Safe to repeat until its status is `restored`.
 
@@ -104,21 +104,20 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     `table.branches_tags.tag_notifications`, where tags come back.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     if find_quarantine(table, spec.quarantine) is None and (held := look_at(table, spec.quarantine)) is not None:
-        return _returned(table, spec, executor, held, begun=begun)
+        return _returned(table, spec, executor, held)
     quarantine = read_quarantine(table, spec.quarantine)
     roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
     if roots.conflicts:
         raise ConflictError(f"quarantine {spec.quarantine} cannot come back: {'; '.join(roots.conflicts)}")
     if spec.dry_run:
-        return _result("dry_run", quarantine, roots, begun)
+        return _result("dry_run", quarantine, roots)
     with ExitStack() as stack:
         news = {}
         for branch in roots.tagged:
             news[branch] = stack.enter_context(telling(on_line(table, branch)))
             news[branch].expect(roots.tagged[branch])
-        result = _brought_back(table, spec, executor, quarantine, roots, begun=begun)
+        result = _brought_back(table, spec, executor, quarantine, roots)
         if result.status == "restored":
             for branch, tags in roots.tagged.items():
                 news[branch].made(tags)
@@ -126,7 +125,7 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
 
 
 def _brought_back(
-    table: TableHandle, spec: Restore, executor: Executor, quarantine: Quarantine, roots: RootsBack, *, begun: float
+    table: TableHandle, spec: Restore, executor: Executor, quarantine: Quarantine, roots: RootsBack
 ) -> RestoreResult:
     # Who finished the deletion meanwhile would move the files aside again.
     forget_record(table, quarantine.name)
@@ -134,27 +133,27 @@ def _brought_back(
     moves = quarantine.moves_back(table)
     _, problems = move_files(table, moves, how, executor)
     if problems:
-        return _result("stopped", quarantine, RootsBack(), begun, stopped=tuple(problems))
+        return _result("stopped", quarantine, RootsBack(), stopped=tuple(problems))
     if absent := _absent(table, moves):
         # A clean-up that did not see the versions yet has moved files aside again, or deleted them.
         roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
         lost = roots.conflicts or tuple(f"{move.target} was moved aside again" for move in _aside(table, absent))
         if lost:
             reason = f"a clean-up took files that had come back, run it again: {'; '.join(lost)}"
-            return _result("stopped", quarantine, RootsBack(), begun, stopped=(reason,))
+            return _result("stopped", quarantine, RootsBack(), stopped=(reason,))
     bring_back(table, roots)
     absent = _absent(table, moves)
     if again := _aside(table, absent):
         # From now on clean-ups see the versions.
         _, problems = move_files(table, again, how, executor)
         if problems:
-            return _result("stopped", quarantine, RootsBack(), begun, stopped=tuple(problems))
+            return _result("stopped", quarantine, RootsBack(), stopped=tuple(problems))
         absent = _absent(table, moves)
     missing = tuple(move.target for move in absent)
     # Versions that are left can come back from the list alone, once their files are there again.
     strange = () if roots.left else tuple(close(table, quarantine.name))
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)
-    return _result("restored", quarantine, replace(roots, left=(*roots.left, *strange)), begun, missing=missing)
+    return _result("restored", quarantine, replace(roots, left=(*roots.left, *strange)), missing=missing)
 
 
 def _absent(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
@@ -168,7 +167,7 @@ def _aside(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
     return [move for move in moves if table.env.storage.exists(move.source)]
 
 
-def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Held, *, begun: float) -> RestoreResult:
+def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Held) -> RestoreResult:
     """Brings back the files of a quarantine without a list."""
     moves, problems = plan_return(table, held)
     left = ("without a list only files come back; an orphan clean-up deletes those that nothing needs",)
@@ -187,7 +186,6 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Held,
         files=len(files),
         bytes=sum(move.size_bytes for move in files),
         stopped=tuple(problems),
-        seconds=time.monotonic() - begun,
         left=left if files else (),
     )
 
@@ -204,7 +202,6 @@ def _result(
     status: str,
     quarantine: Quarantine,
     roots: RootsBack,
-    begun: float,
     *,
     missing: tuple[str, ...] = (),
     stopped: tuple[str, ...] = (),
@@ -220,7 +217,6 @@ def _result(
         branches=roots.branches,
         missing=missing,
         stopped=stopped,
-        seconds=time.monotonic() - begun,
         left=roots.left,
     )
 
@@ -255,6 +251,7 @@ class EmptyQuarantineResult(Result):
     stopped: tuple[str, ...] = ()
 
 
+@action
 def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantineResult:
     """Deletes quarantines; safe to repeat, which also finishes a run that was cut short.
 
@@ -265,7 +262,6 @@ def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantine
     in the future; StorageError.
     """
     table = context.table
-    begun = time.monotonic()
     check_older_than(table, spec)
     if spec.quarantine is not None and spec.older_than is not None:
         raise InvalidArgumentError(
@@ -288,7 +284,7 @@ def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantine
             stopped += [f"quarantine {item.name}: {problem}" for problem in problems]
     status = "dry_run" if spec.dry_run else "stopped" if len(stopped) > len(left) else "deleted" if found else "noop"
     told = tuple(item.to_dict() for item in found)
-    return EmptyQuarantineResult(status, told, files, size_bytes, time.monotonic() - begun, tuple(stopped))
+    return EmptyQuarantineResult(status, told, files, size_bytes, stopped=tuple(stopped))
 
 
 def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[Held], list[Held]]:

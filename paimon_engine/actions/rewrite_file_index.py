@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError
 from paimon_engine.executor import Done, Executor, Failed
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
@@ -89,6 +88,7 @@ class _Run:
     seen: Snapshot | None = None
 
 
+@action
 def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileIndexResult:
     """Indexes files; those that fail, and buckets that others change meanwhile, do not stop the others.
 
@@ -101,7 +101,6 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
         context.commit_user,
         context.on_progress,
     )
-    begun = time.monotonic()
     check_writable(table.options)
     wanted_indexes(table.schema)
     checked_up_to, parts_before = None, 0
@@ -109,7 +108,7 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
         identifier = identifier_of(Maker.REWRITE_FILE_INDEX)
         own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
         if own.snapshot is not None:
-            return RewriteFileIndexResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+            return RewriteFileIndexResult("already_done", own.snapshot.id)
         checked_up_to, parts_before = own.checked_up_to, own.parts
     run = _Run()
     only: frozenset[Bucket] | None = None
@@ -134,7 +133,7 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
             raise ConflictError(
                 f"{table.paths.root}: others changed the same buckets in {ROUNDS_MAX} rounds; run it later"
             )
-    return _result(table, spec, run, time.monotonic() - begun)
+    return _result(table, spec, run)
 
 
 def _plan(
@@ -220,7 +219,7 @@ def _note(run: _Run, parts: Parts, work: dict[Bucket, list[tuple[DataFile, Reind
     return parts.conflicting
 
 
-def _result(table: TableHandle, spec: RewriteFileIndex, run: _Run, seconds: float) -> RewriteFileIndexResult:
+def _result(table: TableHandle, spec: RewriteFileIndex, run: _Run) -> RewriteFileIndexResult:
     files, stale = sum(run.chosen.values()), [file for members in run.stale.values() for file in members]
     if spec.dry_run:
         indexed = len(stale) if _any(table) else 0
@@ -232,7 +231,6 @@ def _result(table: TableHandle, spec: RewriteFileIndex, run: _Run, seconds: floa
             files_cleared=len(stale) - indexed,
             files_current=files - len(stale),
             bytes_read=sum(file.size_bytes for file in stale) if indexed else 0,
-            seconds=seconds,
         )
     indexed = sum(after.index_bytes > 0 for _, after in run.done)
     return RewriteFileIndexResult(
@@ -246,5 +244,4 @@ def _result(table: TableHandle, spec: RewriteFileIndex, run: _Run, seconds: floa
         index_bytes=sum(after.index_bytes for _, after in run.done),
         conflicts=run.conflicts,
         failed=tuple(run.failed),
-        seconds=seconds,
     )

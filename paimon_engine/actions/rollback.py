@@ -14,12 +14,11 @@ Source: `RollbackHelper` of the Java library. Like 0.9 and unlike later releases
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import (
     ConflictError,
     CorruptTableError,
@@ -105,6 +104,7 @@ class RollbackResult(Result):
     quarantine: str | None = None
 
 
+@action
 def rollback(context: Context, spec: Rollback) -> RollbackResult:
     """Rolls the table's branch back. A rollback that was cut short may be repeated.
 
@@ -115,7 +115,6 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
     `table.branches_tags.tag_notifications`, where tags go.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     target, expired = _target(table, spec)
     roots = all_roots(table)
     for doubt in roots.doubts:
@@ -141,10 +140,10 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         if not spec.dry_run and table.door is None and _is_named(spec):
             # It may name a newer snapshot that is lost, and so keep readers from this one.
             mend_latest_hint(table)
-        return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec), begun)
+        return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec))
     with telling(table, dry_run=spec.dry_run or not tags) as news:
         if table.door is not None:
-            return _rolled_back_there(table, spec, target, result, news=news, begun=begun)
+            return _rolled_back_there(table, spec, target, result, news=news)
         plan = plan_deletion(
             table,
             _candidates(table, target, snapshots, tags, changelogs),
@@ -153,7 +152,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
             lost=lost_roots(table, roots, but_below=gone),
         )
         if spec.dry_run:
-            return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped), begun)
+            return _with_files(replace(result, status="dry_run"), Deletion(plan.files, plan.stopped))
         paths = table.paths
         hidden = [paths.snapshot(number) for number in result.removed_snapshots]
         hidden += tag_files(table, result.removed_tags)
@@ -164,17 +163,17 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         remove_tags(table, named_tags(tags), news)
         deletion = carry_out(table, plan, executor, prepared)
     logger.info("rolled %s back to snapshot %d", paths.root, target.id)
-    return _with_files(result, deletion, begun)
+    return _with_files(result, deletion)
 
 
 def _rolled_back_there(
-    table: TableHandle, spec: Rollback, target: Snapshot, result: RollbackResult, *, news: TagNews, begun: float
+    table: TableHandle, spec: Rollback, target: Snapshot, result: RollbackResult, *, news: TagNews
 ) -> RollbackResult:
     """Lets the server roll back, which removes what is newer, files and all."""
     if spec.quarantine:
         raise UnsupportedError(f"the server that keeps {table.paths.root} deletes the files, and moves none aside")
     if spec.dry_run:
-        return replace(result, status="dry_run", seconds=time.monotonic() - begun)
+        return replace(result, status="dry_run")
     latest = latest_snapshot(table)
     assert latest is not None
     assert table.door is not None
@@ -183,10 +182,10 @@ def _rolled_back_there(
     take_back_records(table, target.id)
     table.door.roll_back(table, target, tag=spec.tag, latest=latest)
     news.gone({name: number for name, number in going.items() if not tag_exists(table, name)})
-    return replace(result, seconds=time.monotonic() - begun)
+    return result
 
 
-def _with_files(result: RollbackResult, deletion: Deletion, begun: float) -> RollbackResult:
+def _with_files(result: RollbackResult, deletion: Deletion) -> RollbackResult:
     return replace(
         result,
         files_deleted=len(deletion.files),
@@ -194,7 +193,6 @@ def _with_files(result: RollbackResult, deletion: Deletion, begun: float) -> Rol
         deleted=deletion.files,
         quarantine=deletion.quarantine,
         stopped=deletion.stopped,
-        seconds=time.monotonic() - begun,
     )
 
 

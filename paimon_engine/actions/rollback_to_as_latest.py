@@ -18,7 +18,7 @@ from typing import Annotated, Final
 
 import tenacity
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
@@ -74,6 +74,7 @@ class RollbackToAsLatestResult(Result):
     seconds: float = 0.0
 
 
+@action
 def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> RollbackToAsLatestResult:
     """Makes the snapshot. Once for a `commit_user`; safe beside writers, readers and expiry.
 
@@ -82,13 +83,12 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
     as in `table.branches_tags.tag_notifications`, if a tag is made.
     """
     table, commit_user = context.table, context.commit_user
-    begun = time.monotonic()
     check_metadata_writable(table.options)
     checked_up_to = None
     if commit_user is not None:
         own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER)
         if own.snapshot is not None:
-            return RollbackToAsLatestResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
+            return RollbackToAsLatestResult("already_done", own.snapshot.id)
         checked_up_to = own.checked_up_to
     key = CommitKey(commit_user or str(uuid.uuid4()), CommitKind.OVERWRITE, _IDENTIFIER)
     recorder = Recorder(table, key, checked_up_to)
@@ -97,7 +97,7 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
         tag = spec.tag or _keep(table, target, news)
         result = _commit(table, target, key.user, recorder)
     logger.info("snapshot %d of %s is %d again", result.snapshot_id, table.paths.root, target.id)
-    return replace(result, tag=tag, seconds=time.monotonic() - begun)
+    return replace(result, tag=tag)
 
 
 def _commit(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) -> RollbackToAsLatestResult:

@@ -7,12 +7,11 @@ which goes after it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.names import check_stays_inside, check_tag_name
@@ -126,6 +125,7 @@ class DeleteTagResult(Result):
 # ── create ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@action
 def create_tag(context: Context, spec: CreateTag) -> TagResult:
     """Creates the tag. Safe to repeat: an equal tag counts as done.
 
@@ -134,14 +134,13 @@ def create_tag(context: Context, spec: CreateTag) -> TagResult:
     CallbackError as in `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     _check(spec)
     with telling(table, dry_run=spec.dry_run) as news:
         result = _answer(table, spec, executor, news)
         if result.status == "already_done" and not spec.dry_run:
             # Who made it may have died before it told.
             news.made({result.tag: result.snapshot_id})
-    return replace(result, seconds=time.monotonic() - begun)
+    return result
 
 
 def _check(spec: CreateTag) -> None:
@@ -249,6 +248,7 @@ def _result(status: str, tag: Tag) -> TagResult:
 # ── rename ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@action
 def rename_tag(context: Context, spec: RenameTag) -> TagResult:
     """Renames the tag; at any moment one of the names is there. Safe to repeat. Callbacks hear nothing, as in Java.
 
@@ -256,14 +256,13 @@ def rename_tag(context: Context, spec: RenameTag) -> TagResult:
     or if a branch was made from the tag.
     """
     table = context.table
-    begun = time.monotonic()
     check_stays_inside("tag", spec.tag)
     check_tag_name(spec.to)
     with telling(table, only_files=True) as news:
         result = _renamed(table, spec, news)
         if result.status == "already_done":
             news.made({result.tag: result.snapshot_id})
-    return replace(result, seconds=time.monotonic() - begun)
+    return result
 
 
 def _renamed(table: TableHandle, spec: RenameTag, news: TagNews) -> TagResult:
@@ -285,6 +284,7 @@ def _renamed(table: TableHandle, spec: RenameTag, news: TagNews) -> TagResult:
 # ── delete ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@action
 def delete_tag(context: Context, spec: DeleteTag) -> DeleteTagResult:
     """Deletes the tag and what only it kept. Safe to repeat, and beside writers, readers and expiry.
 
@@ -296,11 +296,9 @@ def delete_tag(context: Context, spec: DeleteTag) -> DeleteTagResult:
     `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    begun = time.monotonic()
     check_stays_inside("tag", spec.tag)
     with telling(table, dry_run=spec.dry_run) as news:
-        result = _deleted(table, spec, executor, news)
-    return replace(result, seconds=time.monotonic() - begun)
+        return _deleted(table, spec, executor, news)
 
 
 def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagNews) -> DeleteTagResult:

@@ -6,11 +6,10 @@ What is looked at is listed in `table.check.table_check`; `depth` says how much 
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.specs import Spec
 from paimon_engine.table.check.table_check import Depth, Problem, examine_table
 
@@ -45,17 +44,16 @@ class VerifyResult(Result):
     notes: tuple[Problem, ...] = ()
 
 
+@action
 def verify(context: Context, spec: Verify) -> VerifyResult:
     """Looks at every snapshot and tag of every branch. Damage is a finding, not an error.
 
     Raises: InvalidArgumentError for another depth; StorageError.
     """
     table, executor, on_progress = context.table, context.executor, context.on_progress
-    begun = time.monotonic()
     depth = Depth(spec.depth)
     found = examine_table(table, executor, depth=depth, on_progress=on_progress)
     status = "damaged" if found.problems else "sound"
     logger.info("%s is %s: %d problems", table.paths.root, status, len(found.problems))
-    seconds = time.monotonic() - begun
     counted = found.roots, found.manifests, found.data_files, found.rows
-    return VerifyResult(status, depth.value, found.problems, *counted, seconds, found.closed, found.notes)
+    return VerifyResult(status, depth.value, found.problems, *counted, closed=found.closed, notes=found.notes)

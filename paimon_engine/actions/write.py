@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 
-from paimon_engine.action import Context, Result
+from paimon_engine.action import Context, Result, action
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
@@ -166,6 +166,7 @@ def write_frame(
     return _write(table, produce, overwrite, name or CommitName())
 
 
+@action
 def write(context: Context, spec: Write) -> WriteResult:
     """Writes the rows of files as tasks and commits them.
 
