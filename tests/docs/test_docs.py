@@ -163,6 +163,28 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert not ended.value.code, f"{name_of(page)}:{block.line}: {shown(words)}\n{capsys.readouterr().err}"
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_first_example_of_spark_runs(tmp_path: Path):
+    """In a process of its own: one process has one Spark, and other tests may have theirs."""
+    block = next(blocks(DOCS / "spark.md"))
+    program = tmp_path / "example.py"
+    program.write_text(block.code.replace(WAREHOUSE, str(tmp_path / "lake")), encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+
+    done = subprocess.run(
+        [sys.executable, program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=tmp_path,
+        timeout=240,
+    )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def shown(words: list[str]) -> str:
     return " ".join(words)
 
