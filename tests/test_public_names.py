@@ -43,6 +43,13 @@ def test_the_command_line_starts_without_arrow():
     assert not loaded_by("import paimon_engine.cli") & {"pyarrow", "numpy", "sqlglot", "fsspec", "pyspark"}
 
 
+def test_the_list_of_commands_comes_without_arrow():
+    show = "import sys; sys.argv = ['paimon-engine', '--help']\ntry: main()\nexcept SystemExit: pass"
+    loaded = loaded_by(f"from paimon_engine.cli import main\n{show}")
+
+    assert not loaded & {"pyarrow", "numpy", "sqlglot", "fsspec", "pyspark"}
+
+
 def test_local_tables_need_neither_spark_nor_fsspec():
     loaded = loaded_by("from paimon_engine import Catalog; Catalog('/nowhere').list_databases()")
 

@@ -129,9 +129,14 @@ class ActionCommand(TyperCommand):
         assert isinstance(made, TyperCommand)
         return made
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        self.params = self.made.params
-        return super().get_params(ctx)
+    @property
+    def params(self) -> list[Any]:
+        """Arguments and options; typer sets none, as the function that it sees has no parameters."""
+        return self.made.params
+
+    @params.setter
+    def params(self, none: list[Any]) -> None:
+        pass
 
     def invoke(self, ctx: Any) -> Any:
         self.callback = self.made.callback

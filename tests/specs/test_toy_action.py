@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+import typer
 
 from airflow_provider_paimon.operators.job import PaimonJobOperator
 from paimon_engine import Table
 from paimon_engine.action import Context, Result
 from paimon_engine.action_table import ACTIONS, ActionInfo
+from paimon_engine.cli import app
 from paimon_engine.jobs import Job, TableRef, job_schema, run
 from paimon_engine.specs import Count, DryRun, Duration, Spec
 from tests.provider.conftest import make_context
@@ -71,6 +73,12 @@ def test_the_schema_of_jobs_has_it():
 
     assert found["required"] == ["name", "times"]
     assert "how long to wait between" in found["properties"]["pause"]["description"]
+
+
+def test_commands_of_actions_tell_their_options_to_programs():
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+    assert {"--full", "--bucket", "--max-bytes"} <= {name for item in commands["compact"].params for name in item.opts}
 
 
 def test_the_command_line_has_it(paimon: Run, table: Table):
