@@ -19,7 +19,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from typing import Annotated
 
 from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
@@ -48,6 +48,7 @@ from paimon_engine.table.branches_tags.branching import (
     remove_branch_files,
     write_branch,
 )
+from paimon_engine.table.branches_tags.forwarding import check_sources, ids_there, remove_from
 from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
 from paimon_engine.table.branches_tags.tagging import (
     check_no_branch_from,
@@ -75,7 +76,6 @@ from paimon_engine.table.state.snapshots import (
     branches,
     consumers,
     list_tags,
-    lower_latest_hint,
     read_snapshot,
     read_tag,
     readable_tags,
@@ -87,7 +87,6 @@ from paimon_engine.table.state.snapshots import (
 
 logger = logging.getLogger(__name__)
 
-_ROUNDS_MAX: Final = 5
 """Times that snapshots of others who commit meanwhile are removed too."""
 
 
@@ -337,7 +336,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     going = {root.identity for root in forward.gone}
     staying = [root for root in roots if root.branch == MAIN_BRANCH and root.identity not in going]
     check_schemas_of(main, branch, staying, forward.schema_id)
-    newest = snapshot_ids(branch)[-1]
+    newest = ids_there(main, branch)[-1]
     is_done = not forward.snapshots and not forward.gone and not forward.changelogs
     is_done = is_done and _has_tags(main, forward) and same_schemas(main, branch)
     plan = plan_removal(table, roots, forward.gone, executor)
@@ -440,11 +439,8 @@ def _replace_main(
     take_back_records(main, forward.first - 1)
     remove_tags(main, named_tags(forward.gone), news)
     forget_newest(main, list(result.removed_changelogs))
-    newest = snapshot_ids(branch)[-1]
-    # Where none of main's snapshots would be left, the last one goes when the branch's are there: a table without any
-    # would pass for an empty one.
-    is_apart = all(number > newest for number in snapshot_ids(main))
-    _remove_from(main, newest + 1, leave=int(is_apart))
+    newest = ids_there(main, branch)[-1]
+    remove_from(main, newest + 1)
     theirs = all_schema_bytes(branch)
     lost = {number for number, data in all_schema_bytes(main).items() if theirs.get(number) != data}
     take_schemas(main, branch, forward.schema_id)
@@ -459,7 +455,8 @@ def _replace_main(
             raise ConflictError(
                 f"others keep committing to {paths.root} during the fast-forward; stop them and run it again"
             )
-    _remove_from(main, newest + 1)
+    check_sources(main, branch, [snapshot.id for snapshot in forward.snapshots])
+    remove_from(main, newest + 1)
     _remove_late_tags(main, forward, lost, news)
     remove_schemas(main, branch)
     for changelog in forward.changelogs:
@@ -476,18 +473,6 @@ def _replace_main(
     ids = snapshot_ids(main)
     write_hint(main, paths.latest_hint, ids[-1])
     write_hint(main, paths.earliest_hint, ids[0])
-
-
-def _remove_from(main: TableHandle, first: int, *, leave: int = 0) -> None:
-    """Removes main's snapshots from `first` on, newest first; the `leave` oldest of them stay."""
-    for _ in range(_ROUNDS_MAX):
-        newer = [number for number in snapshot_ids(main) if number >= first][leave:]
-        if not newer:
-            return
-        lower_latest_hint(main, first - 1)
-        for number in reversed(newer):
-            main.env.storage.delete([main.paths.snapshot(number)])
-    raise ConflictError(f"others keep committing to {main.paths.root} during the fast-forward; stop them")
 
 
 def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int], news: TagNews) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.paths import MAIN_BRANCH
@@ -53,7 +53,15 @@ from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.orphans import find_orphans
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import branches, consumer_files, latest_snapshot, mend_latest_hint, write_hint
+from paimon_engine.table.state.snapshots import (
+    branches,
+    consumer_files,
+    latest_snapshot,
+    mend_latest_hint,
+    read_snapshot,
+    same_commit,
+    write_hint,
+)
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -128,7 +136,7 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
             emptied = emptied or _empty(table, commit_user)
             # What others have committed up to then is gone too, and what they committed since is not.
             gone = _gone(_known(table, spec), spec, emptied)
-            result = _carried_out(table, gone, orphans, spec, executor, news=news)
+            result = _carried_out(table, gone, orphans, spec, executor, emptied=emptied, news=news)
         result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
         logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
     elif status in ("noop", "already_done"):
@@ -177,7 +185,6 @@ def _plan(
     """The files that go with roots, and orphans."""
     candidates = Candidates(table)
     line = sorted((root for root in gone if _is_snapshot(root)), key=lambda root: root.snapshot.id)
-    commits = {root.snapshot.delta_manifest_list for root in line}
     # Whatever was live at any time was live in the first snapshot, or behind a gap, or was added by one of the others.
     before = None
     for root in line:
@@ -191,9 +198,7 @@ def _plan(
             # Expiry has taken the files that were live there, but for those that are the changelog themselves.
             candidates.add_named(root)
             candidates.add_changelog(root)
-        elif root.snapshot.delta_manifest_list not in commits:
-            candidates.add_live(root, f"only in {root.label}")
-            candidates.add_changelog(root)
+    candidates.add_tagged([root for root in gone if not root.is_changelog], line)
     candidates.add_metadata(gone)
     for path, size_bytes in orphans.items():
         directory, _, name = path.rpartition("/")
@@ -262,11 +267,14 @@ def _carried_out(
     spec: PurgeFiles,
     executor: Executor,
     *,
+    emptied: Snapshot | None,
     news: TagNews,
 ) -> PurgeFilesResult:
-    plan = _plan(table, _known(table, spec), gone, orphans, executor)
-    result = _told(table, gone, plan, spec)
     main = on_line(table, MAIN_BRANCH)
+    plan = _plan(table, _known(table, spec), gone, orphans, executor)
+    # If it is gone, the plan spares whatever it may have needed, and nothing should be hidden.
+    _check_still_empty(main, emptied)
+    result = _told(table, gone, plan, spec)
     snapshots = [main.paths.snapshot(number) for number in result.removed_snapshots]
     changelogs = [main.paths.changelog(root.snapshot.id) for root in gone if root.is_changelog]
     others = [*changelogs, *(main.paths.consumer(name) for name in result.removed_consumers)]
@@ -280,11 +288,32 @@ def _carried_out(
     table.env.storage.delete(others)
     settle_records(main, [root.snapshot for root in gone if root.branch == MAIN_BRANCH and root.is_snapshot])
     for path in snapshots:
+        _check_still_empty(main, emptied)
         table.env.storage.delete([path])
     if snapshots:
         write_hint(main, main.paths.earliest_hint, first_kept)
         mend_latest_hint(main)
     return _with_deletion(result, carry_out(table, plan, executor, prepared))
+
+
+def _check_still_empty(main: TableHandle, emptied: Snapshot | None) -> None:
+    """Somebody may roll back or fast-forward meanwhile: then what was to go is the newest there is.
+
+    Raises: ConflictError.
+    """
+    if emptied is None:
+        return
+    try:
+        is_there = same_commit(read_snapshot(main, emptied.id), emptied)
+    except NotFoundError:
+        is_there = False
+    if not is_there:
+        # We may have let the hint name it a moment ago.
+        mend_latest_hint(main)
+        raise ConflictError(
+            f"snapshot {emptied.id}, which empties {main.paths.root}, vanished while the purge ran: others roll back "
+            "or fast-forward; run it again when they have done, if the table is still to be emptied"
+        )
 
 
 def _with_deletion(result: PurgeFilesResult, deletion: Deletion) -> PurgeFilesResult:

@@ -249,11 +249,7 @@ def _candidates(
             candidates.add_live(root, f"only in {root.label}")
         candidates.add_added(root, f"added by {root.label}")
         candidates.add_changelog(root)
-    commits = {root.snapshot.delta_manifest_list for root in snapshots}
-    for root in tags:
-        if root.snapshot.delta_manifest_list not in commits:
-            candidates.add_live(root, f"only in {root.label}")
-            candidates.add_changelog(root)
+    candidates.add_tagged(tags, snapshots)
     for root in changelogs:
         candidates.add_named(root)
         candidates.add_changelog(root)
@@ -273,8 +269,13 @@ def _delete_last(table: TableHandle, target: Snapshot, number: int) -> None:
         return
     storage.delete([paths.snapshot(number)])
     if not storage.exists(paths.snapshot(target.id)):
-        storage.create(paths.snapshot(number), data)
-        write_hint(table, paths.latest_hint, number)
+        if snapshot_ids(table):
+            # Others have made a newer one, and may have deleted the files of this one.
+            mend_latest_hint(table)
+            number = snapshot_ids(table)[-1]
+        else:
+            storage.create(paths.snapshot(number), data)
+            write_hint(table, paths.latest_hint, number)
         raise ConflictError(
             f"snapshot {target.id} of {paths.root} expired while it was rolled back to; {number} is the latest now: "
             "roll back to a newer snapshot or to a tag"
@@ -298,5 +299,11 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: Rollba
     else:
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
     write_hint(table, paths.latest_hint, target.id)
+    if not storage.exists(paths.snapshot(target.id)):
+        mend_latest_hint(table)
+        raise ConflictError(
+            f"snapshot {target.id} of {paths.root} vanished while it was rolled back to: others roll back or "
+            "purge; see what the table holds now, and run it again if it is not what it should be"
+        )
     if expired:
         write_hint(table, paths.earliest_hint, target.id)

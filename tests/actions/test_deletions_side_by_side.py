@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import pytest
 
 from paimon_engine.errors import PaimonError
+from paimon_engine.table.state.snapshots import snapshot_ids
 from tests.support.naive_reach import unreached
 from tests.support.scenarios import HOUR_MS, ROOT, World, compacted
 
@@ -27,6 +29,8 @@ DEEDS: Mapping[str, Callable[[World], Any]] = {
     "replace a tag": lambda w: w.table().create_tag("middle", if_exists="replace", **_ALONE),
     "expire tags": lambda w: w.table().expire_tags(older_than=w.now_ms, **_ALONE),
     "delete a branch": lambda w: w.table().delete_branch("b", **_ALONE),
+    "purge": lambda w: w.table().purge_files(older_than=w.now_ms, **_ALONE),
+    "fast-forward": lambda w: w.table().fast_forward("b", **_ALONE),
     "roll back": lambda w: w.table().rollback(snapshot=8, **_ALONE),
 }
 PAIRS = (
@@ -35,6 +39,10 @@ PAIRS = (
     *((other, "expire") for other in ("delete a tag", "expire tags", "delete a branch")),
     ("delete a branch", "roll back"),
     ("roll back", "delete a branch"),
+    *(("purge", other) for other in ("expire", "expire tags", "delete a branch", "roll back", "fast-forward")),
+    *((other, "purge") for other in ("expire", "roll back", "fast-forward")),
+    *(("fast-forward", other) for other in ("expire", "delete a tag", "roll back")),
+    *((other, "fast-forward") for other in ("expire", "roll back")),
 )
 
 
@@ -67,6 +75,12 @@ def _before() -> tuple[dict[str, Any], int]:
     return dict(world.inner._files), world.now_ms + HOUR_MS
 
 
+def _tried(deed: Callable[[World], Any], world: World) -> None:
+    """Whoever comes second may find nothing any more to do it with."""
+    with suppress(PaimonError):
+        deed(world)
+
+
 def _run(one: str, other: str, at: int | None) -> tuple[int, set[str]]:
     """Number of calls of the first deletion, and files that both have left."""
     files, now_ms = _before()
@@ -76,14 +90,16 @@ def _run(one: str, other: str, at: int | None) -> tuple[int, set[str]]:
     second._numbers = itertools.count(1 << 25)  # type: ignore[assignment]
     second.inner = first.inner
     second.through(first.inner)
-    storage = _Held(first.inner, at, lambda: DEEDS[other](second))
+    storage = _Held(first.inner, at, lambda: _tried(DEEDS[other], second))
     try:
         DEEDS[one](first.through(storage))
     except PaimonError:
         # It may find out that others were there before; it deletes less then, and the next one finishes it.
         second.table().delete_tag("nobody")
     if at is None:
-        DEEDS[other](second)
+        _tried(DEEDS[other], second)
+    assert snapshot_ids(second.handle()), "whoever comes in between, the table is not without a snapshot"
+    second.table().to_arrow()
     left = unreached(first.inner, ROOT)
     return storage.calls, {path for path in left if not path.startswith("deletion/")}
 

@@ -67,6 +67,17 @@ class Candidates:
         """The files live in a root."""
         self._add(self._read(live_entries, root), why)
 
+    def add_tagged(self, tags: Sequence[Root], line: Sequence[Root]) -> None:
+        """The files live in tags, where what the commits of `line` added does not hold them already.
+
+        That cannot be relied on where a commit could not be read, as when somebody expires it meanwhile.
+        """
+        commits = set() if self.stopped else {root.snapshot.delta_manifest_list for root in line}
+        for root in tags:
+            if root.snapshot.delta_manifest_list not in commits:
+                self.add_live(root, f"only in {root.label}")
+                self.add_changelog(root)
+
     def add_added(self, root: Root, why: str) -> None:
         """The files that the root's commit added."""
         entries = self._read(delta_entries, root)
