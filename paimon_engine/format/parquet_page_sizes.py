@@ -29,6 +29,8 @@ LIST_VALUES_MAX: Final = PAGE_BYTES_MAX // 4
 stored, with 4 bytes for each."""
 DELTA_TEXTS: Final = 7
 """Number of the encoding in which a text repeats the begin of the one before."""
+_PLACES: Final = (2, 8)
+"""Numbers of the encodings in which values are places in a dictionary."""
 _EXPANSION_MAX: Final = 64
 """Unpacked size per stored size, up to which size alone is no reason to refuse."""
 _VALUE_BYTES: Final = 4
@@ -52,6 +54,11 @@ class PageHead:
     values: int
     encoding: int
     is_dictionary: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has values of its own, not those of a dictionary."""
+        return self.values > 0 and self.encoding not in _PLACES
 
 
 def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
@@ -91,9 +98,19 @@ class ChunkPages:
     """The pages of one column chunk, in order, held against the limits; `at` is where the next header begins."""
 
     def __init__(
-        self, metadata: pq.FileMetaData, row_group: int, place: int, path: str, *, batch_rows: int | None = None
+        self,
+        metadata: pq.FileMetaData,
+        row_group: int,
+        place: int,
+        path: str,
+        *,
+        batch_rows: int | None = None,
+        longest_bytes: int = 0,
     ) -> None:
-        """The column at a place of a row group, of which `batch_rows` are decoded at once."""
+        """The column at a place of a row group, of which `batch_rows` are decoded at once.
+
+        `longest_bytes`: of the values in its dictionary, where pages behind a plain one are not expected to use it.
+        """
         chunk = metadata.row_group(row_group).column(place)
         column = metadata.schema.column(place)
         self._path = path
@@ -105,7 +122,9 @@ class ChunkPages:
         is_bytes = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
         self._told_encodings = not is_bytes or has_dictionary(chunk), not is_bytes or is_delta(chunk)
         self._seen = self._unpacked = 0
-        self._batch_values = self._batch_stored = 0
+        self._batch_values = self._batch_stored = self._batch_late = 0
+        self._longest_bytes = longest_bytes
+        self._has_plain = False
         self.at = begin_of(chunk)
         self.end = self.at + chunk.total_compressed_size
 
@@ -116,7 +135,7 @@ class ChunkPages:
 
     def begin_batch(self) -> None:
         """What comes from now on is decoded apart from what came."""
-        self._batch_values = self._batch_stored = 0
+        self._batch_values = self._batch_stored = self._batch_late = 0
 
     def add(self, head: PageHead, behind: int) -> None:
         """Takes in the header of the next page, which ends at `behind`.
@@ -133,6 +152,8 @@ class ChunkPages:
         self._seen += head.values
         if self._repeats:
             self._add_lists(head)
+        if self._longest_bytes:
+            self._add_late(head)
         at_once = min(self._batch_rows, head.values or self._batch_rows) * unpacked
         with_dictionary, with_delta = self._told_encodings
         is_told = with_dictionary if head.is_dictionary else with_delta or head.encoding != DELTA_TEXTS
@@ -148,6 +169,16 @@ class ChunkPages:
         ):
             if values > LIST_VALUES_MAX and values * _VALUE_BYTES > stored * _EXPANSION_MAX:
                 self._refuse(f"{what} of {stored} bytes with {values} values in lists, too many to read")
+
+    def _add_late(self, head: PageHead) -> None:
+        """Holds values of the dictionary against the limit that come behind a plain page: writers do not go back."""
+        self._has_plain |= head.is_plain
+        if self._has_plain and not head.is_plain:
+            self._batch_late += head.values
+            late = self._batch_late if self._repeats else min(self._batch_rows, self._batch_late)
+            if late * self._longest_bytes > PAGE_BYTES_MAX:
+                longest = self._longest_bytes
+                self._refuse(f"{late} values of a dictionary, of up to {longest} bytes each, behind a page without it")
 
     def refuse_header(self, error: Exception) -> None:
         """Raises CorruptTableError for a header that cannot be decoded."""

@@ -8,7 +8,7 @@ by: where the header of a page is among them, it is held against the limits of `
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import BinaryIO, Final
 
@@ -37,16 +37,23 @@ class WatchedFile:
         self._at = 0
 
     def expect(
-        self, metadata: pq.FileMetaData, places: Sequence[int], row_groups: Sequence[int], *, batch_rows: int
+        self,
+        metadata: pq.FileMetaData,
+        places: Mapping[int, int],
+        row_groups: Sequence[int],
+        *,
+        batch_rows: int,
     ) -> None:
         """From now on the chunks of the columns at these places, in these row groups, are read.
+
+        With each place comes the longest value of its dictionaries, not used behind a plain page; 0: it may be.
 
         Raises: CorruptTableError if they overlap.
         """
         found = [
-            ChunkPages(metadata, number, place, self._path, batch_rows=batch_rows)
+            ChunkPages(metadata, number, place, self._path, batch_rows=batch_rows, longest_bytes=longest)
             for number in row_groups
-            for place in places
+            for place, longest in places.items()
         ]
         chunks = sorted((_Chunk(pages) for pages in found), key=lambda chunk: chunk.pages.at)
         for one, other in pairwise(chunks):

@@ -4,7 +4,9 @@ Footers tell bytes before compression, which is what most values take. Texts and
 many times as large: a long one is stored once, and decoded for each row that has it, and bounds tell nothing of what
 lies between them. So such columns are read as dictionaries, which is faster anyway, and decoded here: as many rows at
 once as fit. Where a dictionary did not hold all values, Arrow would have to find the others' places anew, at ten times
-the cost; then the longest value in the dictionary says whether it is worth that.
+the cost. Such columns are read plainly: a writer gives its dictionary up early, so that few rows refer to it. How many
+do, the headers up to the first plain page tell; only where these times the longest value are too much for a batch, the
+column is read as a dictionary all the same.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from paimon_engine.format.parquet_page_sizes import (
 )
 
 _LOOK_ROWS: Final = 4_096
+_LOOK_BYTES: Final = 1 << 20
+"""Of rows that are read to see a dictionary; all of them may be plain ones that are hashed for it."""
 _SHORT_BYTES: Final = 256
 """Values up to that long fit into any batch."""
 _LONG_BYTES: Final = 4_096
@@ -45,10 +49,28 @@ _DICTIONARY_VALUES_MAX: Final = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How many rows to read at once, and which columns as dictionaries."""
+    """How many rows to read at once, and which columns as dictionaries.
+
+    `longest_bytes`: of the values in dictionaries of other columns, which only pages before the first plain one use.
+    """
 
     rows: int
     dictionaries: frozenset[str]
+    longest_bytes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Dictionary:
+    """Of a column chunk: bytes of the longest value and of all, and how many values use it in front of a plain page."""
+
+    longest_bytes: int
+    size_bytes: int
+    uses: int
+
+    @property
+    def decoded_bytes(self) -> int:
+        """What the values that are taken from it take at most."""
+        return self.longest_bytes * self.uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +109,20 @@ def reading_of(stored: StoredRows, limit: BatchLimit) -> Reading:
     looks = {number: _dictionaries(stored, number, chosen, limit) for number in stored.groups}
     for number, found in looks.items():
         for name in found.keys() & texts:
-            longest, size_bytes = found[name]
-            if longest > _SHORT_BYTES or _has_places_only(stored.chunk(number, name), size_bytes):
+            is_small = found[name].longest_bytes <= _SHORT_BYTES or found[name].decoded_bytes <= limit.size_bytes
+            if not is_small or _has_places_only(stored.chunk(number, name), found[name].size_bytes):
                 chosen.add(name)
     rows = limit.rows
+    longest: dict[str, int] = {}
     for number, found in looks.items():
         count = stored.file.metadata.row_group(number).num_rows
-        longest_of = {name: longest for name, (longest, _) in found.items() if name not in chosen}
-        width = sum(_size_bytes(stored, number, name, longest_of.get(name, 0)) for name in stored.leaves) // max(
-            1, count
-        )
-        rows = min(rows, limit.rows_of(width), _rows_of_deltas(stored, number))
-    return Reading(rows, frozenset(chosen))
+        plain = {name: one for name, one in found.items() if name not in chosen}
+        for name, one in plain.items():
+            if one.longest_bytes > _SHORT_BYTES and one.decoded_bytes <= limit.size_bytes:
+                longest[name] = max(longest.get(name, 0), one.longest_bytes)
+        size_bytes = sum(_size_bytes(stored, number, name, plain.get(name), limit) for name in stored.leaves)
+        rows = min(rows, limit.rows_of(size_bytes // max(1, count)), _rows_of_deltas(stored, number))
+    return Reading(rows, frozenset(chosen), longest)
 
 
 def _text_columns(stored: StoredRows) -> set[str]:
@@ -118,10 +142,8 @@ def _has_places_only(chunk: pq.ColumnChunkMetaData, dictionary_bytes: int = 0) -
     return has_dictionary(chunk) and bool(rest < _PLACE_BYTES_MAX * (chunk.num_values - nulls))
 
 
-def _dictionaries(
-    stored: StoredRows, group: int, known: Collection[str], limit: BatchLimit
-) -> dict[str, tuple[int, int]]:
-    """Longest value and bytes of the dictionaries in a row group, of leaves that may have long ones."""
+def _dictionaries(stored: StoredRows, group: int, known: Collection[str], limit: BatchLimit) -> dict[str, _Dictionary]:
+    """The dictionaries in a row group, of leaves that may have long ones."""
     asked = {}
     for name, place in stored.leaves.items():
         chunk = stored.chunk(group, name)
@@ -129,20 +151,41 @@ def _dictionaries(
             continue
         if chunk.total_uncompressed_size > _SHORT_BYTES and chunk.num_values:
             asked[name] = chunk.num_values
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[str, _Dictionary] = {}
     if not asked:
         return found
     count = stored.file.metadata.row_group(group).num_rows
-    step = min(_LOOK_ROWS, limit.rows_of(max(asked.values()) * _FIXED_BYTES // max(1, count)))
+    stored_bytes = max(stored.chunk(group, name).total_uncompressed_size for name in asked)
+    row_bytes = max(max(asked.values()) * _FIXED_BYTES, stored_bytes) // max(1, count)
+    step = min(_LOOK_ROWS, BatchLimit(limit.rows, min(_LOOK_BYTES, limit.size_bytes)).rows_of(row_bytes))
     file = stored.open_again(asked)
     # A dictionary comes with the first value.
-    for name in asked:
+    for name, values in asked.items():
         for batch in file.iter_batches(step, row_groups=[group], columns=[name], use_threads=False):
             sizes = _dictionary_sizes(batch.column(0))
             if len(sizes):
-                found[name] = int(sizes.max()), int(sizes.sum()) + _LENGTH_BYTES * len(sizes)
+                longest = int(sizes.max())
+                uses = values
+                if longest > _SHORT_BYTES:
+                    uses = _uses(stored, group, name, limit.size_bytes // longest)
+                found[name] = _Dictionary(longest, int(sizes.sum()) + _LENGTH_BYTES * len(sizes), uses)
                 break
     return found
+
+
+def _uses(stored: StoredRows, group: int, name: str, enough: int) -> int:
+    """Values of the pages of a chunk before the first plain one, or so many of them that they are more than enough.
+
+    That no others come behind the plain one is held to when they are read (`ChunkPages`).
+    """
+    pages = ChunkPages(stored.file.metadata, group, stored.leaves[name], stored.path, batch_rows=1)
+    uses = 0
+    for head in headers(stored.source, pages):
+        if head.is_plain or uses > enough:
+            break
+        uses += head.values
+        pages.begin_batch()
+    return uses
 
 
 def _dictionary_sizes(column: pa.Array) -> npt.NDArray[np.int32]:
@@ -167,10 +210,16 @@ def _is_bytes(stored: StoredRows, place: int) -> bool:
     return bool(column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL")
 
 
-def _size_bytes(stored: StoredRows, group: int, name: str, longest: int) -> int:
-    """About how many bytes a chunk takes in Arrow, no value of whose dictionary is longer than that."""
+def _size_bytes(stored: StoredRows, group: int, name: str, dictionary: _Dictionary | None, limit: BatchLimit) -> int:
+    """About how many bytes a chunk takes in Arrow, which has that dictionary or none."""
     chunk, place = stored.chunk(group, name), stored.leaves[name]
-    width = longest if _is_bytes(stored, place) else max(_FIXED_BYTES, stored.file.metadata.schema.column(place).length)
+    if not _is_bytes(stored, place):
+        width = max(_FIXED_BYTES, stored.file.metadata.schema.column(place).length)
+    elif dictionary is None or dictionary.decoded_bytes <= limit.size_bytes:
+        # What comes from the dictionary fits into one batch beside the others.
+        width = 0
+    else:
+        width = dictionary.longest_bytes
     return int(max(chunk.total_uncompressed_size, chunk.num_values * width))
 
 

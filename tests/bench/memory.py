@@ -2,7 +2,7 @@
 
 `python -m tests.bench.memory` runs every case in a process of its own and prints its peak beyond what the process had
 when the work began, in MB; `python -m tests.bench.memory CASE [SIZE]` one of them, also with another size.
-`docs/sizing.md` says what is promised; `tests/table/test_memory_at_size.py` holds the quick cases to it.
+`docs/sizing.md` says what is promised; `tests/table/test_memory_peaks.py` holds the quick cases to it.
 """
 
 from __future__ import annotations

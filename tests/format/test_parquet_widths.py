@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_engine.errors import CorruptTableError
 from paimon_engine.format.layout import BatchLimit
 from paimon_engine.format.parquet import read_batches, read_matching
+from paimon_engine.format.parquet_page_sizes import ChunkPages, PageHead
+from paimon_engine.format.parquet_widths import StoredRows, reading_of
 
 LIMIT = BatchLimit(4_096, 200_000)
 LONG = 30_000
@@ -73,3 +76,40 @@ def test_dictionaries_that_the_arrow_schema_asks_for_are_read() -> None:
         batches = list(read_batches(source, pq.read_schema(source), path="f.parquet", limit=LIMIT))
         found = pa.concat_arrays([batch["v"] for batch in batches])
         assert found.to_pylist() == column.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("words", "plain", "as_dictionary"),
+    [
+        ([f"{number:0400}" for number in range(ROWS)], True, False),
+        ([*["b" * LONG, "a"] * 1_000, *(f"{number:0400}" for number in range(ROWS))], False, True),
+    ],
+    ids=["few rows use the dictionary", "many do"],
+)
+def test_a_dictionary_that_ended_is_kept_only_where_many_rows_have_long_values_of_it(
+    words: list[str], plain: bool, as_dictionary: bool
+) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"v": words}), sink, dictionary_pagesize_limit=100_000, data_page_size=50_000)
+    file = pq.ParquetFile(sink)
+
+    reading = reading_of(
+        StoredRows(file, sink, "f.parquet", {"v": 0}, [0], lambda names: pq.ParquetFile(sink, read_dictionary=names)),
+        BatchLimit(4_096, 1_000_000),
+    )
+
+    assert ("v" in reading.dictionaries) == as_dictionary
+    assert ("v" in reading.longest_bytes) == plain
+    assert reading.rows > 1_000
+
+
+def test_long_values_of_a_dictionary_behind_a_plain_page_are_refused() -> None:
+    file = pq.ParquetFile(written(some(["a" * LONG, "b"])))
+    pages = ChunkPages(file.metadata, 0, 1, "f.parquet", batch_rows=65_536, longest_bytes=LONG)
+    places, plain = PageHead(100, 100, 1_500, 8, False), PageHead(100, 100, 400, 0, False)
+    for head in (places, plain, places):
+        pages.add(head, 0)
+    for _ in range(4):
+        pages.add(places, 0)
+    with pytest.raises(CorruptTableError, match="behind a page without it"):
+        pages.add(places, 0)
