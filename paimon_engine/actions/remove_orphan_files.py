@@ -4,7 +4,8 @@
    those that are new since (`table.removal.orphans`). Old files that nothing names are orphans. A dry run ends here.
 2. A fence keeps out commits of files that are about to go (`table.removal.fence`); what was named before it stays.
 3. The others are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore` brings them back.
-   Those for which a quarantine waits, since who moved files there died, go there in any case.
+   Those for which a quarantine waits, since who moved files there died, go there in any case. One that lies there, too,
+   stays: a restore may be about to bring it back.
 
 If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be out of
 sight (`table.removal.orphan_doubts`), unless somebody confirms that none is. A file that a running job has written and
@@ -36,7 +37,7 @@ from paimon_engine.table.removal.deletion_plan import DeletedFile, clean_directo
 from paimon_engine.table.removal.fence import forget_finished_plans, raise_fences
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
 from paimon_engine.table.removal.orphans import Orphans, find_orphans, orphans_among
-from paimon_engine.table.removal.quarantine_state import move_as_listed
+from paimon_engine.table.removal.quarantine_state import held_twice, move_as_listed
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import branches, mend_hints
@@ -100,6 +101,9 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     if found.stopped:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)
         return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped)
+    if twice := held_twice(table, [info.path for info in found.files]):
+        logger.info("%d old files of %s stay, as quarantines have them, too", len(twice), table.paths.root)
+        found = replace(found, files=tuple(info for info in found.files if info.path not in twice))
     orphans = _told(found.files, found.dead)
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []

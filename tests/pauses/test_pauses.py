@@ -50,6 +50,17 @@ def test_a_commit_held_up_just_before_it_publishes_is_not_acknowledged_without_i
     assert outcome == ("succeeded" if name == "compact fully" else "ConflictError")
 
 
+@pytest.mark.parametrize("part", ["/bucket-", "/manifest/"])
+def test_a_file_on_its_way_out_of_a_quarantine_is_not_taken_with_both_its_copies(part: str):
+    stage = Stage(BY_NAME["restore quarantines"])
+    calls = enumerate(stage.calls)
+    between = next(
+        number for number, (verb, path) in calls if verb == "delete" and "/quarantine/" in path and part in path
+    )
+
+    run_pause(stage, Pause(between, "deleted"))
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_a_clean_up_held_up_anywhere_leaves_what_a_writer_commits_meanwhile(old: bool):
     """The other way round: at each call of a clean-up, a write begins and ends."""

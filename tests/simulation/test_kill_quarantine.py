@@ -413,6 +413,25 @@ def test_an_orphan_clean_up_brings_files_to_the_quarantine_that_waits_for_them()
     assert restore(Context(history.handle, history.executor), Restore(quarantine=told["quarantine"])).missing == ()
 
 
+def test_a_file_that_a_quarantine_has_too_goes_once_that_is_emptied() -> None:
+    history = begin()
+    _orphans(history)
+    (told,) = list_quarantines(history.handle)
+    aside = f"{ROOT}/quarantine/{told['quarantine']}/"
+    copied = next(info.path for info in history.storage.walk(aside.rstrip("/")) if not info.path.endswith("moved.json"))
+    old = f"{ROOT}/{copied.removeprefix(aside)}"
+    history.storage.overwrite(old, history.storage.read(copied))
+    spec = RemoveOrphanFiles(LATE_MS + 1, confirm_latest_snapshot=history.latest() or 0)
+    history.now_ms = LATE_MS + 2
+
+    while_held = remove_orphan_files(Context(history.handle, history.executor), spec)
+    assert (while_held.status, history.storage.exists(old), history.storage.exists(copied)) == ("noop", True, True)
+    empty_quarantine(Context(history.handle), EmptyQuarantine(told["quarantine"]))
+    done = remove_orphan_files(Context(history.handle, history.executor), spec)
+
+    assert [file.path for file in done.deleted] == [old]
+
+
 def test_a_full_disk_leaves_no_quarantine_without_a_list(tmp_path: Path) -> None:
     class Full(LocalStorage):
         def overwrite(self, path: str, data: bytes) -> None:

@@ -258,22 +258,46 @@ def move_as_listed(
 
     Who moves files aside and dies leaves some in their old places. They are promised to be there for a restore, so
     nobody may delete them for good. Gives by path the names of the quarantines, and why files were left. The paths
-    must be of files that nothing reaches.
+    must be of files that nothing reaches. Those that `held_twice` names stay, and are told as left.
     """
-    home = f"{table.paths.root}/"
-    owners: dict[str, Quarantine] = {}
-    # The latest deletion decided last.
-    for quarantine in sorted(_listed_quarantines(table), key=lambda item: (item.time_ms, item.name)):
-        owners |= {path: quarantine for path in paths if path.removeprefix(home) in quarantine.files}
+    owners = _owners(table, paths)
+    twice = _with_copy(table, owners)
     moved: dict[str, str] = {}
     problems: list[str] = []
     for name in dict.fromkeys(quarantine.name for quarantine in owners.values()):
-        ours = [path for path, owner in owners.items() if owner.name == name]
-        done, left = move_files(table, owners[ours[0]].moves_in(table, ours), how, executor)
-        moved |= {move.source: name for move in done}
-        problems += left
+        ours = [path for path, owner in owners.items() if owner.name == name and path not in twice]
+        if ours:
+            done, left = move_files(table, owners[ours[0]].moves_in(table, ours), how, executor)
+            moved |= {move.source: name for move in done}
+            problems += left
     why = "; ".join(problems) or "it vanished meanwhile"
-    return moved, {path: f"{path} is left: {why}" for path in owners if path not in moved}
+    left_why = {path: f"quarantine {owners[path].name} has its copy" if path in twice else why for path in owners}
+    return moved, {path: f"{path} is left: {left_why[path]}" for path in owners if path not in moved}
+
+
+def held_twice(table: TableHandle, paths: Sequence[str]) -> set[str]:
+    """Those of the files that lie in their old places and, whole, in the quarantine whose list names them.
+
+    Who moves a file copies it and then deletes it where it was. In between nothing tells a restore at work, which is
+    about to delete the copy in the quarantine, from a deletion that died: so neither of the two may be taken. They are
+    one again once the quarantine is restored or emptied.
+    """
+    return _with_copy(table, _owners(table, paths))
+
+
+def _owners(table: TableHandle, paths: Sequence[str]) -> dict[str, Quarantine]:
+    """By path, the quarantines whose lists name the files; of several the latest deletion, which decided last."""
+    home = f"{table.paths.root}/"
+    owners: dict[str, Quarantine] = {}
+    for quarantine in sorted(_listed_quarantines(table), key=lambda item: (item.time_ms, item.name)):
+        owners |= {path: quarantine for path in paths if path.removeprefix(home) in quarantine.files}
+    return owners
+
+
+def _with_copy(table: TableHandle, owners: Mapping[str, Quarantine]) -> set[str]:
+    moves = [move for path, owner in owners.items() for move in owner.moves_in(table, [path])]
+    sizes = in_threads(table, _size_there, [move.target for move in moves])
+    return {move.source for move, size in zip(moves, sizes, strict=True) if size == move.size_bytes}
 
 
 def _listed_quarantines(table: TableHandle) -> Iterator[Quarantine]:
