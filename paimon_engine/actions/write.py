@@ -20,7 +20,7 @@ from paimon_engine.action import Context, Result, action
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
-from paimon_engine.meta.schema import VALUE_KIND, BucketMode, TableSchema
+from paimon_engine.meta.schema import VALUE_KIND, BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_engine.progress import counting
 from paimon_engine.secrecy import check_address
@@ -33,7 +33,8 @@ from paimon_engine.table.commit.patience import Patience
 from paimon_engine.table.files.bucketing import BucketRows
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.partitions import partition_value
+from paimon_engine.table.state.partitions import live_partitions, meant_spec
+from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.table.write.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
 from paimon_engine.table.write.part_writer import write_part
 from paimon_engine.table.write.repeated_writes import what_stays
@@ -217,7 +218,7 @@ def _write(
         if own.snapshot is not None:
             return WriteResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
         checked_up_to = own.checked_up_to
-    spec = None if overwrite is None else _overwrite_spec(table.schema, overwrite)
+    spec = None if overwrite is None else _overwrite_spec(table, overwrite)
     if spec is not None and table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
         _check_whole_table(table, spec)
     user = name.user or str(uuid.uuid4())
@@ -343,11 +344,12 @@ def _commit_or_clean(
     return outcome
 
 
-def _overwrite_spec(schema: TableSchema, overwrite: Mapping[str, Any]) -> dict[str, Any]:
-    """The partition values to be replaced, as the format holds them.
+def _overwrite_spec(table: TableHandle, overwrite: Mapping[str, Any]) -> dict[str, Any]:
+    """The partition values to be replaced, as the format holds them; the name of the default one means null.
 
     Raises: InvalidArgumentError.
     """
+    schema = table.schema
     if not isinstance(overwrite, Mapping) or not all(isinstance(column, str) for column in overwrite):
         raise InvalidArgumentError(
             f"overwrite={shown(overwrite)}: give {{column: value}}, or {{}} for all that rows are in"
@@ -356,7 +358,10 @@ def _overwrite_spec(schema: TableSchema, overwrite: Mapping[str, Any]) -> dict[s
     if unknown:
         keys = ", ".join(schema.partition_keys) or "none"
         raise InvalidArgumentError(f"cannot overwrite by {', '.join(unknown)}: the partition columns are {keys}")
-    return {column: partition_value(schema, column, value) for column, value in overwrite.items()}
+    if not overwrite:
+        return {}
+    named = table.options.partition_default_name in overwrite.values()
+    return meant_spec(table, live_partitions(table, latest_snapshot(table)) if named else (), overwrite)
 
 
 def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[CommitMessage]) -> OverwriteScope:

@@ -468,3 +468,17 @@ def test_a_mark_needs_the_whole_partition_and_a_way_that_is_known(table: Table, 
     other = make(tmp_path / "other", partition__mark_done_action="success-file,done-partition")
     with pytest.raises(UnsupportedError, match="done-partition"):
         other.mark_partition_done({"day": "2024-01-01", "hour": 1})
+
+
+def test_an_overwrite_takes_the_name_of_the_default_partition_as_null_as_a_drop_does(table: Table) -> None:
+    name = "__DEFAULT_PARTITION__"
+
+    table.write(rows((5, None, 1)), overwrite={"day": name})
+    assert left(table) == [1, 2, 3, 5]
+
+    table.write(rows((6, name, 1)))
+    with pytest.raises(InvalidArgumentError, match=r"two partitions"):
+        table.write(rows((7, name, 1)), overwrite={"day": name})
+    table.drop_partition({"day": None})
+    table.write(rows((7, name, 1)), overwrite={"day": name})
+    assert left(table) == [1, 2, 3, 7]
