@@ -299,10 +299,13 @@ def _cores(master: str) -> int | None:
     return None if match[1] == "*" else int(match[1])
 
 
-def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | None = None) -> JobResult:
+def run(
+    job: Job, executor: Executor | None = None, on_progress: OnProgress | None = None, *, is_kept: bool = True
+) -> JobResult:
     """Carries out the job, with tasks on `executor` (threads of this process by default).
 
-    Safe to repeat with the same `commit_user`.
+    Safe to repeat with the same `commit_user`. With `is_kept` false nobody keeps the job in order to repeat it: its
+    commits have names that nobody chose, so that none is looked for and none leaves a record.
 
     Raises: PaimonError of all kinds.
     """
@@ -311,7 +314,8 @@ def run(job: Job, executor: Executor | None = None, on_progress: OnProgress | No
         raise InvalidArgumentError("a job needs a commit_user, by which a repeated job is known")
     info = ACTIONS[name_of(job.action)]
     table = _open_named(job) if job.catalog.options else _open(job)
-    context = Context(table, executor or LocalExecutor(), job.commit_user, on_progress, job.earlier_user)
+    user = job.commit_user if is_kept else None
+    context = Context(table, executor or LocalExecutor(), user, on_progress, job.earlier_user)
     details = info.run(context, job.action).to_dict()
     return JobResult(
         status=details["status"],

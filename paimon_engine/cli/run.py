@@ -46,7 +46,7 @@ def run(
 
         exit_when_stdin_closes()
     parsed = Job.from_json(sys.stdin.read() if job == "-" else Path(job).read_text(encoding="utf-8"))
-    done = run_job(parsed, spark=spark, progress=progress)
+    done = run_job(parsed, spark=spark, progress=progress, is_kept=True)
     if result is None:
         print_json(done.to_dict())
         return

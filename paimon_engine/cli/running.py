@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from paimon_engine.jobs import Job, JobResult
 
 
-def run_job(job: Job, *, spark: str | None, progress: ProgressStyle) -> JobResult:
-    """Runs a job on threads or on Spark, with its steps as bars or lines.
+def run_job(job: Job, *, spark: str | None, progress: ProgressStyle, is_kept: bool = False) -> JobResult:
+    """Runs a job on threads or on Spark, with its steps as bars or lines; `is_kept` says that somebody may repeat it.
 
     Raises: PaimonError of all kinds.
     """
@@ -31,7 +31,8 @@ def run_job(job: Job, *, spark: str | None, progress: ProgressStyle) -> JobResul
             if spark and progress is ProgressStyle.JSON:
                 tell_json(Progress("start Spark", 1, 1))
         startup_seconds = time.monotonic() - begun
-        result = run(job, executor, stack.enter_context(progress_listener(progress)))
+        listener = stack.enter_context(progress_listener(progress))
+        result = run(job, executor, listener, is_kept=is_kept)
         return replace(result, startup_seconds=startup_seconds)
 
 
@@ -43,4 +44,4 @@ def run_quick(job: Job, what: str, *, spark: str | None = None) -> Mapping[str, 
     from paimon_engine.jobs import open_executor, run
 
     with working(what), open_executor(spark) as executor:
-        return run(job, executor).details
+        return run(job, executor, is_kept=False).details

@@ -85,6 +85,12 @@ def test_an_expiry_says_what_it_leaves(paimon: Run, table: Table):
     assert (rest["expired_snapshots"], rest["remaining"], rest["remaining_because"]) == ([2], 0, [])
 
 
+def test_a_command_that_nobody_can_repeat_leaves_no_record(paimon: Run, table: Table):
+    assert paimon("purge", table.path, "--yes", "--keep-tags").code == 0
+    assert paimon("rollback", table.path, "--tag", "first", "--as-latest").code == 0
+    assert not Path(table.path, "commits").exists()
+
+
 def test_lost_files_and_gaps_are_mended(paimon: Run, table: Table):
     assert paimon("repair-earliest", table.path).lines == ["nothing to repair"]
     assert paimon("remove-lost-files", table.path).lines == ["no file is lost"]
