@@ -16,6 +16,8 @@ from typing import Any, Final
 from paimon_engine.units import size_text
 
 _TEXT_MAX: Final = 80
+_REASONS_MAX: Final = 1000
+"""Characters of a short list of texts: they say why something was left, which is what people need to read."""
 _TEXTS_MAX: Final = 3
 """Lists of so many names are shown whole."""
 
@@ -67,4 +69,5 @@ def _text(name: str, value: Any) -> str:
         case _:
             text = str(value)
     line = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-    return line if len(line) <= _TEXT_MAX else f"{line[: _TEXT_MAX - 1]}…"
+    most = _REASONS_MAX if isinstance(value, list | tuple) else _TEXT_MAX
+    return line if len(line) <= most else f"{line[: most - 1]}…"
