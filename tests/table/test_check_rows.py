@@ -186,5 +186,5 @@ def test_a_key_that_the_hash_index_of_its_bucket_does_not_know_is_found(tmp_path
 
 
 def test_another_depth_is_refused(table: Table) -> None:
-    with pytest.raises(InvalidArgumentError, match="one of metadata, files, rows"):
+    with pytest.raises(InvalidArgumentError, match="depth='deep' is not allowed; give 'metadata' or 'files' or 'rows'"):
         table.verify("deep")
