@@ -87,8 +87,6 @@ from paimon_engine.table.state.snapshots import (
 
 logger = logging.getLogger(__name__)
 
-"""Times that snapshots of others who commit meanwhile are removed too."""
-
 
 @dataclass(frozen=True, slots=True)
 class CreateBranch(Spec):

@@ -10,6 +10,7 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import lower_latest_hint, mend_hints, snapshot_ids
 
 _ROUNDS_MAX: Final = 5
+"""Times that snapshots of others who commit meanwhile are removed too."""
 
 
 def ids_there(main: TableHandle, branch: TableHandle) -> list[int]:
@@ -24,17 +25,35 @@ def ids_there(main: TableHandle, branch: TableHandle) -> list[int]:
 
 
 def check_sources(main: TableHandle, branch: TableHandle, copied: Sequence[int]) -> None:
-    """Checks that the branch is there; a deletion that began before main had the `copied` ones has not seen them.
+    """Checks that the branch still has the snapshots that main has got copies of.
 
-    Then they go again, where main has another snapshot. Raises: ConflictError.
+    A deletion that began before main had the `copied` ones has not seen them, and took their files: then they go again,
+    where main has another snapshot. Raises: ConflictError if the branch was deleted, or if main has a gap by now since
+    the oldest copies went.
     """
     try:
-        ids_there(main, branch)
+        first = ids_there(main, branch)[0]
     except ConflictError:
         if not set(snapshot_ids(main)) <= set(copied):
-            main.env.storage.delete([main.paths.snapshot(number) for number in sorted(copied)])
-            mend_hints(main)
+            _take_back(main, copied)
         raise
+    expired = [number for number in copied if number < first]
+    if not expired:
+        return
+    _take_back(main, expired)
+    below = [number for number in snapshot_ids(main) if number < first]
+    if below:
+        raise ConflictError(
+            f"snapshots up to {max(expired)} of branch {branch.paths.branch!r} of {main.paths.root} expired during the "
+            f"fast-forward, so nothing leads from main's snapshot {below[-1]} to {first}; "
+            f"repair_earliest_snapshot(snapshot={first}) gives up what is older, and then run it again"
+        )
+
+
+def _take_back(main: TableHandle, copied: Sequence[int]) -> None:
+    """Removes copies from main. The hints are mended, for readers to find what is left."""
+    main.env.storage.delete([main.paths.snapshot(number) for number in sorted(copied)])
+    mend_hints(main)
 
 
 def remove_from(main: TableHandle, first: int) -> None:
