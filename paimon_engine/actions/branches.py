@@ -433,6 +433,7 @@ def _has_tags(main: TableHandle, forward: _Forward) -> bool:
 def _replace_main(
     main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult, news: TagNews
 ) -> None:
+    """Gives main the schemas, snapshots, changelogs and tags of the branch; a reader finds a snapshot at any time."""
     storage, paths = main.env.storage, main.paths
     take_back_records(main, forward.first - 1)
     remove_tags(main, named_tags(forward.gone), news)

@@ -243,6 +243,7 @@ def _drop(
     dry_run: bool,
     only_seen: bool = False,
 ) -> DropPartitionResult | Conflict:
+    """Drops the partitions that were found in one commit; with `only_seen` only the files that were found in them."""
     partitions = [item for item, _ in found]
 
     def result(status: str, snapshot_id: int | None) -> DropPartitionResult:

@@ -79,6 +79,7 @@ def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:
 
 
 def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: TagNews) -> ExpireTagsResult:
+    """Removes tags whose time is over, but those that branches were made from; then files that only they needed."""
     tags, unread = readable_tags(table)
     over = {tag.name: (tag, why) for tag in tags if (why := _why_over(table, tag, spec)) is not None}
     roots = all_roots(table)

@@ -139,6 +139,7 @@ def _check_index(table: TableHandle, latest: Snapshot) -> None:
 
 
 def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry], user: str) -> int:
+    """Publishes a snapshot of these live files as the next one; its id. Raises: ConflictError if others were first."""
     writer = MetadataWriter(table)
     try:
         base_list, base_size = writer.manifest_list(writer.manifests(live) if live else [], base_of=latest.id + 1)

@@ -302,6 +302,7 @@ def delete_tag(context: Context, spec: DeleteTag) -> DeleteTagResult:
 
 
 def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagNews) -> DeleteTagResult:
+    """Removes the tag, then the files that only it needed; a tag that cannot be read goes without its files."""
     path = table.paths.tag(spec.tag)
     status = "dry_run" if spec.dry_run else "deleted"
     try:

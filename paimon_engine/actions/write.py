@@ -209,6 +209,7 @@ def _write(
     overwrite: Mapping[str, Any] | None,
     name: CommitName,
 ) -> WriteResult:
+    """Writes and commits what `produce` makes; where others changed what it placed rows by, it is asked again."""
     begun = time.monotonic()
     table = table.remembering()
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE

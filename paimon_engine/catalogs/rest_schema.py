@@ -91,6 +91,7 @@ def changes_as_told(schema: TableSchema, changes: Sequence[SchemaChange]) -> lis
 
 
 def _told(before: TableSchema, after: TableSchema, change: SchemaChange) -> dict[str, Any]:
+    """The change as JSON of the REST catalog's protocol."""
     match change:
         case SetOption(key, value):
             return {"action": "setOption", "key": key, "value": value}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -27,6 +27,8 @@ from paimon_engine.units import size_text as size
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from paimon_engine.catalog import Catalog
 
 SCREEN_ROWS: Final = 20
 
@@ -148,6 +150,13 @@ def _show_rows(reader: pa.RecordBatchReader, limit: int) -> None:
         hint("no rows")
 
 
+def _open(command: str, warehouse: str | None, storage: Sequence[str] | None, catalog: Sequence[str] | None) -> Catalog:
+    """The catalog that a command without a table is about."""
+    if warehouse is None and not catalog:
+        raise InvalidArgumentError(f"name a warehouse: paimon-engine {command} /lake")
+    return open_catalog(warehouse, storage, catalog)
+
+
 def doctor(
     address: Annotated[str | None, typer.Argument(metavar="[WAREHOUSE]", help="Warehouse: path or URL.")] = None,
     warehouse: WarehouseOption = None,
@@ -156,10 +165,7 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Say whether the programs, the store and its clock are as they should be, and the way out where they are not."""
-    place = address or warehouse
-    if place is None and not catalog:
-        raise InvalidArgumentError("name a warehouse: paimon-engine doctor /lake")
-    found = open_catalog(place, storage, catalog).examine(programs=True)
+    found = _open("doctor", address or warehouse, storage, catalog).examine(programs=True)
     if as_json:
         print_json([item.to_dict() for item in found])
     else:
@@ -180,10 +186,7 @@ def tables(
     as_json: JsonOption = False,
 ) -> None:
     """List the tables of a warehouse, with their newest snapshot."""
-    place = address or warehouse
-    if place is None and not catalog:
-        raise InvalidArgumentError("name a warehouse: paimon-engine tables /lake")
-    lake = open_catalog(place, storage, catalog)
+    lake = _open("tables", address or warehouse, storage, catalog)
     rows: list[dict[str, Any]] = []
     for database in lake.list_databases():
         try:

@@ -230,6 +230,7 @@ class _Commit:
         self._unknown = unsettled
 
     def _publish(self, prepared: Prepared, base: Snapshot | None) -> Committed | Conflict:
+        """Creates the snapshot if absent. Raises: _Lost if another one is there, or if the store does not say."""
         self._last, snapshot = prepared, prepared.snapshot
         self._tries[snapshot.base_manifest_list] = _Try(prepared, base)
         # Until there is an answer; what ends the process's wait for one is no answer.
