@@ -87,7 +87,7 @@ def test_a_commit_says_who_made_it_and_what_they_say_of_it(table: Table):
     assert not second.extras.get("properties")
 
 
-@pytest.mark.parametrize("watermark", [1 << 63, True, "7", 1.5])
+@pytest.mark.parametrize("watermark", [1 << 63, True, "seven", 1.5])
 def test_what_no_snapshot_can_say_is_refused(table: Table, watermark: object):
     with pytest.raises(InvalidArgumentError, match="watermark"):
         table.write(rows(("a", 5)), watermark=watermark)  # type: ignore[arg-type]
