@@ -49,6 +49,7 @@ from paimon_engine.table.state.moments import last_at_watermark
 from paimon_engine.table.state.snapshots import (
     choose_snapshot,
     consumers,
+    hint_of,
     latest_snapshot,
     lower_latest_hint,
     mend_latest_hint,
@@ -228,14 +229,23 @@ def _is_named(spec: Rollback) -> bool:
 def _check_none_between(table: TableHandle, target: Snapshot) -> None:
     """Checks that the snapshot after one that was found by its time is in sight: else that may be the one meant.
 
+    Where a tag stands for it all snapshots up to the first one have expired, and the hint to that says so.
+
     Raises: CorruptTableError.
     """
     ids = snapshot_ids(table)
     newer = [number for number in ids if number > target.id]
-    if target.id in ids and newer and newer[0] != target.id + 1:
+    if not newer:
+        return
+    missing = newer[0] != target.id + 1
+    if target.id not in ids:
+        earliest = hint_of(table, table.paths.earliest_hint)
+        missing = earliest is not None and 0 < earliest < ids[0]
+    if missing:
+        way = f"rollback(snapshot={target.id})" if target.id in ids else "rollback(tag=…) with its tag"
         raise CorruptTableError(
             f"snapshots between {target.id} and {newer[0]} of {table.paths.root} are missing, so that nobody knows "
-            f"which was the latest then; rollback(snapshot={target.id}) if you want that one"
+            f"which was the latest then; {way} if you want that one"
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.partial_views.subjects import SUBJECTS, files_of, whole, world_of
 from tests.partial_views.trial import DEEDS, FAR_MS, LOOKING, can_know, run_trial
-from tests.partial_views.views import views
+from tests.partial_views.views import View, views
 
 OTHERS = tuple(deed for deed in DEEDS if deed not in LOOKING)
 
@@ -74,3 +74,13 @@ def test_a_whole_table_is_cleaned(subject: str) -> None:
     assert (result.status, result.stopped) == ("deleted", ())
     gone = before.keys() - files_of(world.inner).keys()
     assert {path for path in gone if not path.startswith("commits/")} == dead
+
+
+def test_a_tag_does_not_stand_for_a_time_of_which_snapshots_are_out_of_sight() -> None:
+    paths = whole("changelogs").files.keys()
+    view = View("without the first snapshots", frozenset(paths - {"snapshot/snapshot-7", "snapshot/snapshot-8"}))
+
+    outcome = run_trial("changelogs", view, "rollback to a time")
+
+    assert "snapshots between 2 and 9" in outcome.said
+    assert outcome.lost == ()
