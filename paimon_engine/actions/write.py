@@ -126,7 +126,7 @@ def write_arrow(
     def produce(state: WriteState) -> list[CommitMessage]:
         return write_batches(table, state, source, kind_column=kind_column)
 
-    return _write(table, produce, overwrite, name or CommitName())
+    return _write(table, produce, overwrite, name or CommitName(), by_partition=True)
 
 
 class _Replay:
@@ -208,8 +208,13 @@ def _write(
     produce: Callable[[WriteState], list[CommitMessage]],
     overwrite: Mapping[str, Any] | None,
     name: CommitName,
+    *,
+    by_partition: bool = False,
 ) -> WriteResult:
-    """Writes and commits what `produce` makes; where others changed what it placed rows by, it is asked again."""
+    """Writes and commits what `produce` makes; where others changed what it placed rows by, it is asked again.
+
+    `by_partition`: it writes in this process, which can look up partitions as rows of them come.
+    """
     begun = time.monotonic()
     table = table.remembering()
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
@@ -223,7 +228,7 @@ def _write(
     if spec is not None and table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
         _check_whole_table(table, spec)
     user = name.user or str(uuid.uuid4())
-    state = write_state(table, replacing=spec is not None)
+    state = write_state(table, replacing=spec is not None, by_partition=by_partition)
     begun_on = state.read.snapshot if state.read is not None and state.read.snapshot is not None else checked_up_to
     work = work_begins(table, begun_on)
     messages = produce(state)

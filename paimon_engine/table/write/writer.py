@@ -43,8 +43,10 @@ from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.state.handle import PlainTable, TableHandle, bucket_path
 from paimon_engine.table.state.manifests import live_entries, live_index_files
 from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.write.bucket_numbers import BucketNumbers, ignores_files
 from paimon_engine.table.write.cross_partition import place_rows
 from paimon_engine.table.write.dynamic_buckets import DynamicBuckets, bucket_rule
+from paimon_engine.table.write.grouping import KEYS_CHOOSE
 from paimon_engine.table.write.postponed import postponed_prefix
 from paimon_engine.table.write.row_input import RowInput
 
@@ -63,7 +65,8 @@ class WriteState:
     """What writers must know of the table before they start, as plain values.
 
     `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
-    number of buckets of each partition that has files. `sequence_offset` is added to every sequence number.
+    number of buckets of each partition that has files; both of all partitions if the state `is_whole`, else a writer
+    looks up those that it meets. `sequence_offset` is added to every sequence number.
     `keeps_changelog` is false where rows replace others: nobody can tell readers of changes what that did.
     `read` is what buckets are chosen by where their number is not fixed. A task is `assigner` out of `assigners`, each
     of which gets all rows of its keys. `write_id` is in the name of each file of postponed rows, and tells which of
@@ -79,28 +82,31 @@ class WriteState:
     assigners: int = 1
     assigner: int = 0
     write_id: str = ""
+    is_whole: bool = True
 
 
-def write_state(table: TableHandle, *, replacing: bool = False) -> WriteState:
+def write_state(table: TableHandle, *, replacing: bool = False, by_partition: bool = False) -> WriteState:
     """State for writing to the latest snapshot. An overwrite is `replacing`: present files mean nothing to it.
+
+    With `by_partition` nothing is read of partitions before rows of them come, if the table's buckets allow that: one
+    writer then reads little of a large table's metadata; many writers would each read it.
 
     Raises: UnsupportedError if the engine cannot write this table; CorruptTableError if a dynamic bucket has no index.
     """
     check_writable(table.options)
     if replacing:
         return _state(table, None, replacing=True)
-    return seen_at_latest(table, partial(_state, table, replacing=False))
+    return seen_at_latest(table, partial(_state, table, replacing=False, by_partition=by_partition))
 
 
-def _state(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool) -> WriteState:
-    next_sequence: dict[tuple[bytes, int], int] = {}
-    total_buckets: dict[bytes, int] = {}
-    for entry in live_entries(table, snapshot):
-        bucket = (entry.partition, entry.bucket)
-        next_sequence[bucket] = max(next_sequence.get(bucket, 0), entry.file.max_sequence_number + 1)
-        if entry.bucket != POSTPONED_BUCKET:
-            total_buckets[entry.partition] = entry.total_buckets
+def _state(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool, by_partition: bool = False) -> WriteState:
     mode = table.schema.bucket_mode
+    # Where keys choose their buckets, the index of all keys is read with the files that it belongs to.
+    is_whole = mode in KEYS_CHOOSE or not (by_partition or ignores_files(table))
+    numbers = BucketNumbers(table)
+    if is_whole:
+        numbers.add(live_entries(table, snapshot))
+    next_sequence, total_buckets = numbers.next_sequence, numbers.total_buckets
     index = _hash_indexes(table, snapshot, next_sequence) if mode is BucketMode.DYNAMIC else None
     return WriteState(
         table.plain(),
@@ -110,6 +116,7 @@ def _state(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool) ->
         # An overwrite of all rows need not know where their keys are.
         read=IndexRead(snapshot, index, all_keys=mode is BucketMode.CROSS_PARTITION and not replacing),
         write_id=table.env.new_id(),
+        is_whole=is_whole or snapshot is None,
     )
 
 
@@ -180,6 +187,9 @@ class TableWriter:
         self._rule = bucket_rule(table.schema, state.assigners, state.assigner)
         is_dynamic = table.schema.bucket_mode is BucketMode.DYNAMIC
         self._dynamic = DynamicBuckets(table, state.read.hash_files or (), self._rule) if is_dynamic else None
+        self._numbers = BucketNumbers(
+            table, state.next_sequence, state.total_buckets, is_whole=state.is_whole or ignores_files(table)
+        )
 
     def write_all(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
         """Writes the batches and finishes; takes everything back if that fails.
@@ -201,7 +211,9 @@ class TableWriter:
             else:
                 assign = self._dynamic.assign if self._dynamic else None
                 for rows in batches:
-                    self._add(split_by_bucket(self._table.schema, rows, assign))
+                    parts = list(split_by_bucket(self._table.schema, rows, assign))
+                    self._numbers.look_up({part.partition for part in parts})
+                    self._add(parts)
             return self._finish()
         except BaseException:
             self._abort()
@@ -255,11 +267,11 @@ class TableWriter:
         return known
 
     def _first_sequence_number(self, part: BucketRows) -> int:
-        if not self._table.schema.primary_keys and self._table.options.bucket < 1:
+        if ignores_files(self._table):
             return 0  # nobody asks for the order of these rows
         if SEQUENCE_NUMBER in part.rows.schema.names:
             return int(part.rows[SEQUENCE_NUMBER][0].as_py())
-        return self._state.next_sequence.get((part.partition, part.bucket), 0) + self._state.sequence_offset
+        return self._numbers.next_sequence.get((part.partition, part.bucket), 0) + self._state.sequence_offset
 
     def _new_bucket(self, partition: bytes, number: int, first: int) -> Bucket:
         if number == POSTPONED_BUCKET:
@@ -269,7 +281,7 @@ class TableWriter:
         return _AppendBucket(self._table, partition, number, first)
 
     def _check_total_buckets(self, partition: bytes, number: int) -> None:
-        present = self._state.total_buckets.get(partition)
+        present = self._numbers.total_buckets.get(partition)
         wanted = self._table.options.bucket
         if present is not None and present != wanted and number != POSTPONED_BUCKET:
             raise InvalidArgumentError(
