@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.options.life_cycle import LifeCycleOptions
 from paimon_engine.options.merging import MergeOptions
+from paimon_engine.options.retention import RetentionOptions
 from paimon_engine.options.tags import TagOptions
 from paimon_engine.units import MIB
 
@@ -25,7 +25,7 @@ _CODEC_OPTIONS: Final = {"parquet": "parquet.compression", "orc": "orc.compress"
 
 
 @dataclass(frozen=True)
-class TableOptions(MergeOptions, LifeCycleOptions, TagOptions):
+class TableOptions(MergeOptions, RetentionOptions, TagOptions):
     """The options of one table; unknown keys are kept in `raw`.
 
     A property raises InvalidArgumentError if the stored text cannot be parsed; the message names the option.

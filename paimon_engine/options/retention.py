@@ -12,7 +12,7 @@ _COMMIT_RECORD_RETAINED_MS: Final = 30 * DAY_MS
 
 
 @dataclass(frozen=True)
-class LifeCycleOptions(OptionTexts):
+class RetentionOptions(OptionTexts):
     """What a table asks for as to its commits and the life of its snapshots."""
 
     @property
