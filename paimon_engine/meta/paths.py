@@ -94,9 +94,14 @@ class TablePaths:
         """File that says that a tag is complete, for those who wait for one."""
         return f"{self.tag_dir}/tag-success-file/{name}_SUCCESS"
 
-    def untold(self, note_id: str) -> str:
-        """Note that not all who listen have been told of some tags; not beside the tags, which Java may copy."""
-        return f"{self.branch_root}/untold/{note_id}.json"
+    def pending_notification(self, note_id: str) -> str:
+        """Note of tags that some callbacks have not heard of yet; not beside the tags, which Java may copy."""
+        return f"{self.pending_notification_dirs[0]}/{note_id}.json"
+
+    @property
+    def pending_notification_dirs(self) -> tuple[str, str]:
+        """Directories of pending notifications: the one that is written, and one with an earlier name, only read."""
+        return f"{self.branch_root}/pending-notifications", f"{self.branch_root}/untold"
 
     def consumer(self, name: str) -> str:
         """Consumer file."""

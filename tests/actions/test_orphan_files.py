@@ -91,6 +91,8 @@ def litter(history: History) -> set[str]:
         f"{paths.snapshot_dir}/.snapshot-9.dead.tmp",
         f"{paths.changelog_dir}/.changelog-9.dead.tmp",
         f"{ROOT}/deletion/.1.json.e493b675-3531-4c3e-adf9-df0afc3397e2.tmp",
+        f"{ROOT}/pending-notifications/.1.json.e493b675-3531-4c3e-adf9-df0afc3397e2.tmp",
+        f"{ROOT}/untold/.1.json.e493b675-3531-4c3e-adf9-df0afc3397e2.tmp",
     }
     found |= {f"{TablePaths(ROOT, name).snapshot_dir}/.snapshot-9.dead.tmp" for name in branches(history.handle)}
     for path in found:

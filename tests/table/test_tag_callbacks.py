@@ -54,9 +54,9 @@ def told(history: History, options: dict[str, str]) -> None:
     history.handle = replace(history.handle, schema=schema)
 
 
-def untold(history: History) -> list[str]:
+def pending(history: History) -> list[str]:
     """The tags of which notes say that somebody has not heard."""
-    notes = history.storage.list(f"{history.root}/untold")
+    notes = history.storage.list(f"{history.root}/pending-notifications")
     return sorted(name for info in notes for name in json.loads(history.storage.read(info.path))["tags"])
 
 
@@ -143,7 +143,7 @@ def test_every_action_that_makes_or_removes_tags_tells(heard: Heard, tmp_path: P
     kept = as_latest[0][1]
     purged = newly(lambda: purge_files(Context(history.handle, history.executor), PurgeFiles()))
     assert sorted(purged) == [("deleted", "late", 3), ("deleted", kept, 1), ("deleted", "t", 2)]
-    assert untold(history) == []
+    assert pending(history) == []
 
 
 def test_a_fast_forward_tells_of_the_tags_that_come_and_go(heard: Heard, tmp_path: Path):
@@ -249,7 +249,7 @@ def test_what_a_run_that_died_has_not_told_is_told_by_the_next_one(heard: Heard,
     history.write("b")
     with pytest.raises(KeyboardInterrupt):
         create_due_tags(Context(history.handle, history.executor), CreateDueTags())
-    assert untold(history) == history.tags() == ["1969-12-31"]
+    assert pending(history) == history.tags() == ["1969-12-31"]
     assert not history.storage.exists(history.handle.paths.tag_success("1969-12-31"))
     heard.forget()
     told(history, heard.options())
@@ -258,7 +258,7 @@ def test_what_a_run_that_died_has_not_told_is_told_by_the_next_one(heard: Heard,
     assert create_due_tags(Context(history.handle, history.executor), CreateDueTags()).created == {}
 
     assert heard.words == [("created", "1970-01-01", 2), ("created", "1969-12-31", 1)]
-    assert untold(history) == []
+    assert pending(history) == []
     assert history.storage.exists(history.handle.paths.tag_success("1969-12-31"))
 
 
@@ -268,14 +268,14 @@ def test_a_deletion_that_died_before_it_told_is_told_by_whoever_comes_next(heard
     told(history, heard.options("die-deleted"))
     with pytest.raises(KeyboardInterrupt):
         history.delete_tag("t")
-    assert (history.tags(), untold(history)) == ([], ["t"])
+    assert (history.tags(), pending(history)) == ([], ["t"])
     told(history, heard.options())
     heard.forget()
 
     assert history.delete_tag("t").status == "already_done"
 
     assert heard.words == [("deleted", "t", 1)]
-    assert untold(history) == []
+    assert pending(history) == []
 
 
 def test_a_tag_that_comes_and_goes_in_one_run_is_not_forgotten_in_between(heard: Heard, tmp_path: Path):
@@ -288,7 +288,7 @@ def test_a_tag_that_comes_and_goes_in_one_run_is_not_forgotten_in_between(heard:
         create_due_tags(Context(history.handle, history.executor), CreateDueTags())
 
     assert heard.words == [("created", "1970-01-01", 1), ("created", "1970-01-02", 2), ("deleted", "1970-01-01", 1)]
-    assert untold(history) == ["1970-01-01"]
+    assert pending(history) == ["1970-01-01"]
     assert history.tags() == ["1970-01-02"]
 
 
@@ -302,17 +302,28 @@ def test_a_note_of_what_has_not_come_true_yet_waits_a_day(heard: Heard, tmp_path
         "half": b'{"gone": true, "tags": [1]}',
     }
     for name, data in notes.items():
-        history.storage.overwrite(history.handle.paths.untold(name), data)
-    history.now_ms = history.storage.stat(history.handle.paths.untold("soon")).modified_ms
+        history.storage.overwrite(history.handle.paths.pending_notification(name), data)
+    history.now_ms = history.storage.stat(history.handle.paths.pending_notification("soon")).modified_ms
 
     history.tag("t")
     assert heard.words == [("created", "t", 1)]
-    assert len(list(history.storage.list(f"{history.root}/untold"))) == len(notes)
+    assert len(list(history.storage.list(f"{history.root}/pending-notifications"))) == len(notes)
     history.now_ms += 2 * DAY_MS
     history.tag("u")
 
     assert heard.words[1:] == [("created", "u", 1), ("deleted", "soon", 1)]
-    assert list(history.storage.list(f"{history.root}/untold")) == []
+    assert list(history.storage.list(f"{history.root}/pending-notifications")) == []
+
+
+def test_notes_of_an_earlier_release_are_told_and_removed(heard: Heard, tmp_path: Path):
+    history = history_of(tmp_path, heard.options()).write("a")
+    note = f"{history.root}/untold/1.json"
+    history.storage.overwrite(note, b'{"gone": true, "tags": {"t": 1}}')
+
+    history.tag("u")
+
+    assert heard.words == [("created", "u", 1), ("deleted", "t", 1)]
+    assert not history.storage.exists(note)
 
 
 def test_a_tag_that_was_taken_back_is_no_news(heard: Heard, tmp_path: Path):
@@ -327,7 +338,7 @@ def test_a_tag_that_was_taken_back_is_no_news(heard: Heard, tmp_path: Path):
     with pytest.raises(ConflictError, match="expired"):
         create_tag(Context(late, history.executor), CreateTag("t", 1))
 
-    assert (heard.words, untold(history), history.tags()) == ([], [], [])
+    assert (heard.words, pending(history), history.tags()) == ([], [], [])
 
 
 def test_a_tag_with_a_name_as_long_as_a_disk_takes_is_told_too(heard: Heard, tmp_path: Path):
@@ -547,7 +558,7 @@ def test_java_sees_no_difference_where_notes_are_left(oracle: Any, heard: Heard,
     table = written(tmp_path, heard.options("fail"))
     with pytest.raises(CallbackError):
         table.create_tag("t")
-    assert len(list((Path(table.path) / "untold").iterdir())) == 1
+    assert len(list((Path(table.path) / "pending-notifications").iterdir())) == 1
     table.write(pa.table({"k": [2]}))
 
     assert len(oracle.read(table.path, tag="t")) == 1

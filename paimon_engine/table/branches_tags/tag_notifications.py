@@ -1,6 +1,6 @@
 """Telling of tags: to the callbacks of a table, and by its success files, at least once.
 
-1. Before tags are made, moved or taken away, a note of them is stored, `untold/<id>.json` of the branch.
+1. Before tags are made, moved or taken away, a note of them is stored, `pending-notifications/<id>.json` of the branch.
 2. When the tag is there, or gone, all callbacks are called; then its success file is written or removed, as in Java.
 3. When all have heard of it the note goes. One that stays, since a callback failed or the run died, is seen to by the
    next action on tags of that branch, which tells what is true by then.
@@ -65,7 +65,7 @@ class TagNews:
     def expect(self, tags: Mapping[str, int | None], *, gone: bool = False) -> None:
         """Notes that these tags are about to be made or taken away; they are told of their snapshots' ids."""
         if self._keeps_notes and tags:
-            note = self._table.paths.untold(self._table.env.new_id())
+            note = self._table.paths.pending_notification(self._table.env.new_id())
             self._notes[note] = set(tags)
             self._told -= set(tags)
             self._table.env.storage.overwrite(note, json.dumps({"gone": gone, "tags": dict(tags)}).encode())
@@ -118,8 +118,9 @@ class TagNews:
         """Tells what earlier runs have not, as it is by now."""
         if not self._keeps_notes:
             return
-        directory = self._table.paths.untold("").rpartition("/")[0]
-        for info in list(self._table.env.storage.list(directory)):
+        storage = self._table.env.storage
+        files = [info for path in self._table.paths.pending_notification_dirs for info in storage.list(path)]
+        for info in files:
             if not info.is_dir and info.path.endswith(".json") and info.path not in self._notes:
                 self._tell_noted(info)
 
