@@ -1,4 +1,4 @@
-"""Executor: the one door to where tasks run. Here: the protocol, its outcomes, and local threads.
+"""Executor: the only interface to where tasks run. Here: the protocol, its outcomes, and local threads.
 
 A task is a plain value; the work is a module-level function of `(env, task)`. A task that fails is a value too, so
 one bad bucket never takes the others down: the caller sees `Done | Failed` per task and decides.

@@ -99,7 +99,7 @@ def _ways(table: TableHandle) -> tuple[str, ...]:
         if way not in _WAYS:
             why = "is a Java class, which cannot be called from here" if way == "custom" else "is no way that is known"
             raise UnsupportedError(f"'{_OPTION}' = '{way}' {why}; use one of {', '.join(_WAYS)}")
-        if way in _NEEDS_SERVER and table.door is None:
+        if way in _NEEDS_SERVER and table.snapshot_service is None:
             raise UnsupportedError(f"'{_OPTION}' = '{way}' {_NEEDS_SERVER[way]}; use {_SUCCESS_FILE} or {_HTTP_REPORT}")
     if _HTTP_REPORT in ways and not raw.get(_URL, "").strip():
         raise InvalidArgumentError(f"'{_OPTION}' = '{_HTTP_REPORT}' needs the option '{_URL}'")
@@ -144,14 +144,14 @@ def _relative_path(table: TableHandle, values: Sequence[Any]) -> str:
 
 def _tell(table: TableHandle, way: str, partitions: Sequence[Sequence[Any]], paths: Sequence[str]) -> None:
     if way == _MARK_EVENT:
-        assert table.door is not None
-        table.door.mark_done(table, [_texts(table, values) for values in partitions])
+        assert table.snapshot_service is not None
+        table.snapshot_service.mark_done(table, [_texts(table, values) for values in partitions])
         return
     if way == _DONE_PARTITION:
-        assert table.door is not None
+        assert table.snapshot_service is not None
         last = table.schema.partition_keys[-1]
         texts = [_texts(table, values) for values in partitions]
-        table.door.add_partitions(table, [{**item, last: item[last] + _DONE_ENDING} for item in texts])
+        table.snapshot_service.add_partitions(table, [{**item, last: item[last] + _DONE_ENDING} for item in texts])
         return
     for path in paths:
         if way == _HTTP_REPORT:
@@ -186,8 +186,8 @@ def _report(table: TableHandle, path: str) -> None:
 
 def _full_name(table: TableHandle) -> str:
     """`database.table`, as a server says it or else the directories."""
-    if table.door is not None:
-        return table.door.full_name()
+    if table.snapshot_service is not None:
+        return table.snapshot_service.full_name()
     directory, _, name = table.paths.root.rpartition("/")
     return f"{directory.rpartition('/')[2].removesuffix('.db')}.{name}"
 

@@ -138,12 +138,12 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
         removed_changelogs=tuple(sorted((*(root.snapshot.id for root in changelogs), *unread_changelogs))),
     )
     if result.status == "noop":
-        if not spec.dry_run and table.door is None and _is_named(spec):
+        if not spec.dry_run and table.snapshot_service is None and _is_named(spec):
             # It may name a newer snapshot that is lost, and so keep readers from this one.
             mend_latest_hint(table)
         return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec))
     with telling(table, dry_run=spec.dry_run or not tags) as news:
-        if table.door is not None:
+        if table.snapshot_service is not None:
             return _rolled_back_there(table, spec, target, result, news=news)
         plan = plan_deletion(
             table,
@@ -177,11 +177,11 @@ def _rolled_back_there(
         return replace(result, status="dry_run")
     latest = latest_snapshot(table)
     assert latest is not None
-    assert table.door is not None
+    assert table.snapshot_service is not None
     going: dict[str, int | None] = {name: read_tag(table, name).snapshot.id for name in result.removed_tags}
     news.expect(going, gone=True)
     take_back_records(table, target.id)
-    table.door.roll_back(table, target, tag=spec.tag, latest=latest)
+    table.snapshot_service.roll_back(table, target, tag=spec.tag, latest=latest)
     news.gone({name: number for name, number in going.items() if not tag_exists(table, name)})
     return result
 

@@ -17,8 +17,8 @@ from paimon_engine.catalogs.base import TableName
 from paimon_engine.catalogs.config import TABLE_DEFAULT_PREFIX, CatalogConfig, is_true, with_prefix
 from paimon_engine.catalogs.filesystem import not_empty
 from paimon_engine.catalogs.rest_client import RestClient, client_of
-from paimon_engine.catalogs.rest_door import RestDoor, branch_object
-from paimon_engine.catalogs.rest_schema import RestSchemaDoor, schema_of_answer
+from paimon_engine.catalogs.rest_schema import RestSchemaService, schema_of_answer
+from paimon_engine.catalogs.rest_snapshots import RestSnapshotService, branch_object
 from paimon_engine.catalogs.stores import LentStore
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, StorageError, UnsupportedError
@@ -103,11 +103,15 @@ class RestMetastore:
         schema = schema_of_answer(answer, place)
         _check_type(schema, place)
         config = self._env_config(path, name, branch, is_external=bool(answer.get("isExternal")))
-        door = None if answer.get("isExternal") else RestDoor(self._config, name.database, name.table, answer.get("id"))
+        snapshot_service = None
+        if not answer.get("isExternal"):
+            snapshot_service = RestSnapshotService(self._config, name.database, name.table, answer.get("id"))
         schema = with_dynamic_options(schema, options)
         paths, known = TablePaths(path, branch), {schema.id: schema}
-        schema_door = RestSchemaDoor(self._config, name.database, name.table)
-        return TableHandle(config.build(), config, paths, schema, dict(options), door, known, schema_door)
+        schema_service = RestSchemaService(self._config, name.database, name.table)
+        return TableHandle(
+            config.build(), config, paths, schema, dict(options), snapshot_service, known, schema_service
+        )
 
     def drop_table(self, name: TableName) -> None:
         self._client.delete("databases", name.database, "tables", name.table)

@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 
 from paimon_engine.catalogs.config import CatalogConfig
 from paimon_engine.catalogs.rest_client import client_of
-from paimon_engine.catalogs.rest_door import branch_object
+from paimon_engine.catalogs.rest_snapshots import branch_object
 from paimon_engine.meta.alteration import path_of, steps, type_at
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.meta.schema_change import (
@@ -37,8 +37,8 @@ _SCHEMA_VERSION: Final = 3
 
 
 @dataclass(frozen=True)
-class RestSchemaDoor:
-    """`SchemaDoor` of one table."""
+class RestSchemaService:
+    """`SchemaService` of one table."""
 
     config: CatalogConfig
     database: str

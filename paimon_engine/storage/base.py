@@ -1,4 +1,4 @@
-"""Storage: the one door to where bytes live.
+"""Storage: the only interface to where bytes live.
 
 A table is a set of immutable files, so very little is asked of a store: whole new files, *create if absent* for the
 few names that decide races (snapshots, schemas, tags), listing, and deletion.

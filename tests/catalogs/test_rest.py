@@ -345,10 +345,10 @@ def test_an_external_table_is_committed_by_its_files(catalog: Catalog, server: R
     assert server.commits == []
 
 
-# ── who we are ──────────────────────────────────────────────────────────────────────────────────
+# ── authentication ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_token_opens_the_door_and_is_seen_nowhere(tmp_path: Path):
+def test_a_token_authenticates_and_is_seen_nowhere(tmp_path: Path):
     with rest_server(tmp_path, token=TOKEN) as server:
         options = {**server.options, "token.provider": "bear", "token": TOKEN}
         catalog = Catalog(options=options)
@@ -361,7 +361,9 @@ def test_a_token_opens_the_door_and_is_seen_nowhere(tmp_path: Path):
         with pytest.raises(StorageError, match="401: Who are you") as raised:
             Catalog(options={**options, "token": "falsch-und-geheim"})
 
-    shown = repr((catalog, table, table._handle, catalog._metastore, table._handle.door, raised.value, absent.value))
+    shown = repr(
+        (catalog, table, table._handle, catalog._metastore, table._handle.snapshot_service, raised.value, absent.value)
+    )
     assert "geheim" not in shown
 
 

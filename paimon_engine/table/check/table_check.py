@@ -189,7 +189,7 @@ def _ahead(roots: Sequence[Root]) -> Iterator[Problem]:
 
 def _hints(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
     """Java takes a hint for the latest snapshot where the next one is not there, whether its own is or not."""
-    if table.door is not None:
+    if table.snapshot_service is not None:
         return
     for branch in dict.fromkeys(root.branch for root in roots if root.is_snapshot):
         line = on_line(table, branch)

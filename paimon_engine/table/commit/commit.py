@@ -179,7 +179,7 @@ class _Commit:
 
         After a lost race the next ones are asked for by their numbers, which needs no listing.
         """
-        if self._known is not None and self._table.door is None:
+        if self._known is not None and self._table.snapshot_service is None:
             later = snapshots_after(self._table, self._known, is_old=self._known_is_old)
             if later is not None:
                 self._own_files.know(later)
@@ -208,7 +208,7 @@ class _Commit:
     def _is_done_by(self, snapshot: Snapshot) -> bool:
         ours = self._request.commit_user, self._request.commit_identifier, self._request.kind
         theirs = snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind
-        return ours == theirs and (self._table.door is not None or is_in_line(self._table, snapshot))
+        return ours == theirs and (self._table.snapshot_service is not None or is_in_line(self._table, snapshot))
 
     def _settle_unknown(self, latest: Snapshot | None) -> None:
         """Forgets tries whose id belongs to another snapshot.

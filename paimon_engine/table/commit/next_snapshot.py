@@ -292,7 +292,7 @@ class NextSnapshot:
     def _buckets_were_altered(self) -> bool:
         """Whether schemas differ in it, so that who began a new partition meanwhile may have had another one."""
         table = self._table
-        if table.schema_door is not None:
+        if table.schema_service is not None:
             return True
         ids = numbered(table.env, table.paths.schema_dir, SCHEMA_PREFIX)
         return len({table.schema_of(number).options.get("bucket") for number in ids}) > 1

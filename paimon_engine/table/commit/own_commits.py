@@ -70,7 +70,11 @@ def find_own_commit(table: TableHandle, commit_user: str, kind: CommitKind, iden
     parts = 0
     for snapshot in snapshots_newest_first(table, newest=checked):
         seen.add(snapshot.id)
-        if snapshot.id <= checked and is_own(snapshot) and (table.door is not None or is_in_line(table, snapshot)):
+        if (
+            snapshot.id <= checked
+            and is_own(snapshot)
+            and (table.snapshot_service is not None or is_in_line(table, snapshot))
+        ):
             return OwnCommit(snapshot, checked)
         if snapshot.commit_user == commit_user and snapshot.commit_kind is kind:
             parts = max(parts, part_of(identifier, snapshot.commit_identifier))

@@ -21,8 +21,8 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
 
     Atomic. Raises: OutcomeUnknownError if the answer got lost; StorageError if nothing was done.
     """
-    if table.door is not None:
-        return table.door.publish(table, snapshot, base, changes)
+    if table.snapshot_service is not None:
+        return table.snapshot_service.publish(table, snapshot, base, changes)
     path = table.paths.snapshot(snapshot.id)
     if not _created(table, path, snapshot_to_json(snapshot).encode()):
         return False
@@ -68,11 +68,11 @@ def take_back(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> 
 
     Raises: StorageError; CorruptTableError, NotFoundError from a server.
     """
-    if table.door is not None:
+    if table.snapshot_service is not None:
         if base is None:
             return False
         try:
-            table.door.roll_back(table, base, tag=None, latest=snapshot)
+            table.snapshot_service.roll_back(table, base, tag=None, latest=snapshot)
         except ConflictError:
             return False
         return True

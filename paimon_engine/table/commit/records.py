@@ -203,7 +203,7 @@ def _complete(table: TableHandle, snapshot: Snapshot) -> bool:
         return True
     # A file that was created too late, for an id that had expired, is no commit.
     try:
-        if table.door is None and not is_in_line(table, snapshot):
+        if table.snapshot_service is None and not is_in_line(table, snapshot):
             return True
     except OutcomeUnknownError as error:
         logger.warning("%s", error)

@@ -28,8 +28,8 @@ def see_line(line: TableHandle) -> LineSeen:
     """
     paths = line.paths
     # Where a server keeps the snapshots nobody cares for hints.
-    latest = None if line.door is not None else hint_of(line, paths.latest_hint)
-    earliest = None if line.door is not None else hint_of(line, paths.earliest_hint)
+    latest = None if line.snapshot_service is not None else hint_of(line, paths.latest_hint)
+    earliest = None if line.snapshot_service is not None else hint_of(line, paths.earliest_hint)
     latest_changelog = hint_of(line, paths.latest_changelog_hint)
     earliest_changelog = hint_of(line, paths.earliest_changelog_hint)
     tags = tag_names(line)
@@ -67,7 +67,7 @@ def _snapshots(line: TableHandle, latest: int | None, earliest: int | None) -> t
 def _unlisted(line: TableHandle, ids: list[int], latest: int | None, earliest: int | None) -> list[int]:
     asked = {number for number in (latest, earliest) if number}
     if ids:
-        asked |= {ids[0] - 1, *_ends_of_gaps(ids), *([ids[-1] + 1] if line.door is None else [])}
+        asked |= {ids[0] - 1, *_ends_of_gaps(ids), *([ids[-1] + 1] if line.snapshot_service is None else [])}
     else:
         asked |= {1}
     wanted = sorted(number for number in asked - set(ids) if number > 0)

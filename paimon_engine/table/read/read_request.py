@@ -174,7 +174,7 @@ def check_newest_schema(table: TableHandle, snapshot: Snapshot | None) -> None:
     Else the table would be taken for what it was before its last change. Where the file is there, somebody has
     changed the table since it was opened.
     """
-    if snapshot is not None and snapshot.schema_id > table.schema.id and table.schema_door is None:
+    if snapshot is not None and snapshot.schema_id > table.schema.id and table.schema_service is None:
         table.schema_of(snapshot.schema_id)
 
 

@@ -256,7 +256,7 @@ def changelogs_left(line: Line, gone: Going) -> list[int]:
 def _check_latest_is_there(table: TableHandle, line: Line) -> None:
     """Somebody may roll back meanwhile: then what was to go is the newest there is."""
     latest = line.snapshots[-1].snapshot
-    if table.door is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
+    if table.snapshot_service is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
         # We may have let the hint name it a moment ago.
         mend_latest_hint(table)
         raise ConflictError(
@@ -276,7 +276,7 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
     left = changelogs_left(line, gone)
     if gone.dropped:
         forget_oldest(table, list(gone.dropped), left[0] if left else None)
-    if hint_of(table, paths.latest_hint) in gone.snapshot_ids and table.door is None:
+    if hint_of(table, paths.latest_hint) in gone.snapshot_ids and table.snapshot_service is None:
         write_hint(table, paths.latest_hint, line.snapshots[-1].snapshot.id)
     for number in gone.snapshot_ids:
         _check_latest_is_there(table, line)
@@ -285,7 +285,7 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
         storage.delete([paths.snapshot(number)])
     if gone.snapshots or (line.snapshots and not storage.exists(paths.earliest_hint)):
         write_hint(table, paths.earliest_hint, line.snapshots[len(gone.snapshots)].snapshot.id)
-    if gone.snapshots and table.door is None:
+    if gone.snapshots and table.snapshot_service is None:
         # That of a process which was stopped for long may name one that went.
         mend_latest_hint(table)
     if kept:

@@ -99,7 +99,7 @@ def _is_of_a_commit(info: FileInfo) -> bool:
 
 
 def _without_schema(table: TableHandle, roots: Sequence[Root]) -> Iterator[Unseen]:
-    if table.schema_door is not None:
+    if table.schema_service is not None:
         return
     for branch in dict.fromkeys(root.branch for root in roots):
         there = set(numbered(table.env, on_line(table, branch).paths.schema_dir, SCHEMA_PREFIX))

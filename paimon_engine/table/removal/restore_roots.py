@@ -192,7 +192,7 @@ def _changed_neighbours(table: TableHandle, quarantine: Quarantine) -> list[str]
 def _torn(table: TableHandle, branch: str, row: Mapping[int, _File]) -> list[str]:
     """Why these snapshots and those that are there make no unbroken row."""
     ids = snapshot_ids(on_line(table, branch))
-    if table.door is not None and ids and max(row) > max(ids):
+    if table.snapshot_service is not None and ids and max(row) > max(ids):
         return [f"a server keeps the snapshots of {table.paths.root} and takes none back (as_tags=True makes tags)"]
     if not ids or _gaps((*ids, *row)) <= _gaps(ids):
         return []

@@ -21,8 +21,8 @@ from paimon_engine.options import TableOptions
 from paimon_engine.storage import Storage
 from paimon_engine.storage.fenced import fenced
 from paimon_engine.table.state.metadata_memory import MetadataMemory
-from paimon_engine.table.state.schema_door import SchemaDoor
-from paimon_engine.table.state.snapshot_door import SnapshotDoor
+from paimon_engine.table.state.schema_service import SchemaService
+from paimon_engine.table.state.snapshot_service import SnapshotService
 
 SCHEMA_PREFIX: Final = "schema-"
 
@@ -32,8 +32,8 @@ class TableHandle:
     """One branch of one table, with one of its schemas (the latest, unless the caller travels in time).
 
     One that `remembers` takes manifests from `memory` where it has them, see `table.state.metadata_memory`.
-    `door` is there where a server, not the store, says which snapshots there are; `schema_door` where a server says
-    what the schema is.
+    `snapshot_service` is set where a server, not the storage, says which snapshots exist; `schema_service` where a
+    server says what the schema is.
     """
 
     env: Env
@@ -41,9 +41,9 @@ class TableHandle:
     paths: TablePaths
     schema: TableSchema
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
-    door: SnapshotDoor | None = field(default=None, repr=False, compare=False)
+    snapshot_service: SnapshotService | None = field(default=None, repr=False, compare=False)
     _schemas: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
-    schema_door: SchemaDoor | None = field(default=None, repr=False, compare=False)
+    schema_service: SchemaService | None = field(default=None, repr=False, compare=False)
     memory: MetadataMemory = field(default_factory=MetadataMemory, repr=False, compare=False)
     remembers: bool = field(default=False, repr=False, compare=False)
 
@@ -78,19 +78,19 @@ class TableHandle:
         """
         options = self.dynamic_options
         branch = load_table(self.paths.root, self.config, env=self.env, branch=name, options=options)
-        return replace(branch, door=self.door, schema_door=self.schema_door)
+        return replace(branch, snapshot_service=self.snapshot_service, schema_service=self.schema_service)
 
     def newest(self) -> TableHandle:
         """The same branch of the table with its newest schema.
 
         Raises: NotFoundError.
         """
-        if self.schema_door is None:
+        if self.schema_service is None:
             table = load_table(
                 self.paths.root, self.config, env=self.env, branch=self.paths.branch, options=self.dynamic_options
             )
             return replace(table, memory=self.memory, remembers=self.remembers)
-        schema = with_dynamic_options(self.schema_door.latest(self), self.dynamic_options)
+        schema = with_dynamic_options(self.schema_service.latest(self), self.dynamic_options)
         return replace(self, schema=schema, _schemas={schema.id: schema})
 
     def remembering(self) -> TableHandle:

@@ -26,7 +26,7 @@ from paimon_engine.options.names import check_names
 from paimon_engine.supported import check_writable
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id
 from paimon_engine.table.state.level_mode import check_switch
-from paimon_engine.table.state.schema_door import SchemaDoor
+from paimon_engine.table.state.schema_service import SchemaService
 from paimon_engine.table.state.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
@@ -58,8 +58,8 @@ def alter_schema(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[T
 
     Raises: InvalidArgumentError, UnsupportedError; ConflictError if others are always faster; OutcomeUnknownError.
     """
-    if table.schema_door is not None:
-        return _through_door(table, table.schema_door, changes)
+    if table.schema_service is not None:
+        return _through_service(table, table.schema_service, changes)
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_TRIES_MAX),
         wait=tenacity.wait_random_exponential(multiplier=0.01, max=1),
@@ -78,29 +78,29 @@ def stored_schema(table: TableHandle) -> TableSchema:
 
     Raises: NotFoundError.
     """
-    if table.schema_door is not None:
-        return table.schema_door.latest(table)
+    if table.schema_service is not None:
+        return table.schema_service.latest(table)
     latest = latest_schema_id(table.env, table.paths)
     path = table.paths.schema(table.schema.id if latest is None else latest)
     return parse_schema(table.env.storage.read(path).decode(), path)
 
 
-def _through_door(
-    table: TableHandle, door: SchemaDoor, changes: Sequence[SchemaChange]
+def _through_service(
+    table: TableHandle, service: SchemaService, changes: Sequence[SchemaChange]
 ) -> tuple[TableSchema, TableSchema]:
     """The server makes the changes; ours are the checks before it, so that they are those of any table."""
     before, after = _planned(table, changes)
     if after is before:
         return before, before
     try:
-        door.alter(table, before, changes)
+        service.alter(table, before, changes)
     except OutcomeUnknownError:
-        found = door.latest(table)
+        found = service.latest(table)
         if replace(after, id=found.id, time_ms=found.time_ms, version=found.version) != found:
             raise
         return before, found
     logger.info("had the server change the schema of %s", table.paths.root)
-    return before, door.latest(table)
+    return before, service.latest(table)
 
 
 def _planned(table: TableHandle, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:

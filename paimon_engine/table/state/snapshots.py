@@ -117,9 +117,9 @@ def mend_hints(table: TableHandle) -> None:
 def snapshot_ids(table: TableHandle) -> list[int]:
     """Ids of the existing snapshots, ascending; there may be gaps while an expiry runs."""
     ids = numbered(table.env, table.paths.snapshot_dir, SNAPSHOT_PREFIX)
-    if table.door is None:
+    if table.snapshot_service is None:
         return ids
-    latest = table.door.latest(table)
+    latest = table.snapshot_service.latest(table)
     return [] if latest is None else [*(item for item in ids if item < latest.id), latest.id]
 
 
@@ -129,7 +129,7 @@ def row_of_snapshots(table: TableHandle, newest: int | None = None) -> list[int]
     `newest` is the latest id, if it is known. Raises: CorruptTableError as `latest_snapshot_id`.
     """
     ids = snapshot_ids(table)
-    if table.door is not None:
+    if table.snapshot_service is not None:
         return ids
     newest = latest_snapshot_id(table) if newest is None else newest
     known = [*ids, *([newest] if newest and newest not in ids else [])]
@@ -147,8 +147,8 @@ def latest_snapshot_id(table: TableHandle) -> int | None:
 
     Raises: CorruptTableError if the table has lost its newest snapshot, or all of them.
     """
-    if table.door is not None:
-        latest = table.door.latest(table)
+    if table.snapshot_service is not None:
+        latest = table.snapshot_service.latest(table)
         return None if latest is None else latest.id
     storage, paths = table.env.storage, table.paths
     hint = hint_of(table, paths.latest_hint)
@@ -205,7 +205,7 @@ def read_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
     try:
         return stored_snapshot(table, snapshot_id)
     except NotFoundError as error:
-        known = None if table.door is None else table.door.read(table, snapshot_id)
+        known = None if table.snapshot_service is None else table.snapshot_service.read(table, snapshot_id)
         if known is not None:
             return known
         if table.env.storage.exists(table.paths.changelog(snapshot_id)):
@@ -223,8 +223,8 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
 
     Raises: CorruptTableError if the table has lost its newest snapshot, or all of them.
     """
-    if table.door is not None:
-        return table.door.latest(table)
+    if table.snapshot_service is not None:
+        return table.snapshot_service.latest(table)
     hint = hint_of(table, table.paths.latest_hint)
     if hint and _snapshot_if_there(table, hint + 1) is None and (hinted := _snapshot_if_there(table, hint)) is not None:
         return hinted

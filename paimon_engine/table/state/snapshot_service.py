@@ -1,8 +1,8 @@
-"""The door through which snapshots are published: the store itself, or a server that decides.
+"""The interface to a server that keeps the snapshots of a table, such as a REST catalog.
 
-Without a door of its own a table keeps its snapshots as files, and creating `snapshot-<n+1>` if absent is the commit.
-Where a REST catalog manages a table, the server's latest snapshot counts, whatever files lie about, and the server
-alone makes the next one.
+A table without one keeps its snapshots as files, and creating `snapshot-<n+1>` if absent is the commit. Where a REST
+catalog manages a table, the server's latest snapshot is the latest one, whatever snapshot files exist in storage, and
+only the server creates the next one.
 
 Source: `SnapshotCommit`, `SnapshotLoader` of the Java library.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from paimon_engine.table.state.handle import TableHandle
 
 
-class SnapshotDoor(Protocol):
+class SnapshotService(Protocol):
     """Snapshots of the branches of one table, kept by a server.
 
     Legal: `latest(table)` before each try, and again after an answer got lost.
-    Illegal: to create a snapshot file beside a door; the server would not know of it.
+    Illegal: to create a snapshot file as well; the server would not know of it.
     """
 
     def latest(self, table: TableHandle) -> Snapshot | None:

@@ -1,6 +1,6 @@
-"""The door through which the schema of a table changes, where a server keeps it.
+"""The interface to a server that keeps the schemas of a table, such as a REST catalog.
 
-Without one the schemas are files, and creating `schema-<n+1>` if absent is the change.
+A table without one keeps its schemas as files, and creating `schema-<n+1>` if absent is the change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paimon_engine.table.state.handle import TableHandle
 
 
-class SchemaDoor(Protocol):
+class SchemaService(Protocol):
     """Schemas of the branches of one table, kept by a server."""
 
     def latest(self, table: TableHandle) -> TableSchema:

@@ -33,8 +33,8 @@ def branch_object(table: str, branch: str) -> str:
 
 
 @dataclass(frozen=True)
-class RestDoor:
-    """`SnapshotDoor` of one table."""
+class RestSnapshotService:
+    """`SnapshotService` of one table."""
 
     config: CatalogConfig
     database: str
