@@ -109,6 +109,15 @@ def _moment_ms(value: Any, now_ms: int, zone: tzinfo | None) -> int:
             return operator.index(value)
 
 
+def instant_text(epoch_ms: int) -> str:
+    """An instant for messages, such as `2013-01-01T00:00:00.000Z`; the number itself beyond the years 1 to 9999."""
+    try:
+        moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{epoch_ms} ms"
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
 def local_wall_clock_ms(epoch_ms: int) -> int:
     """The local wall clock at that time, as if it were UTC: the form in which manifests hold creation times."""
     return epoch_ms + time.localtime(epoch_ms // 1000).tm_gmtoff * 1000

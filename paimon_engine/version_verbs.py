@@ -51,6 +51,7 @@ from paimon_engine.actions.tags import (
 from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.specs import IfExists
 from paimon_engine.table.removal.file_removal import DisposalWords
+from paimon_engine.table.state.moments import newest_at_time, only_tidied
 from paimon_engine.verbs import Duration, Moment, Verbs, time_of
 
 
@@ -66,6 +67,7 @@ class VersionVerbs(Verbs):
         *,
         timestamp: Moment | None = None,
         watermark: int | None = None,
+        as_of: Moment | None = None,
         if_exists: IfTagExists = "verify",
         time_retained: Duration | None = None,
         dry_run: bool = False,
@@ -73,12 +75,27 @@ class VersionVerbs(Verbs):
     ) -> TagResult:
         """Names a snapshot (the latest by default); the same tag on the same snapshot is fine.
 
-        `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far. The
-        tag is kept for `time_retained`, such as `30 d`; without it as the table's options say.
+        `timestamp` chooses the first snapshot committed then or later, `watermark` the first that has got so far,
+        `as_of` what the table held then: the newest committed by that time. The tag is kept for `time_retained`, such
+        as `30 d`; without it as the table's options say.
 
         Raises: ConflictError naming both snapshots if the tag is on another one; NotFoundError, InvalidArgumentError.
         """
         return self._act(create_tag, CreateTag, locals(), tag=name)
+
+    def snapshot_as_of(self, moment: Moment) -> int:
+        """Id of the snapshot that says what the table held then: the newest committed at that time or before.
+
+        Raises: NotFoundError if there was none yet, or if snapshots of then have expired; InvalidArgumentError.
+        """
+        timestamp_ms = time_of(self._handle, "moment", moment)
+        if timestamp_ms is None:
+            raise InvalidArgumentError("moment=None: give a time")
+        return newest_at_time(self._handle, timestamp_ms).id
+
+    def have_same_rows(self, one: int, other: int) -> bool:
+        """Whether two snapshots hold the same rows for sure: only compactions and statistics lie between them."""
+        return only_tidied(self._handle, one, other)
 
     def rename_tag(self, name: str, to: str) -> TagResult:
         """Gives a tag another name.

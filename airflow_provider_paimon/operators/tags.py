@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_provider_paimon.day_snapshots import own_snapshots, snapshot_of_day
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
 from airflow_provider_paimon.rendered import text
-from airflow_provider_paimon.tag_schedule import tag_of
+from airflow_provider_paimon.tag_schedule import day_of_tag, end_of_day, tag_of, unknown_zone, zone_of
 from paimon_engine.actions.create_due_tags import CreateDueTags
 from paimon_engine.actions.expire_tags import ExpireTags
 from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
@@ -17,20 +19,25 @@ from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
 class PaimonCreateTagOperator(PaimonDeletingOperator):
     """Names a snapshot, so that it is kept and can be read by name.
 
+    A tag that is a date, such as `2013-01-05`, stands for that day. Where nothing says which snapshot it takes, it
+    takes what this run has written, else what the table held when the day ended; else the task fails.
+
     Args:
         tag: its name; without one, the day that the DAG run stands for, see `tag_schedule`.
-        snapshot: id of the snapshot, the latest one by default. A run for a past day should give the one that its
-            write returned: `{{ ti.xcom_pull('write')['snapshot_id'] }}`.
-        timestamp: instead, the first snapshot committed then or later: a datetime or an ISO time, such as
-            `{{ data_interval_end }}`.
+        snapshot: id of the snapshot. Without it and the next three, a day has its own, and other tags name the latest.
+        timestamp: instead, the first snapshot committed then or later: a datetime or an ISO time.
         watermark: instead, the first snapshot whose watermark has got so far, in epoch milliseconds.
+        as_of: instead, what the table held at this time: the newest snapshot committed by then.
         if_exists: `verify` accepts a tag that is there if it names the same snapshot, where one was given;
             `ignore` accepts any; `replace` moves it; `error` fails.
         time_retained: how long the tag is kept: a timedelta, or a text such as `365 d`.
+        timezone: where the day ends, such as `Europe/Berlin`; by default in the time zone of the schedule, else of the
+            DAG.
         dry_run: say what would be made, and which files of a replaced tag would go; change nothing.
     """
 
     spec = CreateTag
+    more_templates = ("timezone",)
 
     def __init__(
         self,
@@ -39,17 +46,43 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
         snapshot: int | str | None = None,
         timestamp: datetime | str | None = None,
         watermark: int | str | None = None,
+        as_of: datetime | str | None = None,
         if_exists: str = "verify",
         time_retained: timedelta | str | None = None,
+        timezone: str | None = None,
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(fields=locals(), **kwargs)
+        self.timezone = timezone
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Fields of the action; without a tag, the one of the run's day."""
+        """Fields of the action; without a tag, the one of the run's day; for a day without a snapshot, its snapshot."""
         given = super().action_arguments(context)
-        return {**given, "tag": text(given["tag"]) or tag_of(context)}
+        tag = text(given["tag"]) or tag_of(context)
+        day = day_of_tag(tag)
+        if day is None or any(text(given[name]) for name in ("snapshot", "timestamp", "watermark", "as_of")):
+            return {**given, "tag": tag}
+        hook = self.hook()
+        table, end = hook.table(self.table), end_of_day(day, self._zone(context))
+        replaces = text(given["if_exists"]) == "replace"
+        existing = None if replaces else hook.tags(self.table).get(tag)
+        own = own_snapshots(self._results_upstream(context), {self.table, table.path})
+        return {**given, "tag": tag, "snapshot": snapshot_of_day(table, day, end, own, existing)}
+
+    def _results_upstream(self, context: Mapping[str, Any]) -> Sequence[Any]:
+        """What tasks before this one returned in this run; of mapped ones each."""
+        if not self.has_dag():
+            return ()
+        tasks = sorted(task.task_id for task in self.get_flat_relatives(upstream=True))
+        return context["ti"].xcom_pull(task_ids=tasks) or () if tasks else ()
+
+    def _zone(self, context: Mapping[str, Any]) -> tzinfo:
+        name = text(self.timezone)
+        try:
+            return zone_of(context) if name is None else ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise unknown_zone(name) from error
 
 
 class PaimonDeleteTagOperator(PaimonDeletingOperator):

@@ -40,7 +40,7 @@ from paimon_engine.table.removal.deletion_plan import (
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import missing_metadata
-from paimon_engine.table.state.moments import first_at_time, first_at_watermark
+from paimon_engine.table.state.moments import first_at_time, first_at_watermark, newest_at_time
 from paimon_engine.table.state.snapshots import latest_snapshot, list_tags, read_snapshot, read_tag, same_commit
 
 IfTagExists = Literal["verify", IfExists, "replace"]
@@ -52,7 +52,8 @@ class CreateTag(Disposal):
     """Name a snapshot (the latest one by default) and keep it, for a time if one is given here or by the table.
 
     `timestamp` stands for the first snapshot, or snapshot that a tag keeps, committed then or later; `watermark`
-    for the first whose watermark has got so far (both epoch milliseconds). Give one of the three at most.
+    for the first whose watermark has got so far (both epoch milliseconds). `as_of` stands for what the table held at
+    that time: the newest snapshot committed then or before, if that can still be told. Give one of the four at most.
 
     If the tag exists: `verify` accepts it if its snapshot is whole and, where one is asked for, the same;
     `ignore` accepts it as it is; `replace` moves it; `error` raises ConflictError.
@@ -66,6 +67,7 @@ class CreateTag(Disposal):
     time_retained: Annotated[Span | None, "how long the tag is kept, such as 30 d"] = None
     timestamp: Annotated[Moment | None, "the first snapshot committed at this time or later"] = None
     watermark: Annotated[int | None, "the first snapshot whose watermark has got so far, in epoch milliseconds"] = None
+    as_of: Annotated[Moment | None, "what the table held at this time: the newest snapshot committed by then"] = None
     dry_run: DryRun = False
 
 
@@ -147,8 +149,8 @@ def _check(spec: CreateTag) -> None:
     check_tag_name(spec.tag)
     if spec.if_exists not in _IF_EXISTS:
         raise InvalidArgumentError(f"if_exists={spec.if_exists!r}; choose one of {', '.join(_IF_EXISTS)}")
-    if sum(way is not None for way in (spec.snapshot, spec.timestamp, spec.watermark)) > 1:
-        raise InvalidArgumentError("name what to tag in one way: by snapshot, timestamp or watermark")
+    if sum(way is not None for way in (spec.snapshot, spec.timestamp, spec.watermark, spec.as_of)) > 1:
+        raise InvalidArgumentError("name what to tag in one way: by snapshot, timestamp, watermark or as_of")
 
 
 def _answer(table: TableHandle, spec: CreateTag, executor: Executor, news: TagNews) -> TagResult:
@@ -181,7 +183,7 @@ def _accept(table: TableHandle, spec: CreateTag, existing: Tag) -> TagResult:
     if spec.if_exists == "error":
         raise ConflictError(f"tag {spec.tag!r} of {table.paths.root} exists already, on snapshot {snapshot_id}")
     if spec.if_exists == "verify":
-        asked = _source(table, spec).id if _asks_by_moment(spec) else spec.snapshot
+        asked = _asked_of(table, spec, existing)
         if asked not in (None, snapshot_id):
             raise ConflictError(
                 f"tag {spec.tag!r} of {table.paths.root} exists on snapshot {snapshot_id}, not {asked}; "
@@ -193,8 +195,17 @@ def _accept(table: TableHandle, spec: CreateTag, existing: Tag) -> TagResult:
     return _result("already_done", existing)
 
 
-def _asks_by_moment(spec: CreateTag) -> bool:
-    return spec.timestamp is not None or spec.watermark is not None
+def _asked_of(table: TableHandle, spec: CreateTag, existing: Tag) -> int | None:
+    """The snapshot on which the tag that is there is to be; None if any is right."""
+    if spec.as_of is not None and existing.snapshot.time_ms <= spec.as_of:
+        try:
+            return newest_at_time(table, spec.as_of).id
+        except NotFoundError:
+            # It was made while that could be told, unless a newer tag of that time says otherwise.
+            known = (tag.snapshot for tag in list_tags(table))
+            return max(one.id for one in known if one.time_ms <= spec.as_of)
+    by_moment = (spec.timestamp, spec.watermark, spec.as_of)
+    return _source(table, spec).id if any(way is not None for way in by_moment) else spec.snapshot
 
 
 def _source(table: TableHandle, spec: CreateTag) -> Snapshot:
@@ -203,6 +214,8 @@ def _source(table: TableHandle, spec: CreateTag) -> Snapshot:
         return first_at_time(table, spec.timestamp)
     if spec.watermark is not None:
         return first_at_watermark(table, spec.watermark)
+    if spec.as_of is not None:
+        return newest_at_time(table, spec.as_of)
     if spec.snapshot is None:
         latest = latest_snapshot(table)
         if latest is None:

@@ -188,6 +188,44 @@ def test_tags_stand_in_for_snapshots_that_have_expired() -> None:
         history.tag("a", watermark=25)
 
 
+@pytest.mark.parametrize(("hours", "snapshot"), [(1, 1), (1.5, 1), (2, 2), (2.9, 2), (3, 3), (99, 3)])
+def test_a_tag_as_of_a_time_is_on_the_newest_snapshot_committed_by_then(hours: float, snapshot: int) -> None:
+    history = History().write().write().write()
+
+    assert history.tag("t", as_of=int(hours * HOUR_MS)).snapshot_id == snapshot
+    assert history.tag("t", as_of=int(hours * HOUR_MS)).status == "already_done"
+
+
+def test_what_a_table_held_before_its_first_snapshot_cannot_be_tagged() -> None:
+    with pytest.raises(NotFoundError, match="has no snapshot"):
+        History().tag("t", as_of=HOUR_MS)
+    with pytest.raises(NotFoundError, match=r"had no snapshot .*: its first is of"):
+        History().write().tag("t", as_of=HOUR_MS - 1)
+
+
+def test_a_state_that_has_expired_is_not_tagged_by_another_one() -> None:
+    history = History().write().write().write().write().write()
+    history.tag("kept", 2)
+    history.expire(retain_max=1)
+
+    # Of the hours three and four nobody knows what they held; of the second one, that snapshot 3 came only later.
+    with pytest.raises(NotFoundError, match=r"expired.*snapshot 5 is the oldest"):
+        history.tag("t", as_of=3 * HOUR_MS)
+    with pytest.raises(NotFoundError, match="expired"):
+        history.tag("t", as_of=2 * HOUR_MS)
+    assert history.tag("t", as_of=5 * HOUR_MS).snapshot_id == 5
+    # The tag itself was made while it was known.
+    assert history.tag("kept", as_of=2 * HOUR_MS).status == "already_done"
+
+
+def test_a_tag_tells_what_was_there_where_the_next_snapshot_is_known() -> None:
+    history = History().write().write().write()
+    history.tag("kept", 2)
+    history.expire(retain_max=1)
+
+    assert history.tag("t", as_of=3 * HOUR_MS - 1).snapshot_id == 2
+
+
 # ── rename ──────────────────────────────────────────────────────────────────────────────────────
 
 

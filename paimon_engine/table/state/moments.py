@@ -8,11 +8,15 @@ Source: `SnapshotManager`, `CreateTagFromTimestampProcedure`, `CreateTagFromWate
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from paimon_engine.errors import NotFoundError
-from paimon_engine.meta.snapshot import NO_WATERMARK, Snapshot
+from paimon_engine.meta.snapshot import NO_WATERMARK, CommitKind, Snapshot
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import list_tags, read_snapshot, row_of_snapshots
+from paimon_engine.units import instant_text
+
+_TIDYING: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 
 
 def first_at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
@@ -24,6 +28,54 @@ def first_at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
     if found is None:
         raise NotFoundError(f"no snapshot of {table.paths.root} was committed at {timestamp_ms} or later")
     return found
+
+
+def newest_at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
+    """What the table held at that time: the newest snapshot committed then or before, or the tag that keeps it.
+
+    Raises: NotFoundError if there was none, or if it cannot be told any more because snapshots of then have expired.
+    """
+    ids = row_of_snapshots(table)
+    place = _bisect(table, ids, lambda snapshot: snapshot.time_ms > timestamp_ms)
+    following = read_snapshot(table, ids[place]) if place < len(ids) else None
+    if place > 0:
+        found: Snapshot | None = read_snapshot(table, ids[place - 1])
+    else:
+        tagged = [tag.snapshot for tag in list_tags(table)]
+        found = max((one for one in tagged if one.time_ms <= timestamp_ms), key=_id, default=None)
+        later = [one for one in (following, *tagged) if one is not None and one.time_ms > timestamp_ms]
+        following = min(later, key=_id, default=None)
+    if found is not None and (following is None or following.id == found.id + 1):
+        return found
+    raise NotFoundError(_why_unknown(table, timestamp_ms, following))
+
+
+def only_tidied(table: TableHandle, one: int, other: int) -> bool:
+    """Whether the snapshots from one to the other hold the same rows: all but the first are compactions and the like.
+
+    False also where one of them has expired.
+    """
+    ids = range(min(one, other), max(one, other) + 1)
+    try:
+        return all(read_snapshot(table, number).commit_kind in _TIDYING for number in reversed(ids[1:]))
+    except NotFoundError:
+        return False
+
+
+def _id(snapshot: Snapshot) -> int:
+    return snapshot.id
+
+
+def _why_unknown(table: TableHandle, timestamp_ms: int, following: Snapshot | None) -> str:
+    then, root = instant_text(timestamp_ms), table.paths.root
+    if following is None:
+        return f"{root} has no snapshot, so that nothing of {then} can be named"
+    if following.id == 1:
+        return f"{root} had no snapshot at {then}: its first is of {instant_text(following.time_ms)}"
+    return (
+        f"what {root} held at {then} has expired: snapshot {following.id} is the oldest that is known, "
+        f"of {instant_text(following.time_ms)}; expire later (retain_max=, older_than=), or tag before that"
+    )
 
 
 def first_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
