@@ -42,7 +42,7 @@ _TAIL_LINES: Final = 20
 _PROGRESS: Final = "@paimon "
 _ERROR: Final = "error: "
 _CALLED_WRONGLY: Final = 2
-_HOPELESS: Final = (InvalidArgumentError, NotFoundError, UnsupportedError)
+HOPELESS: Final = (InvalidArgumentError, NotFoundError, UnsupportedError)
 """A second attempt meets the same error, so it is not worth one."""
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class InProcess:
         with _environment(secrets):
             try:
                 return run(job, on_progress=_log_progress)
-            except _HOPELESS as error:
+            except HOPELESS as error:
                 raise AirflowFailException(str(error)) from error
             except PaimonError as error:
                 raise AirflowException(str(error)) from error

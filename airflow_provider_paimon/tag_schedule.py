@@ -1,29 +1,31 @@
-"""One tag per day: which day does a DAG run stand for?
+"""One tag per day: which day does a DAG run stand for, and when does that day end?
 
 In this order:
 
-1. The partition key of the run, if it is a date. Schedules such as `CronPartitionTimetable(run_offset=-1,
-   key_format="%Y-%m-%d")` name the day of the data themselves; backfills of such DAGs use the same dates.
+1. The partition key of the run, if it is a date. Schedules such as `timetables.daily` name the day of the data
+   themselves; backfills of such DAGs use the same dates, and manual runs take the key that they are started with.
 2. Its partition date, where the key is written in another way.
-3. The start of the run's data interval, else its logical date, as a date in the DAG's time zone.
-   With `CronDataIntervalTimetable` that is the day of the data. With Airflow 3's plain cron schedules (`@daily`)
-   the interval is empty: that is the day on which the run fires, so a run at midnight, meant for the day before,
-   carries the next day's date. Use 1. to name the day before.
+3. The day on which the run's data interval begins, if that is more than an instant.
+4. Else the day that had ended at the run's logical date: the one before it. So it is with Airflow 3's plain cron
+   schedules (`@daily`): the run of the 21st at 02:00 stands for the 20th.
 
-`{{ ds }}` is never used: it is UTC whatever the DAG's time zone, and does not exist in partitioned or manual runs.
-Runs more often than daily share the tag of their day.
+Days are those of the time zone of the schedule, else of the DAG. `{{ ds }}` is never used: it is UTC whatever the time
+zone, names the day that has just begun, and does not exist in partitioned runs. Runs more often than daily share the
+tag of their day.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, Final
 
-from paimon_engine import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError
 
 _DATE_KEY: Final = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(T00:00(:00(\.0+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
+_TAG: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY: Final = timedelta(days=1)
 
 
 def tag_of(context: Mapping[str, Any]) -> str:
@@ -31,32 +33,56 @@ def tag_of(context: Mapping[str, Any]) -> str:
 
     Raises: InvalidArgumentError if the run stands for no day.
     """
-    run = context.get("dag_run")
-    zone = getattr(context.get("dag"), "timezone", None)
+    run, zone = context.get("dag_run"), zone_of(context)
 
     def at_home(name: str) -> datetime | None:
         moment = getattr(run, name, None) or context.get(name)
-        return moment.astimezone(zone) if isinstance(moment, datetime) and zone is not None else moment
+        return moment.astimezone(zone) if isinstance(moment, datetime) else None
 
     key = getattr(run, "partition_key", None) or context.get("partition_key")
-    return tag_for(key, at_home("partition_date") or at_home("data_interval_start") or at_home("logical_date"))
-
-
-def tag_for(partition_key: str | None, moment: datetime | None) -> str:
-    """Name of the tag for a run with this key, or else with this date in the DAG's time zone.
-
-    Raises: InvalidArgumentError if they tell no day.
-    """
-    day = _day_of_key(partition_key)
+    begin, end = at_home("data_interval_start"), at_home("data_interval_end")
+    fires = at_home("logical_date") or end or begin
+    day = (
+        _day_of_key(key)
+        or _date(at_home("partition_date"))
+        or _date(begin if begin is not None and end is not None and begin < end else None)
+        or (None if fires is None else fires.date() - _DAY)
+    )
     if day is None:
-        day = moment.date() if moment is not None else None
-    if day is None:
-        key = f"its partition key {partition_key!r} is no date" if partition_key else "it has no partition key"
+        key = f"its partition key {key!r} is no date" if key else "it has no partition key"
         raise InvalidArgumentError(
             f"This run stands for no day: {key}, and it has no logical date. Give tag=..., start the run with a "
-            'logical date, or schedule the DAG by CronPartitionTimetable(..., key_format="%Y-%m-%d")'
+            'partition key or a logical date, or schedule the DAG by daily("02:00", "UTC")'
         )
     return day.isoformat()
+
+
+def zone_of(context: Mapping[str, Any]) -> tzinfo:
+    """The time zone in which days begin and end: that of the schedule, else of the DAG, else UTC."""
+    dag = context.get("dag")
+    timetable = getattr(dag, "timetable", None)
+    names = ("timezone", "_timezone")
+    found = (getattr(place, name, None) for place in (timetable, dag) for name in names)
+    return next((zone for zone in found if isinstance(zone, tzinfo)), UTC)
+
+
+def day_of_tag(tag: str) -> date | None:
+    """The day that a tag names by its date; None for other names."""
+    return _day_of_key(tag) if _TAG.fullmatch(tag) else None
+
+
+def end_of_day(day: date, zone: tzinfo) -> datetime:
+    """The instant at which the next day begins there."""
+    return datetime.combine(day + _DAY, time(), tzinfo=zone).astimezone(UTC)
+
+
+def unknown_zone(name: object) -> InvalidArgumentError:
+    """The error for a name of no time zone."""
+    return InvalidArgumentError(f"timezone={name!r} is not known; give a name such as 'Europe/Berlin'")
+
+
+def _date(moment: datetime | None) -> date | None:
+    return None if moment is None else moment.date()
 
 
 def _day_of_key(key: str | None) -> date | None:

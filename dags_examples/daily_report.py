@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, CronPartitionTimetable, task
+from airflow.sdk import DAG, task
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.sensors.tag import PaimonTagSensor
+from airflow_provider_paimon.timetables import daily
 from dags_examples.settings import FIRST_RUN, LAKE, LAST_RUN
 
 with DAG(
     "daily_report",
-    schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", run_offset=-1, key_format="%Y-%m-%d"),
+    schedule=daily("00:00", "UTC"),
     start_date=FIRST_RUN,
     end_date=LAST_RUN,
     catchup=True,

@@ -1,26 +1,27 @@
 """Every night: load the day, compact, tag the day, expire what no tag needs.
 
-Each run stands for one day, the partition date of its schedule. Days may be repeated, cleared or made up for in any
-order and end in the same table: every task commits once for its day, `sequence.field` keeps newer knowledge on top,
+Each run stands for the day that has ended, which is its partition key. Days may be repeated, cleared or made up for in
+any order and end in the same table: every task commits once for its day, `sequence.field` keeps newer knowledge on top,
 and the tag is put on the snapshot that the day made. To load corrected files of a day, clear it with `on_clear="rerun"`
 among the defaults, and let the tag move by `if_exists="replace"`.
 """
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronPartitionTimetable, task
+from airflow.sdk import DAG, task
 
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.expire import PaimonExpireSnapshotsOperator
 from airflow_provider_paimon.operators.tags import PaimonCreateTagOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from airflow_provider_paimon.tag_schedule import tag_of
+from airflow_provider_paimon.timetables import daily
 from dags_examples.flights import KEY, stage_day
 from dags_examples.settings import FIRST_RUN, LAKE, LAST_RUN, STAGING
 
 with DAG(
     "tag_per_day",
-    schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", run_offset=-1, key_format="%Y-%m-%d"),
+    schedule=daily("00:00", "UTC"),
     start_date=FIRST_RUN,
     end_date=LAST_RUN,
     catchup=True,
@@ -44,11 +45,7 @@ with DAG(
         **LAKE,
     )
     compact = PaimonCompactOperator(task_id="compact", full=True, **LAKE)
-    tag = PaimonCreateTagOperator(
-        task_id="tag",
-        snapshot="{{ ti.xcom_pull('compact')['snapshot_id'] or ti.xcom_pull('write')['snapshot_id'] }}",
-        **LAKE,
-    )
+    tag = PaimonCreateTagOperator(task_id="tag", **LAKE)
     expire = PaimonExpireSnapshotsOperator(task_id="expire", retain_max=1, **LAKE)
 
     write >> compact >> tag >> expire

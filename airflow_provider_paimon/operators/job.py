@@ -11,9 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.launchers import Launcher, choose_launcher
+from airflow_provider_paimon.launchers import HOPELESS, Launcher, choose_launcher
 from airflow_provider_paimon.rendered import TEMPLATES, flag, text
-from paimon_engine import InvalidArgumentError
 from paimon_engine.jobs import CreateTable, Job, JobResult, action_type
 from paimon_engine.specs import Spec, decode, fields_of, name_of_spec
 
@@ -118,15 +117,19 @@ class PaimonJobOperator(BaseOperator):
         """How to create the table if it is not there; only writes do."""
         return None
 
+    def hook(self) -> PaimonHook:
+        """The warehouse, after templates were rendered."""
+        return PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
+
     # ── Airflow ─────────────────────────────────────────────────────────────────────────────────
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Runs the job."""
-        hook = PaimonHook(self.paimon_conn_id, self.warehouse, self.storage_options)
+        hook = self.hook()
         try:
             job = self.job(hook, context)
             secrets = hook.secrets(self._table_options())
-        except (InvalidArgumentError, TypeError) as error:
+        except (*HOPELESS, TypeError) as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         self._running = choose_launcher(self.action, self.launcher, self.spark_conn_id)
         result = self._running.launch(job, secrets)

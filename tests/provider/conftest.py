@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_engine import Catalog
+from paimon_engine import Catalog, Table
 
 TABLE = "air.flights"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("carrier", pa.string())])
@@ -33,6 +35,13 @@ def catalog(warehouse: str) -> Catalog:
     for number in (1, 2, 3):
         table.write(rows(number))
     return catalog
+
+
+def set_time(table: Table, snapshot: int, moment: datetime) -> None:
+    """Lets a snapshot have been committed at that time."""
+    path = Path(table.path, "snapshot", f"snapshot-{snapshot}")
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps({**stored, "timeMillis": int(moment.timestamp() * 1000)}))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,7 +62,7 @@ from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog, SetOption
 from paimon_engine.jobs import Job, JobResult
 from paimon_engine.specs import fields_of
-from tests.provider.conftest import SCHEMA, TABLE, make_context, rows
+from tests.provider.conftest import SCHEMA, TABLE, make_context, rows, set_time
 
 
 @pytest.fixture
@@ -153,6 +153,8 @@ def test_a_limit_that_is_no_number_is_named(catalog: Catalog, operator, context,
 
 
 def test_a_tag_is_named_for_the_day_of_the_run(catalog: Catalog, operator, context):
+    for snapshot in (1, 2, 3):
+        set_time(catalog.table(TABLE), snapshot, datetime(2013, 1, 5, snapshot, tzinfo=UTC))
     result = operator(PaimonCreateTagOperator, time_retained="365 d").execute(context)
     again = operator(PaimonCreateTagOperator).execute(context)
 
@@ -410,7 +412,9 @@ def test_any_action_by_name(catalog: Catalog, operator, context):
 def test_a_table_in_a_directory(catalog: Catalog, operator, context):
     path = f"{catalog.warehouse}/air.db/flights"
 
-    assert operator(PaimonCreateTagOperator, table=path, warehouse=None).execute(context)["status"] == "created"
+    result = operator(PaimonCreateTagOperator, table=path, warehouse=None, snapshot=3).execute(context)
+
+    assert result["status"] == "created"
 
 
 # ── errors ──────────────────────────────────────────────────────────────────────────────────────
@@ -498,7 +502,7 @@ def test_consumers_of_the_asset_are_told_the_tag(catalog: Catalog, operator):
     asset = Asset("paimon://lake/air/flights")
     event = SimpleNamespace(extra={})
 
-    operator(PaimonCreateTagOperator, outlets=[asset]).execute(make_context(outlet_events={asset: event}))
+    operator(PaimonCreateTagOperator, outlets=[asset], snapshot=3).execute(make_context(outlet_events={asset: event}))
 
     assert event.extra == {
         "table": TABLE,

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_provider_paimon.tag_schedule import tag_for, tag_of
+from airflow_provider_paimon.tag_schedule import day_of_tag, end_of_day, tag_of
+from airflow_provider_paimon.timetables import daily
 from paimon_engine import InvalidArgumentError
 
 MIDNIGHT = datetime(2013, 1, 6, tzinfo=UTC)
+NEXT = datetime(2013, 1, 7, tzinfo=UTC)
 EVENING = datetime(2013, 1, 5, 23, 0, tzinfo=UTC)
 
 CASES = [
@@ -20,13 +22,16 @@ CASES = [
     ({"partition_key": "2013-01-05T00:00:00+00:00"}, "2013-01-05"),
     ({"partition_key": "2013-01-05", "logical_date": MIDNIGHT, "data_interval_start": MIDNIGHT}, "2013-01-05"),
     ({"partition_key": "5.1.2013", "partition_date": MIDNIGHT, "logical_date": EVENING}, "2013-01-06"),
-    ({"partition_key": "europe", "logical_date": MIDNIGHT}, "2013-01-06"),
-    ({"partition_key": "2013-01-05T07:00:00", "logical_date": MIDNIGHT}, "2013-01-06"),
-    ({"partition_key": "", "logical_date": MIDNIGHT}, "2013-01-06"),
-    ({"logical_date": MIDNIGHT}, "2013-01-06"),
-    # A manual run: the logical date is now, the data interval the last whole one.
-    ({"logical_date": MIDNIGHT, "data_interval_start": EVENING}, "2013-01-05"),
-    ({"data_interval_start": EVENING}, "2013-01-05"),
+    # A plain cron schedule or a manual run: the day that had ended.
+    ({"partition_key": "europe", "logical_date": MIDNIGHT}, "2013-01-05"),
+    ({"partition_key": "2013-01-05T07:00:00", "logical_date": MIDNIGHT}, "2013-01-05"),
+    ({"partition_key": "", "logical_date": MIDNIGHT}, "2013-01-05"),
+    ({"logical_date": MIDNIGHT}, "2013-01-05"),
+    ({"logical_date": EVENING}, "2013-01-04"),
+    ({"logical_date": MIDNIGHT, "data_interval_start": MIDNIGHT, "data_interval_end": MIDNIGHT}, "2013-01-05"),
+    # A data interval says itself which day it is.
+    ({"logical_date": MIDNIGHT, "data_interval_start": MIDNIGHT, "data_interval_end": NEXT}, "2013-01-06"),
+    ({"data_interval_start": EVENING, "data_interval_end": MIDNIGHT}, "2013-01-05"),
 ]
 
 
@@ -38,16 +43,39 @@ def test_the_tag_is_the_day_of_the_run(run, tag):
 
 @pytest.mark.parametrize("key", [None, "", "europe", "2013-13-45", "2013-01", "2013-01-05T07:00:00", "x2013-01-05"])
 def test_a_run_without_a_day_is_refused_with_the_way_out(key):
-    with pytest.raises(InvalidArgumentError, match=r"Give tag=.*CronPartitionTimetable"):
-        tag_for(key, None)
+    with pytest.raises(InvalidArgumentError, match=r"Give tag=.*daily\("):
+        tag_of({"dag_run": SimpleNamespace(partition_key=key)})
 
 
-def test_the_day_is_that_of_the_dags_time_zone():
+def test_the_day_is_that_of_the_schedules_time_zone_or_else_of_the_dags():
     run = SimpleNamespace(partition_key=None, logical_date=EVENING, data_interval_start=EVENING)
     berlin = SimpleNamespace(timezone=ZoneInfo("Europe/Berlin"))
+    in_berlin = SimpleNamespace(timezone=UTC, timetable=daily("02:00", "Europe/Berlin"))
 
-    assert tag_of({"dag_run": run, "dag": berlin}) == "2013-01-06"
-    assert tag_of({"dag_run": run}) == "2013-01-05"
+    assert tag_of({"dag_run": run, "dag": berlin}) == "2013-01-05"
+    assert tag_of({"dag_run": run, "dag": in_berlin}) == "2013-01-05"
+    assert tag_of({"dag_run": run}) == "2013-01-04"
+
+
+def test_a_manual_run_of_a_daily_schedule_stands_for_the_day_that_has_ended():
+    schedule = daily("02:00", "Europe/Berlin")
+    interval = schedule.infer_manual_data_interval(run_after=datetime(2013, 1, 6, 15, tzinfo=UTC))
+    run = SimpleNamespace(partition_key=None, data_interval_start=interval.start, data_interval_end=interval.end)
+
+    assert tag_of({"dag_run": run, "dag": SimpleNamespace(timezone=UTC, timetable=schedule)}) == "2013-01-05"
+
+
+def test_days_end_when_the_next_begins():
+    berlin = ZoneInfo("Europe/Berlin")
+
+    assert end_of_day(date(2024, 3, 31), berlin) == datetime(2024, 3, 31, 22, tzinfo=UTC)
+    assert end_of_day(date(2024, 10, 27), berlin) == datetime(2024, 10, 27, 23, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("tag", ["2013-01-05x", "20130105", "release-1", "2013-02-30", ""])
+def test_other_names_stand_for_no_day(tag):
+    assert day_of_tag(tag) is None
+    assert day_of_tag("2013-01-05") == date(2013, 1, 5)
 
 
 def test_ds_is_never_used():

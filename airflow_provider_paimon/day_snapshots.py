@@ -1,0 +1,85 @@
+"""Which snapshot a tag for a day takes; never just the latest.
+
+1. What this run has written: the newest snapshot that its tasks upstream of the tag committed to the table.
+2. Without that, what the table held when the day ended in the time zone.
+3. Of snapshots that hold the same rows, because only compactions and the like lie between them, the one that the tag is
+   on already, else the one that this run compacted last.
+4. Else the task fails and says why: the day has not ended, or what the table held then has expired.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Final, Protocol
+
+from paimon_engine.errors import InvalidArgumentError, NotFoundError
+
+_WRITES: Final = frozenset(
+    {"write", "delete_rows", "drop_partition", "expire_partitions", "merge_branch", "rollback_to_as_latest"}
+)
+_TIDIES: Final = frozenset({"compact", "cluster", "rescale", "rewrite_file_index", "analyze", "compact_manifests"})
+"""Actions whose snapshots hold the rows of the ones before."""
+
+logger = logging.getLogger(__name__)
+
+
+class Snapshots(Protocol):
+    """What is asked of a table."""
+
+    def snapshot_as_of(self, moment: datetime) -> int:
+        """Id of the newest snapshot committed then or before."""
+
+    def have_same_rows(self, one: int, other: int) -> bool:
+        """Whether only compactions and the like lie between two snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSnapshots:
+    """Snapshots of a table that tasks of this run committed: those that changed its rows, and those that did not."""
+
+    written: Sequence[int] = ()
+    tidied: Sequence[int] = ()
+
+
+def own_snapshots(results: Sequence[Any], names: Collection[str]) -> OwnSnapshots:
+    """Of what tasks upstream returned: the snapshots of the table of these names. All else is passed over."""
+    found = [one for one in results if isinstance(one, Mapping) and one.get("table") in names]
+    ids = [(one.get("action"), one.get("snapshot_id")) for one in found if one.get("status") != "dry_run"]
+    return OwnSnapshots(
+        [number for action, number in ids if action in _WRITES and isinstance(number, int)],
+        [number for action, number in ids if action in _TIDIES and isinstance(number, int)],
+    )
+
+
+def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshots, existing: int | None = None) -> int:
+    """The snapshot to tag for a day that ends at `end`; `existing` is the one that the tag is on already.
+
+    Raises: NotFoundError if what the table held then cannot be told any more, InvalidArgumentError if the day has not
+    ended.
+    """
+    if own.written:
+        base = max(own.written)
+    elif existing is not None and existing in own.tidied:
+        return existing
+    elif time.time() < end.timestamp():
+        raise InvalidArgumentError(
+            f"{day} ends at {end:%Y-%m-%dT%H:%MZ} and no task upstream in this run has written, so nobody knows yet "
+            'what the table holds then. Schedule the DAG by daily("02:00", "UTC"), whose runs stand for the day that '
+            "has ended, or give snapshot="
+        )
+    else:
+        try:
+            base = table.snapshot_as_of(end - timedelta(milliseconds=1))
+        except NotFoundError:
+            if existing is None:
+                raise
+            logger.info("What the table held at the end of %s has expired; the tag that is there stays", day)
+            return existing
+    candidates = [number for number in sorted(own.tidied, reverse=True) if number > base]
+    if existing is not None:
+        candidates.insert(0, existing)
+    return next((number for number in candidates if number == base or table.have_same_rows(base, number)), base)
