@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -71,10 +72,11 @@ def _add_files(table: TableHandle, files: int) -> None:
     latest = latest_snapshot(table)
     assert latest is not None
     like = live_entries(table, latest)
-    made = _entries(like, -(-files // len(like)))
+    files_each = -(-files // len(like))
+    made = _entries(like, files_each)
     writer = MetadataWriter(table)
     manifests = []
-    while part := [entry for entry, _ in zip(made, range(_FILES_PER_WRITE), strict=False)]:
+    while part := list(islice(made, _FILES_PER_WRITE)):
         manifests += writer.manifests(part)
     name, size_bytes = writer.manifest_list([*writer.manifests(like), *manifests])
     empty, empty_bytes = writer.manifest_list([])
@@ -85,7 +87,7 @@ def _add_files(table: TableHandle, files: int) -> None:
         base_manifest_list_size=size_bytes,
         delta_manifest_list=empty,
         delta_manifest_list_size=empty_bytes,
-        total_record_count=None,
+        total_record_count=sum(entry.file.row_count for entry in like) * (1 + files_each),
         delta_record_count=0,
         commit_user=str(uuid.uuid4()),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -120,3 +121,18 @@ def test_a_commit_gives_up_after_so_many_lost_races(retries: int):
         table.write(rows(("a", 1)), commit_user="me")
 
     assert storage.tries == retries + 1
+
+
+def test_a_commit_counts_the_records_where_the_snapshot_before_does_not_say_how_many(table: Table):
+    """As snapshots of the first releases: what followed would otherwise be taken for damaged."""
+    path = Path(table.path) / "snapshot" / "snapshot-1"
+    stored = json.loads(path.read_text())
+    del stored["totalRecordCount"], stored["deltaRecordCount"]
+    path.write_text(json.dumps(stored))
+
+    table.write(rows(("a", 2)))
+
+    snapshot = latest_snapshot(load_table(table.path, EnvConfig(table.path)))
+    assert snapshot is not None
+    assert snapshot.total_record_count == 3
+    assert sorted(map(tuple, rows_of(table.to_arrow()))) == [("a", 1), ("a", 2), ("b", 1)]

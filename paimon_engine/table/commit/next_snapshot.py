@@ -34,7 +34,7 @@ from paimon_engine.table.commit.manifest_merge import compact_manifests, merge_m
 from paimon_engine.table.commit.request import CommitRequest, Conflict, IndexRead
 from paimon_engine.table.files.old_keys import with_keys_of_today
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, latest_schema_id, numbered
-from paimon_engine.table.state.manifests import MetadataWriter
+from paimon_engine.table.state.manifests import MetadataWriter, live_of
 from paimon_engine.table.state.snapshots import only_compactions_since, read_snapshot
 from paimon_engine.table.state.statistics import inherited_statistics
 
@@ -145,7 +145,7 @@ class NextSnapshot:
             commit_identifier=self._request.commit_identifier,
             commit_kind=self._request.kind,
             time_ms=self._table.env.clock(),
-            total_record_count=(latest.total_record_count or 0 if latest else 0) + delta_rows,
+            total_record_count=self._rows_before(latest) + delta_rows,
             delta_record_count=delta_rows,
             changelog_manifest_list=lists.value.changelog[0],
             changelog_manifest_list_size=lists.value.changelog[1],
@@ -158,6 +158,12 @@ class NextSnapshot:
         self._writer.store()
         files = frozenset((base_file, *base.files, *lists.files, *index.files))
         return Prepared(snapshot, changes, index.value.merged, files)
+
+    def _rows_before(self, latest: Snapshot | None) -> int:
+        """Records of the live files; counted where the snapshot, one of the first releases, does not say how many."""
+        if latest is None or latest.total_record_count is not None:
+            return 0 if latest is None else latest.total_record_count or 0
+        return sum(entry.file.row_count for entry in live_of(self._table, latest, self._view.manifests))
 
     # ── what is written ─────────────────────────────────────────────────────────────────────────
 
