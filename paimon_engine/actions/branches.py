@@ -331,8 +331,8 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     roots = all_roots(table)
     forward = _forward(branch, roots.checked())
     check_no_branch_from([root for root in roots if root.branch != spec.branch], forward.gone)
-    going = {root.identity for root in forward.gone}
-    staying = [root for root in roots if root.branch == MAIN_BRANCH and root.identity not in going]
+    removed_ids = {root.identity for root in forward.gone}
+    staying = [root for root in roots if root.branch == MAIN_BRANCH and root.identity not in removed_ids]
     check_schemas_of(main, branch, staying, forward.schema_id)
     newest = ids_there(main, branch)[-1]
     is_done = not forward.snapshots and not forward.gone and not forward.changelogs

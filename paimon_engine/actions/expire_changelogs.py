@@ -27,13 +27,13 @@ from paimon_engine.table.reach.reachability import all_roots
 from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, DeletionPlan
 from paimon_engine.table.removal.expiry import (
     ROUND_SNAPSHOTS,
-    Going,
+    ExpirationPlan,
     Line,
     carry_out_expiry,
-    changelogs_left,
-    going,
     line_of,
-    plan_expiry,
+    plan_expiration,
+    plan_expired_files,
+    remaining_changelog_ids,
     without,
 )
 from paimon_engine.table.removal.file_removal import Disposal
@@ -124,8 +124,8 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
             remaining += len(some) + len(rest)
             break
         if spec.dry_run:
-            line = without(line, rounds[-1].gone)
-    result = replace(_told(table, spec, rounds, reasons), remaining=remaining)
+            line = without(line, rounds[-1].expiration)
+    result = replace(_summarize(table, spec, rounds, reasons), remaining=remaining)
     logger.info("%s %d changelogs of %s", result.status, len(result.expired_changelogs), table.paths.root)
     return result
 
@@ -134,33 +134,33 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
 class _Round:
     """What went at once; `before` is what there was."""
 
-    gone: Going
+    expiration: ExpirationPlan
     plan: DeletionPlan
     done: Deletion
     before: Line
 
 
 def _round(table: TableHandle, spec: ExpireChangelogs, line: Line, ids: Sequence[int], executor: Executor) -> _Round:
-    gone = going(table, line, (), {}, set(ids))
-    plan = plan_expiry(table, line, gone, executor)
+    expiration = plan_expiration(table, line, (), {}, set(ids))
+    plan = plan_expired_files(table, line, expiration, executor)
     if plan.unknown:
-        gone, plan = Going(), replace(plan, data={}, metadata={})
+        expiration, plan = ExpirationPlan(), replace(plan, data={}, metadata={})
     done = Deletion(plan.files, plan.stopped)
     if not spec.dry_run:
-        done = carry_out_expiry(table, line, gone, plan, executor, how=spec, what="expire_changelogs")
-    return _Round(gone, plan, done, line)
+        done = carry_out_expiry(table, line, expiration, plan, executor, how=spec, what="expire_changelogs")
+    return _Round(expiration, plan, done, line)
 
 
-def _told(
+def _summarize(
     table: TableHandle, spec: ExpireChangelogs, rounds: Sequence[_Round], reasons: Sequence[str]
 ) -> ExpireChangelogsResult:
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
-    left = changelogs_left(rounds[-1].before, rounds[-1].gone)
+    left = remaining_changelog_ids(rounds[-1].before, rounds[-1].expiration)
     aside = tuple(item.done.quarantine for item in reversed(rounds) if item.done.quarantine is not None)
-    is_empty = all(item.gone.is_empty for item in rounds)
+    is_empty = all(item.expiration.is_empty for item in rounds)
     return ExpireChangelogsResult(
         status="noop" if is_empty else "dry_run" if spec.dry_run else "expired",
-        expired_changelogs=tuple(number for item in rounds for number in item.gone.changelog_ids),
+        expired_changelogs=tuple(number for item in rounds for number in item.expiration.changelog_ids),
         kept_by_tags={
             root.tag: root.snapshot.id
             for item in rounds

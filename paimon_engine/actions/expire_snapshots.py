@@ -35,15 +35,15 @@ from paimon_engine.table.reach.reachability import Root, all_roots
 from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, DeletionPlan
 from paimon_engine.table.removal.expiry import (
     ROUND_SNAPSHOTS,
-    Going,
+    ExpirationPlan,
     Line,
     carry_out_expiry,
-    going,
     line_of,
-    plan_expiry,
-    round_of,
+    plan_expiration,
+    plan_expired_files,
+    snapshots_in_round,
+    with_new_changelogs,
     without,
-    would_be_changelogs,
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.retention import (
@@ -134,7 +134,7 @@ class _Run:
 class _Round:
     """What a round did; `before` and `after` are the snapshots of the branch, and `why` what kept more from going."""
 
-    gone: Going
+    expiration: ExpirationPlan
     plan: DeletionPlan
     done: Deletion
     before: Line
@@ -170,7 +170,7 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     while not rounds or (_may_go_on(rounds[-1]) and not run.is_late):
         try:
             if rounds:
-                line = without(line, rounds[-1].gone) if spec.dry_run else line_of(table, all_roots(table))
+                line = without(line, rounds[-1].expiration) if spec.dry_run else line_of(table, all_roots(table))
             rounds.append(_round(run, line, rounds))
         except PaimonError as error:
             if not rounds:
@@ -178,10 +178,10 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
             failure = (f"the run ended early, what it did before is done: {error}",)
             break
         if listener is not None:
-            listener(sum(len(item.gone.snapshot_ids) for item in rounds))
+            listener(sum(len(item.expiration.snapshot_ids) for item in rounds))
     if not spec.dry_run:
         forget_old_records(table)
-    return _told(run, rounds, failure)
+    return _summarize(run, rounds, failure)
 
 
 def _times_ms(line: Line) -> dict[int, int]:
@@ -190,42 +190,44 @@ def _times_ms(line: Line) -> dict[int, int]:
 
 def _may_go_on(last: _Round) -> bool:
     """Whether there is more to do, and the store does what it is asked."""
-    return last.gone.has_more and bool(last.done.files or not last.plan.files)
+    return last.expiration.has_more and bool(last.done.files or not last.plan.files)
 
 
 def _round(run: _Run, line: Line, rounds: Sequence[_Round]) -> _Round:
     """One expiry, whole in itself, of the oldest snapshots that are to go."""
     table, executor = run.table, run.executor
-    gone, reasons = _choose(run, line, rounds, before=next((item.sound for item in rounds), None))
-    plan = plan_expiry(table, line, gone, executor)
+    expiration, reasons = _choose(run, line, rounds, before=next((item.sound for item in rounds), None))
+    plan = plan_expired_files(table, line, expiration, executor)
     sound = None
-    if not rounds and (sound := _newest_readable(table, line, gone, plan)) is not None:
-        gone, _ = _choose(run, line, rounds, before=sound)
+    if not rounds and (sound := _newest_readable(table, line, expiration, plan)) is not None:
+        expiration, _ = _choose(run, line, rounds, before=sound)
         reasons = (*reasons, f"snapshot {sound} stays: it is the newest one that can be read")
-        plan = replace(plan_expiry(table, line, gone, executor), stopped=plan.stopped, unknown=plan.unknown)
+        plan = replace(
+            plan_expired_files(table, line, expiration, executor), stopped=plan.stopped, unknown=plan.unknown
+        )
     # Where a later run may know more, nothing is forgotten for now.
     if plan.unknown:
-        gone, plan = Going(), replace(plan, data={}, metadata={})
+        expiration, plan = ExpirationPlan(), replace(plan, data={}, metadata={})
     done = Deletion(plan.files, plan.stopped)
     if not run.spec.dry_run:
-        done = carry_out_expiry(table, line, gone, plan, executor, how=run.spec, what="expire_snapshots")
-    kept_by_tags = _kept_by_tags(table, line.roots, plan, set(gone.snapshot_ids))
-    return _Round(gone, plan, done, line, kept_by_tags, reasons, sound)
+        done = carry_out_expiry(table, line, expiration, plan, executor, how=run.spec, what="expire_snapshots")
+    kept_by_tags = _kept_by_tags(table, line.roots, plan, set(expiration.snapshot_ids))
+    return _Round(expiration, plan, done, line, kept_by_tags, reasons, sound)
 
 
-def _told(run: _Run, rounds: Sequence[_Round], failure: tuple[str, ...]) -> ExpireResult:
+def _summarize(run: _Run, rounds: Sequence[_Round], failure: tuple[str, ...]) -> ExpireResult:
     last = rounds[-1]
-    expired = tuple(number for item in rounds for number in item.gone.snapshot_ids)
+    expired = tuple(number for item in rounds for number in item.expiration.snapshot_ids)
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
-    kept = [root.snapshot.id for root in last.before.snapshots[len(last.gone.snapshots) :]]
-    dropped = [number for item in rounds for number in item.gone.changelog_ids]
-    live_on = {root.snapshot.id for item in rounds for root in item.gone.kept} - set(dropped)
+    kept = [root.snapshot.id for root in last.before.snapshots[len(last.expiration.snapshots) :]]
+    dropped = [number for item in rounds for number in item.expiration.changelog_ids]
+    live_on = {root.snapshot.id for item in rounds for root in item.expiration.kept_as_changelogs} - set(dropped)
     aside = tuple(item.done.quarantine for item in reversed(rounds) if item.done.quarantine is not None)
     remaining = len(set(run.over) - set(expired))
-    late = (f"max_seconds={run.spec.max_seconds} were over",) if last.gone.has_more and run.is_late else ()
+    late = (f"max_seconds={run.spec.max_seconds} were over",) if last.expiration.has_more and run.is_late else ()
     reasons = tuple(dict.fromkeys((*last.why, *late, *failure)))
     stopped = (*reasons, *(reason for item in rounds for reason in (*item.why, *item.done.stopped)))
-    done = any(not item.gone.is_empty for item in rounds)
+    done = any(not item.expiration.is_empty for item in rounds)
     result = ExpireResult(
         status="noop" if not done else "dry_run" if run.spec.dry_run else "expired",
         expired_snapshots=expired,
@@ -241,19 +243,19 @@ def _told(run: _Run, rounds: Sequence[_Round], failure: tuple[str, ...]) -> Expi
         expired_changelogs=tuple(dropped),
         remaining=remaining,
         remaining_because=(reasons or last.done.stopped) if remaining else (),
-        rounds=sum(not item.gone.is_empty for item in rounds),
+        rounds=sum(not item.expiration.is_empty for item in rounds),
         quarantines=aside,
     )
     logger.info("%s %d snapshots, %d remain", result.status, len(expired), remaining)
     return result
 
 
-def _newest_readable(table: TableHandle, line: Line, gone: Going, plan: DeletionPlan) -> int | None:
+def _newest_readable(table: TableHandle, line: Line, expiration: ExpirationPlan, plan: DeletionPlan) -> int | None:
     """The newest snapshot that can be read, if it is to go; None if one that is to stay can be."""
-    staying = line.snapshots[len(gone.snapshots) + len(gone.later) :]
+    staying = line.snapshots[len(expiration.snapshots) + len(expiration.later) :]
     if plan.unknown or any(root.identity in plan.holders for root in staying):
         return None
-    for root in reversed((*gone.snapshots, *gone.later)):
+    for root in reversed((*expiration.snapshots, *expiration.later)):
         try:
             live_entries(table, root.snapshot)
         except StorageError:
@@ -264,20 +266,22 @@ def _newest_readable(table: TableHandle, line: Line, gone: Going, plan: Deletion
     return None
 
 
-def _choose(run: _Run, line: Line, rounds: Sequence[_Round], *, before: int | None) -> tuple[Going, tuple[str, ...]]:
+def _choose(
+    run: _Run, line: Line, rounds: Sequence[_Round], *, before: int | None
+) -> tuple[ExpirationPlan, tuple[str, ...]]:
     """What goes in the next round, of the snapshots before `before`; and what kept more from going."""
     table, newest = run.table, max(run.over, default=0)
     readers = consumers(table)
-    count = sum(len(item.gone.snapshot_ids) for item in rounds)
+    count = sum(len(item.expiration.snapshot_ids) for item in rounds)
     choice = choose_expired(_times_ms(line), run.snapshots, consumers=readers, already=count)
     ids = {number for number in choice.expired if number <= newest and (before is None or number < before)}
-    doomed = [root for root in line.snapshots if root.snapshot.id in ids]
-    now = round_of(table, doomed)
-    doomed, later = doomed[:now], doomed[now:]
+    expired = [root for root in line.snapshots if root.snapshot.id in ids]
+    now = snapshots_in_round(table, expired)
+    expired, later = expired[:now], expired[now:]
     if not table.options.changelog_outlives_snapshots:
-        return going(table, line, doomed, {}, (), later=later), choice.reasons
-    changelogs = would_be_changelogs(table, line, doomed)
-    count = sum(len(item.gone.changelog_ids) for item in rounds)
+        return plan_expiration(table, line, expired, {}, (), later=later), choice.reasons
+    changelogs = with_new_changelogs(table, line, expired)
+    count = sum(len(item.expiration.changelog_ids) for item in rounds)
     over = choose_expired_changelogs(
         {number: root.snapshot.time_ms for number, root in changelogs.items()},
         line.snapshots[-1].snapshot.id if line.snapshots else 0,
@@ -286,8 +290,10 @@ def _choose(run: _Run, line: Line, rounds: Sequence[_Round], *, before: int | No
         already=count,
     )
     some = set(over.expired[:ROUND_SNAPSHOTS])
-    gone = going(table, line, doomed, changelogs, some, later=later, has_more=len(some) < len(over.expired))
-    return gone, tuple(dict.fromkeys((*choice.reasons, *over.reasons)))
+    expiration = plan_expiration(
+        table, line, expired, changelogs, some, later=later, has_more=len(some) < len(over.expired)
+    )
+    return expiration, tuple(dict.fromkeys((*choice.reasons, *over.reasons)))
 
 
 def _kept_by_tags(

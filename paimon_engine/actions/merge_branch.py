@@ -226,7 +226,7 @@ def _marker(table: TableHandle, source: TableHandle) -> str:
     return f"{source.paths.branch_root}/MERGED-{table.paths.branch}"
 
 
-def _told(source: TableHandle, snapshot: Snapshot) -> str:
+def _describe(source: TableHandle, snapshot: Snapshot) -> str:
     return json.dumps(
         {
             "branch": source.paths.branch,
@@ -238,7 +238,7 @@ def _told(source: TableHandle, snapshot: Snapshot) -> str:
 
 def _remember(table: TableHandle, source: TableHandle, snapshot: Snapshot) -> None:
     # The commit's own properties say the same, until its snapshot expires.
-    table.env.storage.overwrite(_marker(table, source), _told(source, snapshot).encode())
+    table.env.storage.overwrite(_marker(table, source), _describe(source, snapshot).encode())
 
 
 # ── what the branch has changed ─────────────────────────────────────────────────────────────────
@@ -393,7 +393,7 @@ def _request(
         _IDENTIFIER,
         checked_up_to=name.checked_up_to,
         watermark=ends.theirs.watermark,
-        properties={_PROPERTY: _told(source, ends.theirs)},
+        properties={_PROPERTY: _describe(source, ends.theirs)},
         read=IndexRead(ends.ours, all_keys=True) if is_exclusive else None,
     )
 

@@ -129,7 +129,7 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     check_no_branch_from(kept, [root for root in gone if root.tag is not None])
     orphans, doubts = _orphans(table, older_than_ms, executor)
     plan = _plan(table, roots, gone, orphans, executor)
-    result = replace(_told(table, gone, plan, spec), stopped=(*doubts, *plan.stopped))
+    result = replace(_summarize(table, gone, plan, spec), stopped=(*doubts, *plan.stopped))
     status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(gone, plan, emptied)
     if status is None:
         with telling(table, dry_run=spec.keep_tags) as news:
@@ -214,7 +214,7 @@ def _is_snapshot(root: Root) -> bool:
     return root.branch == MAIN_BRANCH and root.tag is None and not root.is_changelog
 
 
-def _told(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: PurgeFiles) -> PurgeFilesResult:
+def _summarize(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: PurgeFiles) -> PurgeFilesResult:
     files = plan.files
     main = on_line(table, MAIN_BRANCH)
     return PurgeFilesResult(
@@ -231,8 +231,8 @@ def _told(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: Pu
 
 def _branches_without(table: TableHandle, gone: Sequence[Root]) -> tuple[str, ...]:
     """Branches that are left with nothing when these roots go; also those that never had anything."""
-    going = {root.identity for root in gone}
-    lasting = {root.branch for root in all_roots(table) if root.identity not in going}
+    removed_ids = {root.identity for root in gone}
+    lasting = {root.branch for root in all_roots(table) if root.identity not in removed_ids}
     return tuple(name for name in branches(table) if name not in lasting)
 
 
@@ -274,7 +274,7 @@ def _carried_out(
     plan = _plan(table, _known(table, spec), gone, orphans, executor)
     # If it is gone, the plan spares whatever it may have needed, and nothing should be hidden.
     _check_still_empty(main, emptied)
-    result = _told(table, gone, plan, spec)
+    result = _summarize(table, gone, plan, spec)
     snapshots = [main.paths.snapshot(number) for number in result.removed_snapshots]
     changelogs = [main.paths.changelog(root.snapshot.id) for root in gone if root.is_changelog]
     others = [*changelogs, *(main.paths.consumer(name) for name in result.removed_consumers)]

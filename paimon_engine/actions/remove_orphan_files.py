@@ -104,7 +104,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     if twice := held_twice(table, [info.path for info in found.files]):
         logger.info("%d old files of %s stay, as quarantines have them, too", len(twice), table.paths.root)
         found = replace(found, files=tuple(info for info in found.files if info.path not in twice))
-    orphans = _told(found.files, found.dead)
+    orphans = _as_deleted(found.files, found.dead)
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
     if spec.confirm_latest_snapshot is not None and not spec.dry_run:
@@ -132,7 +132,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     return result
 
 
-def _told(files: Sequence[FileInfo], dead: Collection[str]) -> list[DeletedFile]:
+def _as_deleted(files: Sequence[FileInfo], dead: Collection[str]) -> list[DeletedFile]:
     return [DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in dead else _WHY) for info in files]
 
 
@@ -146,7 +146,7 @@ def _remove(
         if not problems:
             found.look.take(table, executor)
             problems = [f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(found.look.doubts)]
-        still = [] if problems else _told(*orphans_among(table, found.look, found.old, executor))
+        still = [] if problems else _as_deleted(*orphans_among(table, found.look, found.old, executor))
     except PaimonError:
         with suppress(StorageError):
             forget_plan(table, plan.id)

@@ -178,11 +178,11 @@ def _rolled_back_there(
     latest = latest_snapshot(table)
     assert latest is not None
     assert table.snapshot_service is not None
-    going: dict[str, int | None] = {name: read_tag(table, name).snapshot.id for name in result.removed_tags}
-    news.expect(going, gone=True)
+    removed: dict[str, int | None] = {name: read_tag(table, name).snapshot.id for name in result.removed_tags}
+    news.expect(removed, gone=True)
     take_back_records(table, target.id)
     table.snapshot_service.roll_back(table, target, tag=spec.tag, latest=latest)
-    news.gone({name: number for name, number in going.items() if not tag_exists(table, name)})
+    news.gone({name: number for name, number in removed.items() if not tag_exists(table, name)})
     return result
 
 

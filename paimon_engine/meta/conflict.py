@@ -81,7 +81,7 @@ def find_bucket_changes(live: Sequence[ManifestEntry], changes: Sequence[Manifes
 
 def find_unknown(live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]) -> list[BucketConflict]:
     """Buckets with live files that `changes`, meant to remove all, do not remove."""
-    going = {
+    removed = {
         (entry.partition, entry.bucket, entry.file.level, entry.file.name)
         for entry in changes
         if entry.kind is FileKind.DELETE
@@ -89,7 +89,7 @@ def find_unknown(live: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]
     return [
         BucketConflict(entry.partition, entry.bucket, f"others have added {entry.file.name}")
         for entry in live
-        if (entry.partition, entry.bucket, entry.file.level, entry.file.name) not in going
+        if (entry.partition, entry.bucket, entry.file.level, entry.file.name) not in removed
     ]
 
 

@@ -90,13 +90,15 @@ def _replaced_by_others(
     live: Sequence[IndexFile], added: Sequence[IndexFile], removed: Sequence[IndexFile], *, bucketed: bool
 ) -> Iterator[BucketConflict]:
     """Buckets whose index files are not those any more that the changes were made for."""
-    going = {(file.kind, file.name) for file in removed}
+    removed_ids = {(file.kind, file.name) for file in removed}
     names = {(file.kind, file.name) for file in live}
     for file in removed:
         if (file.kind, file.name) not in names:
             yield BucketConflict(file.partition, file.bucket, f"index file {file.name} was already replaced")
     staying = {
-        (file.partition, file.bucket, file.kind): file.name for file in live if (file.kind, file.name) not in going
+        (file.partition, file.bucket, file.kind): file.name
+        for file in live
+        if (file.kind, file.name) not in removed_ids
     }
     for file in added:
         other = staying.get((file.partition, file.bucket, file.kind))

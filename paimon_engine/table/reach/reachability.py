@@ -228,12 +228,12 @@ def lost_roots(
     Without gaps right below one that goes in `but_below`. With `but_earlier` without what may be out of sight before
     the earliest snapshot of the table's branch.
     """
-    going = {root.identity for root in but_below}
+    removed_ids = {root.identity for root in but_below}
     found = list(roots.doubts)
     found += (doubt for doubt in roots.earlier if not but_earlier or doubt.branch != table.paths.branch)
     for branch in dict.fromkeys(root.branch for root in roots):
         line = [root for root in roots if root.branch == branch and root.is_snapshot]
-        ends = {root.snapshot.id - 1 for root in line if root.identity in going}
+        ends = {root.snapshot.id - 1 for root in line if root.identity in removed_ids}
         unread = roots.unread(branch, on_line(table, branch).paths.snapshot)
         gaps = missing_between(branch, sorted({*(root.snapshot.id for root in line), *unread}))
         found += (gap for gap in gaps if gap.snapshot_id not in ends)

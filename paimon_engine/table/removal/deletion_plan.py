@@ -77,7 +77,7 @@ class DeletionPlan:
     `born` tells which commit of the table's branch made a file, where that is known.
 
     `held` are candidates that stay since some root reaches them or might, and `unread` finds those of roots for which
-    another one stands: they go if no root needs them once this deletion has hidden its own. `unasked` are roots that
+    another one stands: they go if no root needs them once this deletion has hidden its own. `unchecked` are roots that
     need none.
     """
 
@@ -92,7 +92,7 @@ class DeletionPlan:
     lists: tuple[Lists, ...] = ()
     held: Held = field(default_factory=Held)
     unread: Callable[[], Candidates] | None = None
-    unasked: frozenset[RootIdentity] = frozenset()
+    unchecked: frozenset[RootIdentity] = frozenset()
 
     @property
     def files(self) -> tuple[DeletedFile, ...]:
@@ -308,7 +308,7 @@ def _with_what_was_held(
             lists=(*found.lists, *more.lists),
             stopped=found.stopped,
         )
-    asked = [root for root in seen if root.identity not in plan.unasked]
+    asked = [root for root in seen if root.identity not in plan.unchecked]
     lost = lost_roots(table, seen)
     more = _sized(table, _without_reached(table, _without_doubtful(table, more, lost), asked, executor))
     past = tuple(f": {doubt.reason}" for doubt in plan.doubts)

@@ -1,19 +1,25 @@
-"""Forgetting snapshots, and changelogs that outlive them: what goes with them, and in which order.
+"""Expiring snapshots, and changelogs that outlive them: what expires, which files go with it, in which order.
 
-1. Files that what goes reaches, and nothing else, are planned for deletion (`table.removal.deletion_plan`); a dry run
-   ends here.
-2. The oldest changelogs are removed; then snapshots, oldest first, each as soon as its changelog is written, where that
-   lives on. At any moment changelogs and snapshots make one unbroken row, and what is in it is whole.
+1. `plan_expiration` says which snapshots and changelogs expire; `plan_expired_files` says which files only they reach
+   (`table.removal.deletion_plan`). A dry run ends here.
+2. The oldest changelogs are removed; then snapshots, oldest first, each as soon as its changelog is written, if that
+   is kept longer. At any moment the ids of changelogs and snapshots form one range without gaps, and every snapshot in
+   it can be read completely.
 3. The planned files are deleted.
 
-Source: `ExpireSnapshotsImpl`, `SnapshotDeletion`, `ExpireChangelogImpl`, `ChangelogDeletion` of the Java library, whose
-rules decide which of the files that both kinds need goes with which: what a writer made goes with the changelog of the
-commit that removed it.
+Example: snapshots 1 to 5, `snapshot.num-retained.max` = 2, `changelog.num-retained.max` = 4. Snapshots 1 to 3 expire.
+2 and 3 become `changelog-2` and `changelog-3` (`kept_as_changelogs`). The changelog of 1 would expire at once, so it
+is never written (`never_changelogs`).
 
-Many snapshots go in rounds, each of which is an expiry of its own: whole, and bounded in memory. Snapshots that go in
-a later round of the same run are not asked which files they need, or the work would grow with the square of their
-number. It is enough to ask the first one that stays: what is not live there comes back into a later one only with an
-OVERWRITE commit, which is asked, too. All that stays for good is asked in every round.
+Source: `ExpireSnapshotsImpl`, `SnapshotDeletion`, `ExpireChangelogImpl`, `ChangelogDeletion` of the Java library, whose
+rules decide which of the files that both a snapshot and a changelog need goes with which of them: a data file goes with
+the changelog of the commit that removed it.
+
+Many snapshots expire in rounds. Each round is a complete expiry of its own, with bounded memory. Snapshots that expire
+in a later round of the same run are not checked for the files that they need: checking all of them in every round
+would take time with the square of their number. It is enough to check the first snapshot that stays after the round:
+a file that is not live there can become live in a later one only through an OVERWRITE commit, and those are checked
+too. Everything that stays after the whole run is checked in every round.
 """
 
 from __future__ import annotations
@@ -51,7 +57,7 @@ from paimon_engine.table.state.snapshots import hint_of, mend_latest_hint, write
 
 ROUND_SNAPSHOTS: Final = 1000
 ROUND_FILES: Final = 100_000
-"""About so many files a round deletes at most, if it is more than one snapshot."""
+"""Approximate limit of the files that one round deletes; a round has at least one snapshot, whatever it deletes."""
 _LISTS_AT_A_TIME: Final = 64
 
 
@@ -75,58 +81,66 @@ def line_of(table: TableHandle, roots: Roots) -> Line:
 
 
 @dataclass(frozen=True)
-class Going:
-    """What is to go: the oldest `snapshots`, of which those in `kept` live on as changelogs, and `changelogs`.
+class ExpirationPlan:
+    """Which snapshots and changelogs expire in one round.
 
-    `passing` are snapshots whose changelogs are to go too; they are never written. `unread` and `unread_changelogs` are
-    ids of snapshots and changelogs among them that nobody understands. `later` are snapshots that go in later
-    rounds, and `has_more` says whether there are such, or changelogs.
+    `snapshots`: the oldest snapshots of the branch, ascending. Where changelogs are kept longer than snapshots, some
+    of these are in `kept_as_changelogs`: the changelog file is written before the snapshot file is deleted. Others are
+    in `never_changelogs`: their changelog would expire in the same round, so it is not written at all.
+    `changelogs`: changelogs that exist and expire.
+    `unreadable` and `unreadable_changelogs`: ids, in the expired range, of files that cannot be parsed.
+    `later`: snapshots that expire in a later round. `has_more`: whether snapshots or changelogs are left for one.
     """
 
     snapshots: tuple[Root, ...] = ()
     changelogs: tuple[Root, ...] = ()
-    kept: tuple[Root, ...] = ()
-    passing: tuple[Root, ...] = ()
-    unread: tuple[int, ...] = ()
-    unread_changelogs: tuple[int, ...] = ()
+    kept_as_changelogs: tuple[Root, ...] = ()
+    never_changelogs: tuple[Root, ...] = ()
+    unreadable: tuple[int, ...] = ()
+    unreadable_changelogs: tuple[int, ...] = ()
     later: tuple[Root, ...] = ()
     has_more: bool = False
 
     @property
     def snapshot_ids(self) -> tuple[int, ...]:
-        """Ids of all snapshots that go, ascending."""
-        return tuple(sorted((*(root.snapshot.id for root in self.snapshots), *self.unread)))
+        """Ids of all snapshots that expire, ascending."""
+        return tuple(sorted((*(root.snapshot.id for root in self.snapshots), *self.unreadable)))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to go."""
-        return not self.snapshots and not self.changelogs and not self.unread_changelogs
+        """Whether nothing expires."""
+        return not self.snapshots and not self.changelogs and not self.unreadable_changelogs
 
     @property
     def first_id(self) -> int | None:
-        """Id of the first snapshot that goes."""
+        """Id of the first snapshot that expires."""
         return self.snapshots[0].snapshot.id if self.snapshots else None
 
     @property
     def changelog_ids(self) -> tuple[int, ...]:
-        """Ids of all changelogs that go."""
-        return tuple(sorted((*(root.snapshot.id for root in self.passing), *self.dropped)))
+        """Ids of all changelogs that expire, also of those that are never written; ascending."""
+        return tuple(sorted((*(root.snapshot.id for root in self.never_changelogs), *self.stored_changelog_ids)))
 
     @property
-    def dropped(self) -> tuple[int, ...]:
-        """Ids of the changelogs that there are and that go, ascending."""
-        return tuple(sorted((*(root.snapshot.id for root in self.changelogs), *self.unread_changelogs)))
+    def stored_changelog_ids(self) -> tuple[int, ...]:
+        """Ids of the changelog files that exist and expire, ascending."""
+        return tuple(sorted((*(root.snapshot.id for root in self.changelogs), *self.unreadable_changelogs)))
 
 
-def without(line: Line, gone: Going) -> Line:
-    """What there is of the branch once that has gone, for a dry run."""
-    forgotten = {root.identity for root in (*gone.snapshots, *gone.changelogs)}
-    unread = {*gone.unread, *gone.unread_changelogs}
-    staying = [*(root for root in line.roots if root.identity not in forgotten), *gone.kept]
+def without(line: Line, expiration: ExpirationPlan) -> Line:
+    """The branch as it will be after this expiration; a dry run plans its next round on it."""
+    forgotten = {root.identity for root in (*expiration.snapshots, *expiration.changelogs)}
+    unread = {*expiration.unreadable, *expiration.unreadable_changelogs}
+    staying = [*(root for root in line.roots if root.identity not in forgotten), *expiration.kept_as_changelogs]
     doubts = [doubt for doubt in line.roots.doubts if doubt.path is None or doubt.snapshot_id not in unread]
     return Line(
-        line.snapshots[len(gone.snapshots) :],
-        tuple(sorted((*(root for root in line.changelogs if root.identity not in forgotten), *gone.kept), key=_number)),
+        line.snapshots[len(expiration.snapshots) :],
+        tuple(
+            sorted(
+                (*(root for root in line.changelogs if root.identity not in forgotten), *expiration.kept_as_changelogs),
+                key=_number,
+            )
+        ),
         Roots(staying, doubts, line.roots.earlier),
     )
 
@@ -135,16 +149,16 @@ def _number(root: Root) -> int:
     return root.snapshot.id
 
 
-def would_be_changelogs(table: TableHandle, line: Line, doomed: Sequence[Root]) -> dict[int, Root]:
-    """The changelogs that there are once these snapshots have become some, by id."""
+def with_new_changelogs(table: TableHandle, line: Line, expired: Sequence[Root]) -> dict[int, Root]:
+    """By id: the changelogs of the branch, and those that these snapshots could become."""
     found = {root.snapshot.id: root for root in line.changelogs}
-    return found | {root.snapshot.id: changelog_root(table, root.snapshot) for root in doomed}
+    return found | {root.snapshot.id: changelog_root(table, root.snapshot) for root in expired}
 
 
-def round_of(table: TableHandle, doomed: Sequence[Root]) -> int:
-    """How many of the snapshots go in one round, the oldest first: at least one, if there is any."""
+def snapshots_in_round(table: TableHandle, expired: Sequence[Root]) -> int:
+    """How many of the expired snapshots, oldest first, one round takes: at least one, if there is any."""
     files, count = 0, 0
-    rest = iter(doomed[:ROUND_SNAPSHOTS])
+    rest = iter(expired[:ROUND_SNAPSHOTS])
     while roots := list(islice(rest, _LISTS_AT_A_TIME)):
         for number in in_threads(table, _files_removed, roots):
             files += number
@@ -155,86 +169,101 @@ def round_of(table: TableHandle, doomed: Sequence[Root]) -> int:
 
 
 def _files_removed(table: TableHandle, root: Root) -> int:
-    """About the number of files that go with a snapshot: those that its commit removed, and its changelog."""
+    """About how many files expire with a snapshot: those that its commit removed, and its changelog files."""
     snapshot = root.snapshot
     try:
         delta = read_manifest_list(table, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         return sum(item.deleted_count for item in (*delta, *changelog_manifests(table, snapshot)))
     except PaimonError:
-        # What cannot be read is said where it is planned.
+        # This is an estimate only: `plan_expired_files` reports what cannot be read.
         return 0
 
 
-def going(
+def plan_expiration(
     table: TableHandle,
     line: Line,
-    doomed: Sequence[Root],
+    snapshots: Sequence[Root],
     changelogs: dict[int, Root],
-    expired: Collection[int],
+    expired_changelogs: Collection[int],
     *,
     later: Sequence[Root] = (),
     has_more: bool = False,
-) -> Going:
-    """What goes when these snapshots and the changelogs of these ids do; `changelogs` as `would_be_changelogs`."""
-    ids = {root.snapshot.id for root in doomed}
+) -> ExpirationPlan:
+    """The plan by which these snapshots, the oldest of the branch, and the changelogs of these ids expire.
+
+    `changelogs` as `with_new_changelogs` gives them; empty where changelogs expire together with their snapshots.
+    """
+    ids = {root.snapshot.id for root in snapshots}
     newest = max(ids, default=0)
-    unread = line.roots.unread(table.paths.branch, table.paths.snapshot)
-    unread_changelogs = line.roots.unread(table.paths.branch, table.paths.changelog)
-    return Going(
-        tuple(doomed),
-        tuple(root for root in line.changelogs if root.snapshot.id in expired),
-        tuple(root for number, root in changelogs.items() if number in ids and number not in expired),
-        tuple(root for number, root in changelogs.items() if number in ids and number in expired),
-        tuple(number for number in unread if number < newest),
-        tuple(number for number in unread_changelogs if number <= max(expired, default=-1)),
-        tuple(later),
-        bool(later) or has_more,
+    unreadable = line.roots.unread(table.paths.branch, table.paths.snapshot)
+    unreadable_changelogs = line.roots.unread(table.paths.branch, table.paths.changelog)
+    return ExpirationPlan(
+        snapshots=tuple(snapshots),
+        changelogs=tuple(root for root in line.changelogs if root.snapshot.id in expired_changelogs),
+        kept_as_changelogs=tuple(
+            root for number, root in changelogs.items() if number in ids and number not in expired_changelogs
+        ),
+        never_changelogs=tuple(
+            root for number, root in changelogs.items() if number in ids and number in expired_changelogs
+        ),
+        unreadable=tuple(number for number in unreadable if number < newest),
+        unreadable_changelogs=tuple(
+            number for number in unreadable_changelogs if number <= max(expired_changelogs, default=-1)
+        ),
+        later=tuple(later),
+        has_more=bool(later) or has_more,
     )
 
 
-def plan_expiry(table: TableHandle, line: Line, gone: Going, executor: Executor) -> DeletionPlan:
-    """The files that go."""
-    if gone.is_empty:
+def plan_expired_files(table: TableHandle, line: Line, expiration: ExpirationPlan, executor: Executor) -> DeletionPlan:
+    """The files that only expired snapshots and changelogs reach, and that no other root of the table needs."""
+    if expiration.is_empty:
         check_places(table)
         return DeletionPlan({}, {})
-    candidates = Candidates(table, line.snapshots[: len(gone.snapshots) + 1])
-    passing = {root.snapshot.id: root for root in gone.passing}
-    # The oldest first: a file is added before it is removed.
-    for root in (*gone.changelogs, *(root for root in gone.passing if root.snapshot.id == gone.first_id)):
+    candidates = Candidates(table, line.snapshots[: len(expiration.snapshots) + 1])
+    never_changelogs = {root.snapshot.id for root in expiration.never_changelogs}
+    # The oldest first: the commit that adds a file comes before the one that removes it.
+    for root in (
+        *expiration.changelogs,
+        *(root for root in expiration.never_changelogs if root.snapshot.id == expiration.first_id),
+    ):
         candidates.add_removed(root, f"removed by {root.label}")
-    if gone.snapshots:
-        decoupled = bool(gone.kept or gone.passing)
+    if expiration.snapshots:
+        decoupled = bool(expiration.kept_as_changelogs or expiration.never_changelogs)
         # What was live in an expired snapshot but is not in the first one that stays was removed in between.
-        for root in (*gone.snapshots[1:], line.snapshots[len(gone.snapshots)]):
-            but_changes = decoupled and root.snapshot.id not in passing and keeps_delta(table, root.snapshot)
+        for root in (*expiration.snapshots[1:], line.snapshots[len(expiration.snapshots)]):
+            but_changes = decoupled and root.snapshot.id not in never_changelogs and keeps_delta(table, root.snapshot)
             candidates.add_removed(root, f"removed by {root.label}", but_changes=but_changes)
-    kept = {root.snapshot.id for root in gone.kept}
-    for root in (*gone.changelogs, *(root for root in gone.snapshots if root.snapshot.id not in kept)):
+    kept = {root.snapshot.id for root in expiration.kept_as_changelogs}
+    for root in (*expiration.changelogs, *(root for root in expiration.snapshots if root.snapshot.id not in kept)):
         candidates.add_changelog(root)
-    if gone.changelogs and not table.options.changelog_outlives_snapshots:
-        # The commits that removed what these added may leave no changelog any more with which it would go.
-        for root in gone.changelogs:
+    if expiration.changelogs and not table.options.changelog_outlives_snapshots:
+        # Changelogs were kept longer before, and are not any more (the option was removed). A file is deleted with the
+        # changelog of the commit that removed it; that commit will have none now, so delete what these added here.
+        for root in expiration.changelogs:
             candidates.add_named(root)
-        if line.snapshots and not changelogs_left(line, gone):
+        if line.snapshots and not remaining_changelog_ids(line, expiration):
             candidates.add_named(changelog_root(table, line.snapshots[0].snapshot))
-    candidates.add_metadata([*gone.snapshots, *gone.changelogs])
-    forgotten = {root.identity for root in (*gone.snapshots, *gone.changelogs, *gone.kept)}
+    candidates.add_metadata([*expiration.snapshots, *expiration.changelogs])
+    forgotten = {
+        root.identity for root in (*expiration.snapshots, *expiration.changelogs, *expiration.kept_as_changelogs)
+    }
     staying = [root for root in line.roots if root.identity not in forgotten]
-    unasked = _unasked(line, gone)
-    asked = [root for root in staying if root.identity not in unasked]
+    unchecked = _unchecked(line, expiration)
+    asked = [root for root in staying if root.identity not in unchecked]
     lost = lost_roots(table, line.roots, but_earlier=True)
-    plan = plan_deletion(table, candidates, [*asked, *gone.kept], executor, lost=lost)
-    named = {path for root in unasked.values() for path in _named(table, root.snapshot)}
+    plan = plan_deletion(table, candidates, [*asked, *expiration.kept_as_changelogs], executor, lost=lost)
+    named = {path for root in unchecked.values() for path in _named(table, root.snapshot)}
     metadata = {path: item for path, item in plan.metadata.items() if path not in named}
-    return replace(plan, metadata=metadata, roots=plan.roots | unasked.keys(), unasked=frozenset(unasked))
+    return replace(plan, metadata=metadata, roots=plan.roots | unchecked.keys(), unchecked=frozenset(unchecked))
 
 
-def _unasked(line: Line, gone: Going) -> dict[RootIdentity, Root]:
-    """Snapshots that go later, and reach no file that goes now without another one that is asked; see above."""
-    first = {root.identity for root in line.snapshots[len(gone.snapshots) :][:1]}
+def _unchecked(line: Line, expiration: ExpirationPlan) -> dict[RootIdentity, Root]:
+    """Snapshots of later rounds that need not be checked for the files of this one; see the head of the module."""
+    first = {root.identity for root in line.snapshots[len(expiration.snapshots) :][:1]}
     return {
         root.identity: root
-        for root in gone.later
+        for root in expiration.later
         if root.identity not in first and root.snapshot.commit_kind is not CommitKind.OVERWRITE
     }
 
@@ -247,46 +276,46 @@ def _named(table: TableHandle, snapshot: Snapshot) -> Iterator[str]:
         yield table.paths.statistics(snapshot.statistics)
 
 
-def changelogs_left(line: Line, gone: Going) -> list[int]:
-    """Ids of the changelogs that there are afterwards, ascending."""
-    ids = {root.snapshot.id for root in line.changelogs} - {root.snapshot.id for root in gone.changelogs}
-    return sorted(ids | {root.snapshot.id for root in gone.kept})
+def remaining_changelog_ids(line: Line, expiration: ExpirationPlan) -> list[int]:
+    """Ids of the changelogs that exist after the expiration, ascending."""
+    ids = {root.snapshot.id for root in line.changelogs} - {root.snapshot.id for root in expiration.changelogs}
+    return sorted(ids | {root.snapshot.id for root in expiration.kept_as_changelogs})
 
 
 def _check_latest_is_there(table: TableHandle, line: Line) -> None:
-    """Somebody may roll back meanwhile: then what was to go is the newest there is."""
+    """Raises ConflictError if a rollback took the newest snapshot away: what was to expire may now be the latest."""
     latest = line.snapshots[-1].snapshot
     if table.snapshot_service is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
-        # We may have let the hint name it a moment ago.
+        # `remove_expired` may have written its id into the LATEST hint a moment ago.
         mend_latest_hint(table)
         raise ConflictError(
-            f"snapshot {latest.id} of {table.paths.root} vanished while older ones were to expire: others roll back; "
-            "run it again when they have done"
+            f"snapshot {latest.id} of {table.paths.root} vanished while older ones were to expire: a rollback runs "
+            "at the same time; run the expiry again when it is done"
         )
 
 
-def hide(table: TableHandle, line: Line, gone: Going) -> None:
-    """Removes what goes from the row of what can be read. Safe to repeat.
+def remove_expired(table: TableHandle, line: Line, expiration: ExpirationPlan) -> None:
+    """Deletes the files of expired snapshots and changelogs, so that no new reader starts on them. Safe to repeat.
 
-    Raises: ConflictError if others roll back meanwhile.
+    Raises: ConflictError if a rollback runs at the same time.
     """
     storage, paths = table.env.storage, table.paths
-    settle_records(table, [root.snapshot for root in gone.snapshots])
-    kept = {root.snapshot.id: root.snapshot for root in gone.kept}
-    left = changelogs_left(line, gone)
-    if gone.dropped:
-        forget_oldest(table, list(gone.dropped), left[0] if left else None)
-    if hint_of(table, paths.latest_hint) in gone.snapshot_ids and table.snapshot_service is None:
+    settle_records(table, [root.snapshot for root in expiration.snapshots])
+    kept = {root.snapshot.id: root.snapshot for root in expiration.kept_as_changelogs}
+    left = remaining_changelog_ids(line, expiration)
+    if expiration.stored_changelog_ids:
+        forget_oldest(table, list(expiration.stored_changelog_ids), left[0] if left else None)
+    if hint_of(table, paths.latest_hint) in expiration.snapshot_ids and table.snapshot_service is None:
         write_hint(table, paths.latest_hint, line.snapshots[-1].snapshot.id)
-    for number in gone.snapshot_ids:
+    for number in expiration.snapshot_ids:
         _check_latest_is_there(table, line)
         if number in kept:
             keep_changelog(table, kept[number])
         storage.delete([paths.snapshot(number)])
-    if gone.snapshots or (line.snapshots and not storage.exists(paths.earliest_hint)):
-        write_hint(table, paths.earliest_hint, line.snapshots[len(gone.snapshots)].snapshot.id)
-    if gone.snapshots and table.snapshot_service is None:
-        # That of a process which was stopped for long may name one that went.
+    if expiration.snapshots or (line.snapshots and not storage.exists(paths.earliest_hint)):
+        write_hint(table, paths.earliest_hint, line.snapshots[len(expiration.snapshots)].snapshot.id)
+    if expiration.snapshots and table.snapshot_service is None:
+        # A committer that was paused for long may have written the hint late, with the id of an expired snapshot.
         mend_latest_hint(table)
     if kept:
         hint_kept(table, left[-1])
@@ -295,21 +324,28 @@ def hide(table: TableHandle, line: Line, gone: Going) -> None:
 
 
 def carry_out_expiry(
-    table: TableHandle, line: Line, gone: Going, plan: DeletionPlan, executor: Executor, *, how: Disposal, what: str
+    table: TableHandle,
+    line: Line,
+    expiration: ExpirationPlan,
+    plan: DeletionPlan,
+    executor: Executor,
+    *,
+    how: Disposal,
+    what: str,
 ) -> Deletion:
-    """Hides what goes and deletes its files, or moves all of it aside; `what` names the action.
+    """Carries out the plan: deletes the files, or moves them to a quarantine. `what` is the action's name.
 
-    Raises: ConflictError if others roll back meanwhile.
+    Raises: ConflictError if a rollback runs at the same time.
     """
-    if gone.is_empty:
-        hide(table, line, gone)
+    if expiration.is_empty:
+        remove_expired(table, line, expiration)
         left_over = finish_interrupted(table, executor, how)
         return replace(left_over, stopped=(*plan.stopped, *left_over.stopped))
     paths = table.paths
-    roots = [paths.snapshot(number) for number in gone.snapshot_ids]
-    roots += [paths.changelog(number) for number in gone.dropped]
-    after = line.snapshots[len(gone.snapshots) :][:1]
+    roots = [paths.snapshot(number) for number in expiration.snapshot_ids]
+    roots += [paths.changelog(number) for number in expiration.stored_changelog_ids]
+    after = line.snapshots[len(expiration.snapshots) :][:1]
     neighbours = [paths.snapshot(root.snapshot.id) for root in after]
     prepared = prepare(table, plan, how, what, roots=roots, neighbours=neighbours)
-    hide(table, line, gone)
+    remove_expired(table, line, expiration)
     return carry_out(table, plan, executor, prepared)
