@@ -20,7 +20,7 @@ from typing import Any, Final
 from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]
 from airflow.sdk.configuration import conf
 
-from paimon_engine import InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError
 
 _NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "airflow-provider-paimon")
 NOTE: Final = "paimon_commit"

@@ -26,9 +26,9 @@ from typing import Final, Literal, Protocol
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from airflow_provider_paimon import engine
 from airflow_provider_paimon.job_folder import job_folder
-from paimon_engine import InvalidArgumentError, NotFoundError, PaimonError, Progress, UnsupportedError
-from paimon_engine.jobs import ACTIONS, Job, JobResult, name_of, run
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, UnsupportedError
 
 Where = Literal["auto", "in_process", "subprocess", "spark_connect"]
 PLACES: Final = ("auto", "in_process", "subprocess", "spark_connect")
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 class Launcher(Protocol):
     """Runs jobs. `secrets` are the environment variables that the job's `StorageRef` names."""
 
-    def launch(self, job: Job, secrets: Mapping[str, str]) -> JobResult:
+    def launch(self, job: engine.Job, secrets: Mapping[str, str]) -> engine.JobResult:
         """Carries out the job.
 
         Raises: AirflowFailException if trying again is useless; AirflowException for all other failures.
@@ -82,7 +82,7 @@ def choose_launcher(action: str, where: str = "auto", spark_conn_id: str | None 
 
 
 def _best_place(action: str, spark_conn_id: str | None) -> str:
-    if not ACTIONS[action].on_tasks:
+    if not engine.ACTIONS[action].on_tasks:
         return "in_process"
     return "spark_connect" if spark_conn_id else "subprocess"
 
@@ -109,11 +109,11 @@ def _spark_connect(conn_id: str) -> Subprocess:
 class InProcess:
     """Runs jobs in threads of this process."""
 
-    def launch(self, job: Job, secrets: Mapping[str, str]) -> JobResult:
+    def launch(self, job: engine.Job, secrets: Mapping[str, str]) -> engine.JobResult:
         """Carries out the job."""
         with _environment(secrets):
             try:
-                return run(job, on_progress=_log_progress)
+                return engine.run(job, on_progress=_log_progress)
             except HOPELESS as error:
                 raise AirflowFailException(str(error)) from error
             except PaimonError as error:
@@ -152,20 +152,20 @@ class Subprocess:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
-    def launch(self, job: Job, secrets: Mapping[str, str]) -> JobResult:
+    def launch(self, job: engine.Job, secrets: Mapping[str, str]) -> engine.JobResult:
         """Carries out the job."""
         with job_folder() as directory:
             job_file, result_file = directory / "job.json", directory / "result.json"
             job_file.write_text(job.to_json(), encoding="utf-8")
             process = self._start(job_file, result_file, {**self.environment, **secrets})
-            logger.info("Running %s in process %s with Spark %s", name_of(job.action), process.pid, self.spark)
+            logger.info("Running %s in process %s with Spark %s", engine.name_of(job.action), process.pid, self.spark)
             try:
                 tail = _follow(process)
             finally:
                 self.kill()
                 _close(process)
             if process.returncode == 0:
-                return JobResult.from_json(result_file.read_text(encoding="utf-8"))
+                return engine.JobResult.from_json(result_file.read_text(encoding="utf-8"))
             raise _failure(process.returncode, tail)
 
     def _start(self, job: Path, result: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -246,7 +246,7 @@ def _tell(line: str, tail: list[str]) -> None:
     if line.startswith(_PROGRESS):
         try:
             value = json.loads(line.removeprefix(_PROGRESS))
-            _log_progress(Progress(value["stage"], value["done"], value["total"]))
+            _log_progress(engine.Progress(value["stage"], value["done"], value["total"]))
             return
         except (ValueError, KeyError, TypeError):
             pass
@@ -255,7 +255,7 @@ def _tell(line: str, tail: list[str]) -> None:
     del tail[:-_TAIL_LINES]
 
 
-def _log_progress(progress: Progress) -> None:
+def _log_progress(progress: engine.Progress) -> None:
     logger.info("%s: %s of %s", progress.stage, progress.done, progress.total)
 
 

@@ -1,6 +1,6 @@
 """Values of operators' own arguments after templates were rendered: Jinja gives texts for everything.
 
-Fields of actions are read by the engine (`paimon_engine.specs`), with the `TEMPLATES` below.
+Fields of actions are read by the engine (`paimon_engine.specs`), as `templates` below says.
 """
 
 from __future__ import annotations
@@ -8,20 +8,22 @@ from __future__ import annotations
 from datetime import UTC
 from typing import Any, Final
 
-from paimon_engine import InvalidArgumentError
-from paimon_engine.specs import Edge, kind_of
-
-TEMPLATES: Final = Edge(zone=UTC, is_rendered=True)
-"""A time without a zone is UTC, as elsewhere in Airflow; `None` or an empty text stands for no value."""
+from airflow_provider_paimon import engine
+from paimon_engine.errors import InvalidArgumentError
 
 _NOTHING: Final = ("", "None", "null")
 
 
+def templates() -> engine.Edge:
+    """A time without a zone is UTC, as elsewhere in Airflow; `None` or an empty text stands for no value."""
+    return engine.Edge(zone=UTC, is_rendered=True)
+
+
 def flag(name: str, value: Any) -> bool:
     """A yes or no. Raises: InvalidArgumentError."""
-    kind = kind_of(bool)
+    kind = engine.kind_of(bool)
     try:
-        found = None if kind is None else kind.read(value, TEMPLATES)
+        found = None if kind is None else kind.read(value, templates())
     except ValueError:
         found = None
     if not isinstance(found, bool):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider_paimon import engine
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from paimon_engine import CommitMessage
 
 
 class PaimonCommitHook(PaimonHook):
@@ -23,7 +23,7 @@ class PaimonCommitHook(PaimonHook):
 
         Raises: InvalidArgumentError; ConflictError if files that the messages remove are gone.
         """
-        parsed = [CommitMessage.from_json(message) for message in messages]
+        parsed = [engine.CommitMessage.from_json(message) for message in messages]
         return self.table(table).commit(parsed, commit_user=commit_user, kind=kind).to_dict()
 
     def snapshot_of_user(self, table: str, user: str) -> int | None:

@@ -16,9 +16,8 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from paimon_engine import Catalog, InvalidArgumentError, NotFoundError, PaimonError, Table, open_table
-from paimon_engine.errors import masked
-from paimon_engine.jobs import CatalogRef, StorageRef, TableRef, shows_storage_option, shows_table_option
+from airflow_provider_paimon import engine
+from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, masked
 
 _S3_SCHEMES: Final = ("s3://", "s3a://")
 _S3_FIELDS: Final[Mapping[str, str]] = {
@@ -138,26 +137,27 @@ class PaimonHook(BaseHook):
 
     # ── jobs ────────────────────────────────────────────────────────────────────────────────────
 
-    def table_ref(self, table: str) -> TableRef:
+    def table_ref(self, table: str) -> engine.TableRef:
         """A table for a job: `database.table` of the warehouse, or the path of a table's directory."""
         if "/" in table:
-            return TableRef(path=table)
-        return TableRef(warehouse=self.warehouse, name=table)
+            return engine.TableRef(path=table)
+        return engine.TableRef(warehouse=self.warehouse, name=table)
 
-    def storage_ref(self) -> StorageRef:
+    def storage_ref(self) -> engine.StorageRef:
         """The store for a job: plain options, and the names of environment variables for all that may be secret."""
         plain = {name: value for name, value in self.storage_options.items() if not self._is_secret(name, value)}
-        return StorageRef(plain, {name: self._variable(name) for name in self.storage_options if name not in plain})
+        hidden = [name for name in self.storage_options if name not in plain]
+        return engine.StorageRef(plain, {name: self._variable(name) for name in hidden})
 
-    def catalog_ref(self) -> CatalogRef:
+    def catalog_ref(self) -> engine.CatalogRef:
         """The catalog for a job: its kind, and the names of environment variables for all the rest."""
         plain = {name: value for name, value in self.catalog_options.items() if name in _PLAIN_CATALOG_OPTIONS}
         hidden = [name for name in self.catalog_options if name not in plain]
-        return CatalogRef(plain, {name: self._variable(f"catalog_{name}") for name in hidden})
+        return engine.CatalogRef(plain, {name: self._variable(f"catalog_{name}") for name in hidden})
 
     def table_refs(self, options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Options of the table for a job: those that may be shown, and the environment variables of all others."""
-        plain = {name: value for name, value in options.items() if shows_table_option(name, value)}
+        plain = {name: value for name, value in options.items() if engine.shows_table_option(name, value)}
         return plain, {name: self._variable(f"table_{name}") for name in options if name not in plain}
 
     def secrets(self, table_options: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -171,7 +171,7 @@ class PaimonHook(BaseHook):
         return values
 
     def _is_secret(self, name: str, value: str) -> bool:
-        if not shows_storage_option(name, value):
+        if not engine.shows_storage_option(name, value):
             return True
         # What else somebody put into a connection's free form, they may have put there to keep it from view.
         return name not in self._given_options and name not in _S3_FIELDS.values()
@@ -186,18 +186,18 @@ class PaimonHook(BaseHook):
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 
-    def get_conn(self) -> Catalog:
+    def get_conn(self) -> engine.Catalog:
         """The catalog; the name that Airflow's hooks use."""
         return self.catalog()
 
-    def catalog(self) -> Catalog:
+    def catalog(self) -> engine.Catalog:
         """The warehouse as a catalog, whose work runs in threads of this process."""
-        return Catalog(self.warehouse, storage_options=self.storage_options, options=self.catalog_options)
+        return engine.Catalog(self.warehouse, storage_options=self.storage_options, options=self.catalog_options)
 
-    def table(self, table: str) -> Table:
+    def table(self, table: str) -> engine.Table:
         """The table `database.table`, or the one in a directory. Raises: NotFoundError."""
         if "/" in table and not self.catalog_options:
-            return open_table(table, storage_options=self.storage_options)
+            return engine.open_table(table, storage_options=self.storage_options)
         return self.catalog().table(table)
 
     def latest_snapshot(self, table: str) -> dict[str, Any] | None:

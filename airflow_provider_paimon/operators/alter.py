@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.alter_table import AlterTable
 
 
 class PaimonAlterTableOperator(PaimonActionOperator):
@@ -16,7 +15,7 @@ class PaimonAlterTableOperator(PaimonActionOperator):
         changes: as in `{"change": "add_column", "name": "city", "type": "STRING"}`, in order.
     """
 
-    spec = AlterTable
+    action_name = "alter_table"
     template_fields_renderers: Mapping[str, str] = {**PaimonActionOperator.template_fields_renderers, "changes": "json"}
 
     def __init__(self, *, changes: Sequence[Mapping[str, Any]] = (), **kwargs: Any) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
-from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForward, RenameBranch
-from paimon_engine.actions.merge_branch import MergeBranch
 
 
 class PaimonCreateBranchOperator(PaimonActionOperator):
@@ -19,7 +17,7 @@ class PaimonCreateBranchOperator(PaimonActionOperator):
         if_exists: `error` fails if the branch exists; `ignore` leaves it as it is.
     """
 
-    spec = CreateBranch
+    action_name = "create_branch"
 
     def __init__(
         self,
@@ -41,7 +39,7 @@ class PaimonDeleteBranchOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    spec = DeleteBranch
+    action_name = "delete_branch"
 
     def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -55,7 +53,7 @@ class PaimonRenameBranchOperator(PaimonActionOperator):
         to: its new name.
     """
 
-    spec = RenameBranch
+    action_name = "rename_branch"
 
     def __init__(self, *, branch: str, to: str, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -69,7 +67,7 @@ class PaimonFastForwardOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and change nothing.
     """
 
-    spec = FastForward
+    action_name = "fast_forward"
 
     def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -83,7 +81,7 @@ class PaimonMergeBranchOperator(PaimonActionOperator):
         dry_run: say what would be merged and what is in the way, and change nothing.
     """
 
-    spec = MergeBranch
+    action_name = "merge_branch"
 
     def __init__(self, *, branch: str, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)

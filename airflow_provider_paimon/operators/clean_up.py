@@ -9,8 +9,6 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
 from airflow_provider_paimon.rendered import flag
-from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
-from paimon_engine.actions.verify import Verify
 
 _PROBLEMS_SHOWN: Final = 5
 
@@ -26,7 +24,7 @@ class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
             and that no version is out of sight; for a single run, where the result's `stopped` asks for it.
     """
 
-    spec = RemoveOrphanFiles
+    action_name = "remove_orphan_files"
 
     def __init__(
         self,
@@ -47,7 +45,7 @@ class PaimonVerifyOperator(PaimonActionOperator):
         fail_on_problems: fail the task, without another try; else the result tells the problems.
     """
 
-    spec = Verify
+    action_name = "verify"
     more_templates = ("fail_on_problems",)
 
     def __init__(self, *, depth: str = "files", fail_on_problems: bool | str = True, **kwargs: Any) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.cluster import Cluster
 
 
 class PaimonClusterOperator(PaimonActionOperator):
@@ -27,7 +26,7 @@ class PaimonClusterOperator(PaimonActionOperator):
         task_memory_bytes: what a task sorts in; more is spilled to its disk.
     """
 
-    spec = Cluster
+    action_name = "cluster"
 
     def __init__(
         self,

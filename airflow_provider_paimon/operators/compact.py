@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.compact import Compact
 
 
 class PaimonCompactOperator(PaimonActionOperator):
@@ -28,7 +27,7 @@ class PaimonCompactOperator(PaimonActionOperator):
         task_memory_bytes: memory that a task may take, by estimate; buckets that need more are skipped.
     """
 
-    spec = Compact
+    action_name = "compact"
 
     def __init__(
         self,

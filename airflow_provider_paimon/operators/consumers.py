@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.consumers import ClearConsumers, ExpireConsumers, ResetConsumer
 
 
 class PaimonResetConsumerOperator(PaimonActionOperator):
@@ -18,7 +17,7 @@ class PaimonResetConsumerOperator(PaimonActionOperator):
         quarantine: move a forgotten one aside, from where `PaimonRestoreOperator` brings it back.
     """
 
-    spec = ResetConsumer
+    action_name = "reset_consumer"
 
     def __init__(
         self, *, consumer: str, next_snapshot: int | str | None = None, quarantine: bool | str = False, **kwargs: Any
@@ -36,7 +35,7 @@ class PaimonClearConsumersOperator(PaimonActionOperator):
         quarantine: move them aside, from where `PaimonRestoreOperator` brings them back.
     """
 
-    spec = ClearConsumers
+    action_name = "clear_consumers"
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class PaimonExpireConsumersOperator(PaimonActionOperator):
         quarantine: move them aside, from where `PaimonRestoreOperator` brings them back.
     """
 
-    spec = ExpireConsumers
+    action_name = "expire_consumers"
 
     def __init__(
         self,

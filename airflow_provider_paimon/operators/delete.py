@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.delete_rows import DeleteRows
 
 
 class PaimonDeleteRowsOperator(PaimonActionOperator):
@@ -15,7 +14,7 @@ class PaimonDeleteRowsOperator(PaimonActionOperator):
         where: SQL condition over the columns, such as `day = '{{ ds }}'`.
     """
 
-    spec = DeleteRows
+    action_name = "delete_rows"
 
     def __init__(self, *, where: str, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)

@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonDeletingOperator
-from paimon_engine.actions.expire_changelogs import ExpireChangelogs
-from paimon_engine.actions.expire_snapshots import ExpireSnapshots
 
 
 class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
@@ -26,7 +24,7 @@ class PaimonExpireSnapshotsOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    spec = ExpireSnapshots
+    action_name = "expire_snapshots"
 
     def __init__(
         self,
@@ -56,7 +54,7 @@ class PaimonExpireChangelogsOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    spec = ExpireChangelogs
+    action_name = "expire_changelogs"
 
     def __init__(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.rewrite_file_index import RewriteFileIndex
 
 
 class PaimonRewriteFileIndexOperator(PaimonActionOperator):
@@ -19,7 +18,7 @@ class PaimonRewriteFileIndexOperator(PaimonActionOperator):
         dry_run: say what would be done, and do nothing.
     """
 
-    spec = RewriteFileIndex
+    action_name = "rewrite_file_index"
 
     def __init__(
         self, *, where: str | None = None, rebuild: bool | str = False, dry_run: bool | str = False, **kwargs: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -9,12 +10,11 @@ from typing import Any, ClassVar, Final
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_paimon import engine
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS, Launcher, choose_launcher
-from airflow_provider_paimon.rendered import TEMPLATES, flag, text
-from paimon_engine.jobs import CreateTable, Job, JobResult, action_type
-from paimon_engine.specs import Spec, decode, fields_of, name_of_spec
+from airflow_provider_paimon.rendered import flag, templates, text
 
 __all__ = ["PaimonActionOperator", "PaimonDeletingOperator", "PaimonJobOperator", "commit_user_of", "xcom_of"]
 
@@ -113,7 +113,7 @@ class PaimonJobOperator(BaseOperator):
         """
         return self.arguments or {}
 
-    def create_table(self) -> CreateTable | None:
+    def create_table(self) -> engine.CreateTable | None:
         """How to create the table if it is not there; only writes do."""
         return None
 
@@ -144,7 +144,7 @@ class PaimonJobOperator(BaseOperator):
         if self._running is not None:
             self._running.kill()
 
-    def job(self, hook: PaimonHook, context: Mapping[str, Any]) -> Job:
+    def job(self, hook: PaimonHook, context: Mapping[str, Any]) -> engine.Job:
         """The job of this task; holds no secret.
 
         Raises: InvalidArgumentError, TypeError.
@@ -152,10 +152,12 @@ class PaimonJobOperator(BaseOperator):
         key = text(self.idempotency_key)
         attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=flag("force_rerun", self.force_rerun))
         options, table_secrets = hook.table_refs(self._table_options())
-        return Job(
+        return engine.Job(
             table=hook.table_ref(self.table),
             # Templates make texts of flags and numbers: 'False' must not be a flag that is set.
-            action=decode(action_type(self.action), self.action_arguments(context), name=self.action, edge=TEMPLATES),
+            action=engine.decode(
+                engine.action_type(self.action), self.action_arguments(context), name=self.action, edge=templates()
+            ),
             commit_user=attempt.commit_user,
             earlier_user=attempt.earlier_user,
             storage=hook.storage_ref(),
@@ -171,7 +173,7 @@ class PaimonJobOperator(BaseOperator):
             options.setdefault(_RECORD_TIME, _RECORD_TIME_OF_KEYS)
         return options
 
-    def _describe_outlets(self, context: Mapping[str, Any], result: JobResult) -> None:
+    def _describe_outlets(self, context: Mapping[str, Any], result: engine.JobResult) -> None:
         """Tells consumers of the assets which snapshot and tag to read."""
         events = context.get("outlet_events")
         if events is None:
@@ -186,31 +188,38 @@ class PaimonJobOperator(BaseOperator):
 class PaimonActionOperator(PaimonJobOperator):
     """What operators have in common that stand for one action.
 
-    `spec` says what is asked of the action: its fields are the operator's arguments and templates. After rendering, the
-    texts that stand in them are read by the kinds of these fields, as in a job or on the command line.
+    The arguments of its constructor are the fields of the action's spec, and templates. After rendering, the texts that
+    stand in them are read by the kinds of these fields, as in a job or on the command line. They are written down, not
+    taken from the spec, because that would load the engine wherever a DAG is read.
 
     Args:
-        fields: the values of the spec's fields by name, among others: `locals()` of the operator's constructor.
+        fields: the values of the fields by name, among others: `locals()` of the operator's constructor.
     """
 
-    spec: ClassVar[type[Spec]]
+    action_name: ClassVar[str]
     more_templates: ClassVar[Sequence[str]] = ()
-    """Arguments that are templates without being fields of the spec."""
+    """Arguments that are templates without being fields of the action."""
+    action_fields: ClassVar[Sequence[str]] = ()
+    """Names of the action's fields; found by the constructors of the operator and of those that it builds on."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if hasattr(cls, "spec"):
-            names = (item.name for item in fields_of(cls.spec))
-            cls.template_fields = (*PaimonJobOperator.template_fields, *names, *cls.more_templates)
+        # A class that somebody derives from an operator may take arguments that are none of the action's.
+        if "action_name" in vars(cls) or not hasattr(cls, "action_name"):
+            named = inspect.signature(cls.__init__).parameters.values()
+            own = [item.name for item in named if item.kind is item.KEYWORD_ONLY and item.name != "fields"]
+            both = dict.fromkeys([*own, *cls.action_fields])
+            cls.action_fields = tuple(name for name in both if name not in cls.more_templates)
+        cls.template_fields = (*PaimonJobOperator.template_fields, *cls.action_fields, *cls.more_templates)
 
     def __init__(self, *, fields: Mapping[str, Any], **kwargs: Any) -> None:
-        super().__init__(action=name_of_spec(self.spec), **kwargs)
-        for item in fields_of(self.spec):
-            setattr(self, item.name, fields[item.name])
+        super().__init__(action=self.action_name, **kwargs)
+        for name in self.action_fields:
+            setattr(self, name, fields[name])
 
     def action_arguments(self, context: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002 - for subclasses
         """Fields of the action's spec, after templates were rendered."""
-        return {item.name: getattr(self, item.name) for item in fields_of(self.spec)}
+        return {name: getattr(self, name) for name in self.action_fields}
 
 
 class PaimonDeletingOperator(PaimonActionOperator):
@@ -236,7 +245,7 @@ class PaimonDeletingOperator(PaimonActionOperator):
         super().__init__(fields={**fields, **how}, **kwargs)
 
 
-def xcom_of(result: JobResult) -> dict[str, Any]:
+def xcom_of(result: engine.JobResult) -> dict[str, Any]:
     """The result for XCom, which lives in Airflow's database: long lists are cut, `omitted` says by how much."""
     value: dict[str, Any] = json.loads(result.to_json())
     details = value["details"]

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.analyze import Analyze
-from paimon_engine.actions.compact_manifests import CompactManifests
 
 
 class PaimonCompactManifestsOperator(PaimonActionOperator):
@@ -17,7 +15,7 @@ class PaimonCompactManifestsOperator(PaimonActionOperator):
         dry_run: say what would be done, and do nothing.
     """
 
-    spec = CompactManifests
+    action_name = "compact_manifests"
 
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -30,7 +28,7 @@ class PaimonAnalyzeOperator(PaimonActionOperator):
         columns: names of columns; all that are not nested by default, none for `[]`.
     """
 
-    spec = Analyze
+    action_name = "analyze"
 
     def __init__(self, *, columns: Sequence[str] | None = None, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)

@@ -7,8 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.drop_partition import DropPartition, ExpirePartitions
-from paimon_engine.actions.mark_partition_done import MarkPartitionDone
 
 
 class PaimonDropPartitionOperator(PaimonActionOperator):
@@ -19,7 +17,7 @@ class PaimonDropPartitionOperator(PaimonActionOperator):
         dry_run: say what would be dropped, and drop nothing.
     """
 
-    spec = DropPartition
+    action_name = "drop_partition"
 
     def __init__(self, *, partitions: Sequence[Mapping[str, Any]], dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -37,7 +35,7 @@ class PaimonExpirePartitionsOperator(PaimonActionOperator):
         dry_run: say what would be dropped, and drop nothing.
     """
 
-    spec = ExpirePartitions
+    action_name = "expire_partitions"
 
     def __init__(
         self,
@@ -63,7 +61,7 @@ class PaimonMarkPartitionDoneOperator(PaimonActionOperator):
         dry_run: say how they would be told, and tell nobody.
     """
 
-    spec = MarkPartitionDone
+    action_name = "mark_partition_done"
 
     def __init__(self, *, partitions: Sequence[Mapping[str, Any]], dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)

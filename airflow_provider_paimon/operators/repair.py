@@ -6,11 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
-from paimon_engine.actions.purge_files import PurgeFiles
-from paimon_engine.actions.remove_unexisting_files import RemoveUnexistingFiles
-from paimon_engine.actions.remove_unexisting_manifests import RemoveUnexistingManifests
-from paimon_engine.actions.repair_earliest_snapshot import RepairEarliestSnapshot
-from paimon_engine.actions.restore import EmptyQuarantine, Restore
 
 
 class PaimonRestoreOperator(PaimonActionOperator):
@@ -24,7 +19,7 @@ class PaimonRestoreOperator(PaimonActionOperator):
         parallelism: move with no more workers than this.
     """
 
-    spec = Restore
+    action_name = "restore"
 
     def __init__(
         self,
@@ -49,7 +44,7 @@ class PaimonEmptyQuarantineOperator(PaimonActionOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    spec = EmptyQuarantine
+    action_name = "empty_quarantine"
 
     def __init__(
         self,
@@ -72,7 +67,7 @@ class PaimonPurgeFilesOperator(PaimonDeletingOperator):
         dry_run: say what would go, and change nothing.
     """
 
-    spec = PurgeFiles
+    action_name = "purge_files"
 
     def __init__(
         self,
@@ -94,7 +89,7 @@ class PaimonRemoveUnexistingFilesOperator(PaimonActionOperator):
         parallelism: look into no more directories at a time than this.
     """
 
-    spec = RemoveUnexistingFiles
+    action_name = "remove_unexisting_files"
 
     def __init__(self, *, dry_run: bool | str = False, parallelism: int | str | None = None, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -107,7 +102,7 @@ class PaimonRemoveUnexistingManifestsOperator(PaimonActionOperator):
         dry_run: say what is gone, and change nothing.
     """
 
-    spec = RemoveUnexistingManifests
+    action_name = "remove_unexisting_manifests"
 
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -122,7 +117,7 @@ class PaimonRepairEarliestSnapshotOperator(PaimonDeletingOperator):
         dry_run: say what would go, and change nothing.
     """
 
-    spec = RepairEarliestSnapshot
+    action_name = "repair_earliest_snapshot"
 
     def __init__(self, *, snapshot: int | str | None = None, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from paimon_engine.actions.rescale import Rescale
 
 
 class PaimonRescaleOperator(PaimonActionOperator):
@@ -16,7 +15,7 @@ class PaimonRescaleOperator(PaimonActionOperator):
         dry_run: say what would be done, and do nothing.
     """
 
-    spec = Rescale
+    action_name = "rescale"
 
     def __init__(self, *, where: str | None = None, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)

@@ -6,8 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
-from paimon_engine.actions.rollback import Rollback
-from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest
 
 
 class PaimonRollbackOperator(PaimonDeletingOperator):
@@ -21,7 +19,7 @@ class PaimonRollbackOperator(PaimonDeletingOperator):
         dry_run: say what would go, and change nothing.
     """
 
-    spec = Rollback
+    action_name = "rollback"
 
     def __init__(
         self,
@@ -46,7 +44,7 @@ class PaimonRollbackToAsLatestOperator(PaimonActionOperator):
         watermark: the newest snapshot whose watermark is not beyond, in epoch milliseconds.
     """
 
-    spec = RollbackToAsLatest
+    action_name = "rollback_to_as_latest"
 
     def __init__(
         self,

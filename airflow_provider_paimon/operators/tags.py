@@ -11,9 +11,6 @@ from airflow_provider_paimon.day_snapshots import own_snapshots, snapshot_of_day
 from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDeletingOperator
 from airflow_provider_paimon.rendered import text
 from airflow_provider_paimon.tag_schedule import day_of_tag, end_of_day, tag_of, unknown_zone, zone_of
-from paimon_engine.actions.create_due_tags import CreateDueTags
-from paimon_engine.actions.expire_tags import ExpireTags
-from paimon_engine.actions.tags import CreateTag, DeleteTag, RenameTag
 
 
 class PaimonCreateTagOperator(PaimonDeletingOperator):
@@ -36,7 +33,7 @@ class PaimonCreateTagOperator(PaimonDeletingOperator):
         dry_run: say what would be made, and which files of a replaced tag would go; change nothing.
     """
 
-    spec = CreateTag
+    action_name = "create_tag"
     more_templates = ("timezone",)
 
     def __init__(
@@ -93,7 +90,7 @@ class PaimonDeleteTagOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    spec = DeleteTag
+    action_name = "delete_tag"
 
     def __init__(self, *, tag: str, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -107,7 +104,7 @@ class PaimonRenameTagOperator(PaimonActionOperator):
         to: its new name.
     """
 
-    spec = RenameTag
+    action_name = "rename_tag"
 
     def __init__(self, *, tag: str, to: str, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)
@@ -121,7 +118,7 @@ class PaimonExpireTagsOperator(PaimonDeletingOperator):
         dry_run: say what would be deleted, and delete nothing.
     """
 
-    spec = ExpireTags
+    action_name = "expire_tags"
 
     def __init__(
         self, *, older_than: datetime | timedelta | str | None = None, dry_run: bool | str = False, **kwargs: Any
@@ -136,7 +133,7 @@ class PaimonCreateDueTagsOperator(PaimonDeletingOperator):
         dry_run: say what would be made, and make nothing.
     """
 
-    spec = CreateDueTags
+    action_name = "create_due_tags"
 
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(fields=locals(), **kwargs)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_provider_paimon import engine
 from airflow_provider_paimon.operators.job import PaimonActionOperator
-from airflow_provider_paimon.rendered import TEMPLATES
-from paimon_engine.actions.write import Write
-from paimon_engine.jobs import CreateTable
-from paimon_engine.specs import decode
+from airflow_provider_paimon.rendered import templates
 
 
 class PaimonWriteOperator(PaimonActionOperator):
@@ -27,7 +25,7 @@ class PaimonWriteOperator(PaimonActionOperator):
             `partition_keys`, `options` and `comment`.
     """
 
-    spec = Write
+    action_name = "write"
     more_templates = ("create",)
     template_fields_renderers: Mapping[str, str] = {
         **PaimonActionOperator.template_fields_renderers,
@@ -51,7 +49,7 @@ class PaimonWriteOperator(PaimonActionOperator):
         super().__init__(fields=locals(), **kwargs)
         self.create = create
 
-    def create_table(self) -> CreateTable | None:
+    def create_table(self) -> engine.CreateTable | None:
         """How to create the table if it is not there."""
         if self.create is None:
             return None
@@ -59,4 +57,4 @@ class PaimonWriteOperator(PaimonActionOperator):
         if isinstance(given.get("options"), Mapping):
             # What Jinja or Python gives as a number is a text in a table's options.
             given["options"] = {name: str(value) for name, value in given["options"].items()}
-        return decode(CreateTable, given, name="create", edge=TEMPLATES)
+        return engine.decode(engine.CreateTable, given, name="create", edge=templates())

@@ -13,7 +13,7 @@ from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.rendered import text
 from airflow_provider_paimon.tag_schedule import tag_of
 from airflow_provider_paimon.triggers.tag import PaimonTagTrigger
-from paimon_engine import InvalidArgumentError, PaimonError, UnsupportedError
+from paimon_engine.errors import InvalidArgumentError, PaimonError, UnsupportedError
 
 
 class PaimonTagSensor(BaseSensorOperator):

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from paimon_engine import PaimonError, StorageError
+from paimon_engine.errors import PaimonError, StorageError
 
 
 class PaimonTagTrigger(BaseTrigger):

@@ -68,10 +68,8 @@ def _described(operator: Any) -> str:
 
 def _action(operator: Any) -> str | None:
     """Name of the action whose fields the arguments are."""
-    from paimon_engine.action_table import ACTIONS
-
-    spec = vars(operator).get("spec")
-    return next((name for name, info in ACTIONS.items() if info.spec is spec), None)
+    name: str | None = vars(operator).get("action_name")
+    return name
 
 
 def _default(item: inspect.Parameter) -> str:

@@ -60,7 +60,7 @@ from airflow_provider_paimon.operators.tags import (
 )
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog, SetOption
-from paimon_engine.jobs import Job, JobResult
+from paimon_engine.jobs import ACTIONS, Job, JobResult
 from paimon_engine.specs import fields_of
 from tests.provider.conftest import SCHEMA, TABLE, make_context, rows, set_time
 
@@ -521,11 +521,11 @@ def test_all_fields_can_be_templates():
     for kind in operators_below(PaimonJobOperator):
         named = {name for name in kind.__init__.__annotations__ if name not in ("kwargs", "return", "fields")}
 
-        assert not hasattr(kind, "spec") or named <= set(kind.template_fields), kind
+        assert not hasattr(kind, "action_name") or named <= set(kind.template_fields), kind
     assert "arguments" in PaimonJobOperator.template_fields
 
 
-@pytest.mark.parametrize("kind", [kind for kind in operators_below(PaimonJobOperator) if hasattr(kind, "spec")])
+@pytest.mark.parametrize("kind", [kind for kind in operators_below(PaimonJobOperator) if hasattr(kind, "action_name")])
 def test_an_operator_asks_for_what_its_action_takes(kind: type[PaimonActionOperator]):
     """The signature, which editors complete, and the docstring are written by hand; they say what the spec says."""
     taken = {
@@ -537,11 +537,24 @@ def test_an_operator_asks_for_what_its_action_takes(kind: type[PaimonActionOpera
     texts = "".join(above.__doc__ or "" for above in kind.__mro__[: kind.__mro__.index(PaimonActionOperator)])
     names_itself = {"tag"} if kind is PaimonCreateTagOperator else set()
 
-    assert set(taken) == {item.name for item in fields_of(kind.spec)}
-    for item in fields_of(kind.spec):
+    fields = fields_of(ACTIONS[kind.action_name].spec)
+    assert set(taken) == set(kind.action_fields) == {item.name for item in fields}
+    for item in fields:
         expected = inspect.Parameter.empty if item.is_required else item.default
         assert item.name in names_itself or taken[item.name] == expected, item.name
         assert f"{item.name}:" in texts, item.name
+
+
+def test_an_operator_may_be_derived_with_arguments_of_its_own(catalog: Catalog, operator, context):
+    class CompactMore(PaimonCompactOperator):
+        def __init__(self, *, twice: bool = False, **kwargs):
+            super().__init__(**kwargs)
+            self.twice = twice
+
+    made = operator(CompactMore, full=True, twice=True)
+
+    assert CompactMore.template_fields == PaimonCompactOperator.template_fields
+    assert (made.twice, made.execute(context)["status"]) == (True, "committed")
 
 
 def test_templates_are_rendered(catalog: Catalog, warehouse: str, context):

@@ -165,7 +165,7 @@ def operator_of(action: str) -> type[PaimonActionOperator]:
     kinds = [PaimonActionOperator]
     while kinds:
         kind = kinds.pop()
-        if getattr(kind, "spec", None) is ACTIONS[action].spec:
+        if getattr(kind, "action_name", None) == action:
             return kind
         kinds += kind.__subclasses__()
     raise AssertionError(f"no operator for {action}")

@@ -1,0 +1,72 @@
+"""What this provider takes of the engine: its names, each loaded when it is first used.
+
+Airflow imports operators, sensors and triggers wherever a DAG file is read: in the DAG processor every half minute, at
+the start of each task, at each poke. The engine with Arrow and NumPy takes seconds of CPU and a hundred megabytes,
+which only a task needs that executes something. So the other modules of this provider import nothing of the engine but
+its errors; they say `engine.Job`, which is loaded then.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from paimon_engine import Catalog, CommitMessage, Progress, Table, open_table
+    from paimon_engine.jobs import (
+        ACTIONS,
+        CatalogRef,
+        CreateTable,
+        Job,
+        JobResult,
+        StorageRef,
+        TableRef,
+        action_type,
+        name_of,
+        run,
+        shows_storage_option,
+        shows_table_option,
+    )
+    from paimon_engine.specs import Edge, decode, kind_of
+
+__all__ = [
+    "ACTIONS",
+    "Catalog",
+    "CatalogRef",
+    "CommitMessage",
+    "CreateTable",
+    "Edge",
+    "Job",
+    "JobResult",
+    "Progress",
+    "StorageRef",
+    "Table",
+    "TableRef",
+    "action_type",
+    "decode",
+    "kind_of",
+    "name_of",
+    "open_table",
+    "run",
+    "shows_storage_option",
+    "shows_table_option",
+]
+
+_HOMES: Final = {
+    "paimon_engine": ("Catalog", "CommitMessage", "Progress", "Table", "open_table"),
+    "paimon_engine.specs": ("Edge", "decode", "kind_of"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The engine's name, from its module."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((module for module, names in _HOMES.items() if name in names), "paimon_engine.jobs")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
