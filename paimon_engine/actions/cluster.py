@@ -41,7 +41,7 @@ from paimon_engine.table.commit.commit import CommitRequest
 from paimon_engine.table.commit.commit_parts import commit_parts
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.own_files import work_begins
-from paimon_engine.table.compaction.bucket_choice import Choice, chosen_entries
+from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
 from paimon_engine.table.compaction.cluster import (
     SAMPLE_ROWS,
     FilesTask,
@@ -217,7 +217,7 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
         checked_up_to, parts_before = own.checked_up_to, own.parts
         run.done = _done_before(table, commit_user)
     if spec.partition_idle_time is not None:
-        chosen = chosen_entries(table, latest_snapshot(table), Choice(spec.where, spec.partition_idle_time))
+        chosen = selected_entries(table, latest_snapshot(table), BucketSelection(spec.where, spec.partition_idle_time))
         run.idle = frozenset(entry.partition for entry in chosen)
     request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
     tasks = seen_at_latest(table, partial(_plan, run, None))
@@ -318,7 +318,7 @@ def _plan(run: _Run, only: frozenset[Bucket] | None, snapshot: Snapshot | None) 
     run.table, run.seen = run.table.newest(), snapshot
     run.vectors = vector_files(run.table, snapshot)
     tasks = []
-    for bucket, members in by_bucket(chosen_entries(run.table, snapshot, Choice(run.spec.where))).items():
+    for bucket, members in by_bucket(selected_entries(run.table, snapshot, BucketSelection(run.spec.where))).items():
         if (only is not None and bucket not in only) or (run.idle is not None and bucket[0] not in run.idle):
             continue
         run.files[bucket] = [entry.file for entry in members]

@@ -26,7 +26,7 @@ from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.own_files import work_begins
-from paimon_engine.table.compaction.bucket_choice import Choice, chosen_entries
+from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
 from paimon_engine.table.compaction.rescale import RescaleTask, rescale_bucket, sources_of
 from paimon_engine.table.files.bucket_vectors import vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -121,7 +121,7 @@ def _plan(
     """A task per new bucket, and messages that remove the old ones."""
     wanted = table.options.bucket
     vectors = vector_files(table, snapshot)
-    found = by_bucket(chosen_entries(table, snapshot, Choice(spec.where)))
+    found = by_bucket(selected_entries(table, snapshot, BucketSelection(spec.where)))
     partitions: dict[bytes, dict[int, list[ManifestEntry]]] = {}
     for (partition, number), entries in sorted(found.items()):
         if entries[0].total_buckets != wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, Table, open_table
 from paimon_engine.action import Context
-from paimon_engine.actions import compact as action
 from paimon_engine.actions.compact import Compact, CompactResult, compact
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.compaction import compaction_round
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import live_index_files
 from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot, snapshot_ids
@@ -64,6 +64,24 @@ def by_days(catalog: Catalog, writes: Mapping[str, int], **options: str) -> Tabl
         for _ in range(count):
             table.write(batch(0, 50, day=[day] * 50).cast(DAYS))
     return table
+
+
+class Rounds(LocalExecutor):
+    """Does something before and after the tasks of each round; `tasks` counts them."""
+
+    def __init__(self, before: Callable[[int], None] | None = None, after: Callable[[int], None] | None = None) -> None:
+        super().__init__()
+        self._before, self._after = before, after
+        self.tasks: list[int] = []
+
+    def map(self, run: Any, tasks: Any, **more: Any) -> Any:
+        self.tasks.append(len(tasks))
+        if self._before is not None:
+            self._before(len(self.tasks))
+        outcomes = super().map(run, tasks, **more)
+        if self._after is not None:
+            self._after(len(self.tasks))
+        return outcomes
 
 
 def days_done(result: CompactResult) -> list[str | None]:
@@ -146,20 +164,16 @@ def test_rounds_commit_what_is_done(catalog: Catalog):
     assert identifiers == [*(identifier_of(Maker.JOB, part) for part in (1, 2)), BATCH_COMMIT_IDENTIFIER]
 
 
-def test_a_repeated_job_goes_on_where_it_was_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch):
+def test_a_repeated_job_goes_on_where_it_was_stopped(catalog: Catalog):
     table = by_days(catalog, {"a": 2, "b": 4})
-    rewrite, calls = action._rewrite, []
 
-    def stopped_in_the_second_round(*arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) > 1:
+    def stopped_in_the_second_round(number: int) -> None:
+        if number > 1:
             raise KeyboardInterrupt
-        return rewrite(*arguments)
 
-    monkeypatch.setattr(action, "_rewrite", stopped_in_the_second_round)
+    handle, rounds = load_table(table.path, EnvConfig(table.path)), Rounds(before=stopped_in_the_second_round)
     with pytest.raises(KeyboardInterrupt):
-        table.compact(full=True, round_bytes=1, commit_user="night")
-    monkeypatch.undo()
+        compact(Context(handle, rounds, commit_user="night"), Compact(full=True, round_bytes=1))
 
     went_on = table.compact(full=True, round_bytes=1, commit_user="night")
     again = table.compact(full=True, round_bytes=1, commit_user="night")
@@ -195,22 +209,18 @@ def test_of_an_append_table_a_budget_takes_what_fits(catalog: Catalog):
     assert table.compact(full=True).status == "noop"
 
 
-def test_others_in_a_bucket_make_only_that_bucket_be_planned_again(catalog: Catalog, monkeypatch: pytest.MonkeyPatch):
+def test_others_in_a_bucket_make_only_that_bucket_be_planned_again(catalog: Catalog):
     table = by_days(catalog, {"a": 2, "b": 2, "c": 2})
-    rewrite, planned = action._rewrite, []
 
-    def overtaken(*arguments: Any) -> Any:
-        planned.append([task.partition for task in arguments[1]])
-        found = rewrite(*arguments)
-        if len(planned) == 1:
+    def overtaken(number: int) -> None:
+        if number == 1:
             open_table(table.path).compact(full=True, where="day = 'b'")
             table.write(batch(0, 50, day=["b"] * 50).cast(DAYS))
-        return found
 
-    monkeypatch.setattr(action, "_rewrite", overtaken)
-    result = table.compact(full=True)
+    rounds = Rounds(after=overtaken)
+    result = compact(Context(load_table(table.path, EnvConfig(table.path)), rounds), Compact(full=True))
 
-    assert [len(tasks) for tasks in planned] == [3, 1, 1]
+    assert rounds.tasks == [3, 1]
     assert (result.status, result.conflicts) == ("committed", 1)
     assert table.files().num_rows == 3
     assert sound(table)
@@ -335,7 +345,7 @@ def test_long_values_are_compacted_in_little_memory(catalog: Catalog, texts: str
 def test_a_bucket_is_split_where_tasks_run_side_by_side(
     parallelism: int, tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(action, "_PART_BYTES_MIN", 4_000)
+    monkeypatch.setattr(compaction_round, "PART_BYTES_MIN", 4_000)
     catalog = Catalog(str(tmp_path), executor=LocalExecutor(parallelism))
     options = {"bucket": "1", "target-file-size": "1 kb"}
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=options)
@@ -533,14 +543,14 @@ def test_a_part_that_fails_fails_the_bucket_and_leaves_no_file(catalog: Catalog,
     table.write(batch(4000, 500).cast(SCHEMA))
     handle = load_table(table.path, EnvConfig(table.path))
     stored = {info.path for info in handle.env.storage.walk(f"{table.path}/bucket-0")}
-    rewrite = action.rewrite
+    rewrite = compaction_round.rewrite
 
     def failing(env: Any, work: Any) -> Any:
         if work.task.keys is not None and work.task.keys.low is None:
             raise InvalidArgumentError("no luck")
         return rewrite(env, work)
 
-    monkeypatch.setattr(action, "rewrite", failing)
+    monkeypatch.setattr(compaction_round, "rewrite", failing)
     with pytest.raises(InvalidArgumentError, match="no luck"):
         table.compact(full=True, task_bytes=4000)
 

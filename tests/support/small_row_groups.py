@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from paimon_engine.actions import compact
 from paimon_engine.format import parquet
+from paimon_engine.table.compaction import compaction_round
 from paimon_engine.table.compaction.rewrite import RewriteTask
 from paimon_engine.table.files import rolling_writer as roll
 
@@ -17,4 +17,4 @@ def make_row_groups_small(monkeypatch: pytest.MonkeyPatch, rows: int = 7, copied
     monkeypatch.setattr(parquet, "ROW_GROUP_ROWS_MAX", rows)
     monkeypatch.setattr(roll, "_ROWS_PER_SLICE_MIN", rows)
     monkeypatch.setattr(roll, "_ROWS_PER_SLICE_MAX", rows)
-    monkeypatch.setattr(compact, "RewriteTask", partial(RewriteTask, copied_bytes_min=copied_bytes_min))
+    monkeypatch.setattr(compaction_round, "RewriteTask", partial(RewriteTask, copied_bytes_min=copied_bytes_min))
