@@ -1,4 +1,4 @@
-"""Catalogs: where the names of databases and tables are kept, and who decides a commit.
+"""Catalogs: where the names of databases and tables are kept, and what makes commits atomic (file, lock or server).
 
 `open_metastore` picks the kind by the option `metastore`: `filesystem`, `jdbc` or `rest`.
 """
@@ -24,18 +24,18 @@ _REFUSED: Final = ("hive", "dlf", "dlf-rest", "dlf-paimon", "glue", "alluxio")
 
 
 def open_metastore(config: CatalogConfig) -> Metastore:
-    """The catalog of that configuration, ready to be asked.
+    """The catalog of that configuration.
 
     Raises: InvalidArgumentError for missing or unknown options; UnsupportedError for a kind that the engine lacks.
     """
     kind = config.kind
     if kind in _REFUSED:
         raise UnsupportedError(
-            f"'metastore' = '{kind}' is not supported: the engine speaks no Thrift and no vendor's protocol. Open a "
-            "table by its directory with open_table(path), or the warehouse with 'metastore' = 'filesystem' if its "
-            f"tables lie in <warehouse>/<database>.db/<table>; kinds that work: {', '.join(_KINDS)}"
+            f"'metastore' = '{kind}' is not supported: the engine has no client for it. Open a table by its directory "
+            "with open_table(path), or the warehouse with 'metastore' = 'filesystem' if its tables are stored in "
+            f"<warehouse>/<database>.db/<table>; supported kinds: {', '.join(_KINDS)}"
         )
     if kind not in _KINDS:
-        raise InvalidArgumentError(f"'metastore' = '{kind}' is no catalog; choose one of {', '.join(_KINDS)}")
+        raise InvalidArgumentError(f"'metastore' = '{kind}' is unknown; choose one of {', '.join(_KINDS)}")
     metastore: Metastore = importlib.import_module(_KINDS[kind]).open_metastore(config)
     return metastore

@@ -1,4 +1,4 @@
-"""The one protocol of all kinds of catalog."""
+"""The protocol that all kinds of catalog implement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYSTEM_DATABASE = "sys"
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """Database and table, both plain names."""
+    """Database and table; both are plain names, without dots or slashes."""
 
     database: str
     table: str
@@ -32,7 +32,7 @@ class TableName:
 class Metastore(Protocol):
     """Names of databases and tables.
 
-    Names are those that `TableName.parse` and `checked_database` let through. Every call looks anew.
+    Callers check names with `TableName.parse` and `checked_database` first. No call answers from a cache.
     """
 
     def list_databases(self) -> list[str]:
@@ -60,7 +60,7 @@ class Metastore(Protocol):
         ...
 
     def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:
-        """The table on a branch, with `options` laid over the stored ones. Raises: NotFoundError."""
+        """The table on a branch; `options` override the stored ones. Raises: NotFoundError."""
         ...
 
     def drop_table(self, name: TableName) -> None:
@@ -73,13 +73,13 @@ class Metastore(Protocol):
 
 
 def checked_database(name: str) -> str:
-    """The name itself.
+    """The name itself, if it is valid for a database.
 
-    Raises: InvalidArgumentError if it is no plain name.
+    Raises: InvalidArgumentError if it is not.
     """
     check_part(name, name)
     if name == SYSTEM_DATABASE:
         raise InvalidArgumentError(f"database {name!r} is reserved by the format")
     if "." in name:
-        raise InvalidArgumentError(f"{name!r} is no database name; it must not hold a dot")
+        raise InvalidArgumentError(f"{name!r} is not a valid database name: it must not contain a dot")
     return name

@@ -1,6 +1,7 @@
-"""Options of a catalog, by the names that Paimon gives them.
+"""Options of a catalog, with the names that Paimon gives them.
 
-An option that no kind honours is refused: a lock that is asked for and not taken would lose commits in silence.
+An option that a kind of catalog does not support is refused: a lock that is configured but never taken would silently
+lose commits.
 
 Source: `CatalogOptions`, `JdbcCatalogOptions`, `RESTCatalogOptions` of the Java library.
 """
@@ -61,17 +62,17 @@ _PREFIXES_OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {
     "rest": (TABLE_DEFAULT_PREFIX, HEADER_PREFIX),
 }
 _NO_EFFECT: Final = ("cache-enabled", "cache.", "client-pool-size", "client-pool.", "format-table.enabled")
-"""Options about speed, or about things that are not asked for here: they change no result."""
+"""Prefixes of options that are accepted and have no effect: they concern speed, or features outside this engine."""
 
 _STORAGE_PREFIX: Final = "s3."
-"""Options of the store that Paimon takes among those of the catalog."""
+"""Storage options that Paimon accepts among the catalog's options."""
 
 
 @dataclass(frozen=True)
 class CatalogConfig:
-    """A catalog as a plain value. `secrets` maps options to the environment variables that hold their values.
+    """A catalog's configuration. `secrets` maps options to the environment variables that hold their values.
 
-    `storage` is how the warehouse's store is reached; its address is the warehouse itself.
+    `storage` configures the warehouse's storage; its address is the warehouse itself.
     """
 
     warehouse: str
@@ -89,7 +90,7 @@ class CatalogConfig:
         storage_options: Mapping[str, str] | None = None,
         storage_secrets: Mapping[str, str] | None = None,
     ) -> CatalogConfig:
-        """Sorts options of the store from those of the catalog.
+        """The configuration, with storage options separated from those of the catalog.
 
         Raises: InvalidArgumentError without a warehouse, or with two; UnsupportedError for an unknown option.
         """
@@ -98,10 +99,10 @@ class CatalogConfig:
         check_address(address, "the warehouse")
         hidden = dict(secrets or {})
         if METASTORE in hidden or WAREHOUSE in hidden:
-            raise InvalidArgumentError(f"'{METASTORE}' and '{WAREHOUSE}' are no secrets; give them as options")
+            raise InvalidArgumentError(f"'{METASTORE}' and '{WAREHOUSE}' cannot be secrets; give them as options")
         _check(given.get(METASTORE, "filesystem").lower(), [*given, *hidden])
         if not is_true(given, _CASE, default=True):
-            raise UnsupportedError(f"'{_CASE}' = 'false' is not supported: names keep their capitals; leave it out")
+            raise UnsupportedError(f"'{_CASE}' = 'false' is not supported: names are case sensitive; leave it out")
         storage = {key: given.pop(key) for key in list(given) if key.startswith(_STORAGE_PREFIX)}
         storage_hidden = {key: hidden.pop(key) for key in list(hidden) if key.startswith(_STORAGE_PREFIX)}
         env = EnvConfig(address, {**storage, **(storage_options or {})}, {**storage_hidden, **(storage_secrets or {})})
@@ -109,16 +110,19 @@ class CatalogConfig:
 
     @property
     def kind(self) -> str:
-        """The kind of catalog, in small letters."""
+        """The kind of catalog, in lower case."""
         return self.options.get(METASTORE, "filesystem").lower()
 
     @property
     def table_defaults(self) -> dict[str, str]:
-        """Options of new tables that do not set them."""
+        """Options that new tables get unless they set them themselves."""
         return with_prefix(self.values(), TABLE_DEFAULT_PREFIX)
 
     def values(self) -> dict[str, str]:
-        """The options with their secrets in clear, for the one who connects. Raises: InvalidArgumentError."""
+        """The options with the values of secrets, to connect with; errors mask these values from now on.
+
+        Raises: InvalidArgumentError if an environment variable is not set.
+        """
         values = {**self.options, **secret_values(self.secrets)}
         hide(hidden_values(values, shows_catalog_option))
         return values
@@ -133,9 +137,9 @@ def with_prefix(options: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 
 def is_true(options: Mapping[str, str], key: str, *, default: bool = False) -> bool:
-    """A yes or no.
+    """The option's value, `true` or `false`.
 
-    Raises: InvalidArgumentError for anything else.
+    Raises: InvalidArgumentError for any other value.
     """
     text = options.get(key, str(default)).strip().lower()
     if text not in ("true", "false"):
@@ -150,11 +154,11 @@ def _text(value: object) -> str:
 def _address(given: str | None, option: str | None) -> str:
     if given is not None and option is not None and given.rstrip("/") != option.rstrip("/"):
         raise InvalidArgumentError(
-            f"the warehouse is given twice: {without_secrets(given)!r}, and {without_secrets(option)!r} by option"
+            f"two warehouses are given: {without_secrets(given)!r}, and {without_secrets(option)!r} as an option"
         )
     address = given if given is not None else option
     if not address:
-        raise InvalidArgumentError("a catalog needs its 'warehouse': a path or URL, or the name that a server gave it")
+        raise InvalidArgumentError("a catalog needs 'warehouse': a path or URL, or its name on a REST server")
     return address.rstrip("/") or "/"
 
 
@@ -162,10 +166,10 @@ def _check(kind: str, keys: list[str]) -> None:
     known = _ALL_KINDS | _OF_KIND.get(kind, frozenset())
     prefixes = (*_PREFIXES_OF_KIND.get(kind, ()), _STORAGE_PREFIX, *_NO_EFFECT)
     unknown = sorted(key for key in keys if key not in known and not key.startswith(prefixes))
-    # Of a kind that is not there the kind itself is the news.
+    # For an unknown kind, `open_metastore` reports the kind itself.
     if unknown and kind in _OF_KIND:
         names = ", ".join(sorted(known | {f"{prefix}*" for prefix in _PREFIXES_OF_KIND[kind]}))
         raise UnsupportedError(
-            f"catalog option '{unknown[0]}' is not honoured by 'metastore' = '{kind}'; these are: {names}. "
-            "Options of the file system go into storage_options"
+            f"catalog option '{unknown[0]}' is not supported with 'metastore' = '{kind}'; supported: {names}. "
+            "Give options of the file system as storage_options"
         )

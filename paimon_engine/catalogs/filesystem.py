@@ -1,4 +1,4 @@
-"""The filesystem catalog: directories are the catalog.
+"""The filesystem catalog: databases and tables are directories of the warehouse.
 
 Source: `FileSystemCatalog` of the Java library.
 """
@@ -20,7 +20,7 @@ from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load
 def open_metastore(config: CatalogConfig) -> FilesystemMetastore:
     """The catalog of a warehouse directory.
 
-    Raises: UnsupportedError if a lock is asked for.
+    Raises: UnsupportedError with `lock.enabled`.
     """
     if is_true(config.values(), LOCK_ENABLED):
         raise UnsupportedError(
@@ -48,12 +48,12 @@ class FilesystemMetastore:
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         if properties:
             raise UnsupportedError(
-                f"database {database!r}: a filesystem catalog keeps no properties ({', '.join(sorted(properties))}); "
-                "a JDBC or REST catalog does"
+                f"database {database!r}: a filesystem catalog cannot store properties "
+                f"({', '.join(sorted(properties))}); a JDBC or REST catalog can"
             )
         storage = self._env_config.build().storage
         if storage.exists(self._directory(database)):
-            raise ConflictError(f"database {database!r} exists in {self._warehouse} already")
+            raise ConflictError(f"database {database!r} already exists in {self._warehouse}")
         storage.make_dir(self._directory(database))
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
@@ -62,7 +62,7 @@ class FilesystemMetastore:
         if tables and not cascade:
             raise not_empty(database, tables)
         for table in tables:
-            # One that somebody else drops meanwhile is gone as well.
+            # Another process may drop the same table at this moment.
             with contextlib.suppress(NotFoundError):
                 self.drop_table(TableName(database, table))
         self._env_config.build().storage.delete_tree(self._directory(database))
@@ -97,7 +97,7 @@ class FilesystemMetastore:
         load_table(self._path(name), self._env_config)
         self._check_database(new_name.database)
         if latest_schema_id(env, TablePaths(self._path(new_name))) is not None:
-            raise ConflictError(f"table {new_name} exists in {self._warehouse} already")
+            raise ConflictError(f"table {new_name} already exists in {self._warehouse}")
         env.storage.rename_dir(self._path(name), self._path(new_name))
 
     def _check_database(self, database: str) -> None:
@@ -113,8 +113,8 @@ class FilesystemMetastore:
 
 
 def not_empty(database: str, tables: list[str]) -> ConflictError:
-    """The error of a database that has something in it still."""
+    """The error for a database that cannot be dropped because it has tables or views."""
     return ConflictError(
         f"database {database!r} is not empty: {', '.join(tables[:5])}{', …' if len(tables) > 5 else ''}; "
-        "drop_database(..., cascade=True) drops these too"
+        "drop them first, or use drop_database(..., cascade=True)"
     )

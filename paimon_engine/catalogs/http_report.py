@@ -1,4 +1,4 @@
-"""Telling another server by HTTP: one JSON object there, one back.
+"""Reports by HTTP: posts one JSON object and returns the JSON of the answer.
 
 Source: `HttpReportMarkDoneAction` of the Java library.
 """
@@ -22,26 +22,27 @@ _TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
 
 
 class _AgainError(Exception):
-    """The server may answer another time."""
+    """No answer, or a busy server: the request is sent again."""
 
 
 def is_allowed(url: str, allowed: Iterable[str]) -> bool:
-    """Whether an address lies below one of those that are allowed: same scheme, host and port, and a path inside.
+    """Whether a URL is below one of the allowed ones: the same scheme, host and port, and a path inside theirs.
 
-    A name is as good as the one who allows it: nobody looks at what it resolves to, since servers inside of a network
-    are what most reports go to. Redirects are not followed, so that no server leads on to another one.
+    The address that a host name resolves to is not checked, since most reports go to servers of an internal network.
+    Redirects are not followed, so a server that is allowed cannot send the request on to another one.
     """
     try:
-        place = httpx.URL(url)
+        target = httpx.URL(url)
         bounds = [httpx.URL(text.strip()) for text in allowed if text.strip()]
     except (httpx.InvalidURL, TypeError):
         return False
-    steps = unquote(place.path).replace("\\", "/").split("/")
-    if place.userinfo or ".." in steps:
+    # Some servers decode a path before they resolve "..", so look at it as decoded.
+    steps = unquote(target.path).replace("\\", "/").split("/")
+    if target.userinfo or ".." in steps:
         return False
     return any(
-        (place.scheme, place.host, place.port) == (bound.scheme, bound.host, bound.port)
-        and f"{place.path}/".startswith(f"{bound.path.rstrip('/')}/")
+        (target.scheme, target.host, target.port) == (bound.scheme, bound.host, bound.port)
+        and f"{target.path}/".startswith(f"{bound.path.rstrip('/')}/")
         for bound in bounds
         if bound.scheme in ("http", "https") and bound.host
     )
@@ -50,7 +51,7 @@ def is_allowed(url: str, allowed: Iterable[str]) -> bool:
 def server_of(url: str) -> str:
     """Scheme, host and port of an address, for messages.
 
-    Raises: InvalidArgumentError for an address that is none.
+    Raises: InvalidArgumentError if it is not a URL of http or https.
     """
     try:
         parts = urlsplit(url)
@@ -58,16 +59,16 @@ def server_of(url: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), ""
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidArgumentError("the address to report to is no URL: write http://host/path or https://host/path")
+        raise InvalidArgumentError("the address to report to is not a URL: write http://host/path or https://host/path")
     return f"{parts.scheme}://{parts.hostname}{port}"
 
 
 def post_json(url: str, body: Mapping[str, Any]) -> Any:
-    """The JSON with which the server answers; asked again where it does not answer, or is busy.
+    """The JSON of the server's answer. Sent up to 4 times while the server does not answer, or is busy.
 
-    Messages name the server and not the whole address, which may hold a secret.
+    Messages name the server and not the whole URL, which may hold a secret.
 
-    Raises: InvalidArgumentError for an address that is none; StorageError.
+    Raises: InvalidArgumentError if `url` is not a URL of http or https; StorageError.
     """
     where = server_of(url)
     retrying = tenacity.Retrying(
@@ -80,9 +81,9 @@ def post_json(url: str, body: Mapping[str, Any]) -> Any:
         response = retrying(_post, url, body)
         return response.json()
     except (_AgainError, httpx.HTTPError, httpx.InvalidURL) as error:
-        raise StorageError(f"{where} could not be told: {str(error) or type(error).__name__}") from None
+        raise StorageError(f"the report to {where} failed: {str(error) or type(error).__name__}") from None
     except ValueError:
-        raise StorageError(f"{where} answered with something else than JSON") from None
+        raise StorageError(f"the answer of {where} is not JSON") from None
 
 
 def _post(url: str, body: Mapping[str, Any]) -> httpx.Response:

@@ -1,8 +1,9 @@
-"""The JDBC catalog: names and locks in a database, tables as files below the warehouse as ever.
+"""The JDBC catalog: names and commit locks are rows of a database, tables are directories below the warehouse.
 
-A database exists if it has a property, of which `exists` is always one, or a table. A table exists if it has a row;
-its schema and data lie in `<warehouse>/<database>.db/<table>`. With `lock.enabled`, whoever creates a snapshot, schema
-or tag holds the table's lock, which makes stores safe that cannot create a file atomically.
+A Paimon database exists if it has a property (the engine and Java always write the property `exists`) or a table. A
+table exists if it has a row in `paimon_tables`; its schema and data are in `<warehouse>/<database>.db/<table>`. With
+`lock.enabled`, a process that creates a snapshot, schema or tag file holds the table's lock, which makes commits safe
+on storage that cannot create a file atomically.
 
 Source: `JdbcCatalog` of the Java library.
 """
@@ -38,7 +39,7 @@ from paimon_engine.catalogs.jdbc_tables import (
     transaction,
 )
 from paimon_engine.catalogs.jdbc_url import url_of
-from paimon_engine.catalogs.stores import LockedStore
+from paimon_engine.catalogs.stores import LockedStorageSource
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
@@ -49,20 +50,20 @@ from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"
 _NEEDS_NO_LOCK: Final = frozenset({"", "file", "memory", "hdfs", "viewfs"})
-"""Schemes of stores with a safe rename; on all others Java locks unless it is told not to."""
+"""Schemes of storage with an atomic rename; on all others Java locks unless `lock.enabled` is false."""
 
 
 def open_metastore(config: CatalogConfig) -> JdbcMetastore:
-    """The catalog in a database; makes its tables if they are missing.
+    """The catalog in a database; creates the catalog's own tables if they are missing.
 
     Raises: InvalidArgumentError, UnsupportedError, StorageError.
     """
     values = config.values()
     if URI not in values:
-        raise InvalidArgumentError("a JDBC catalog needs its 'uri', for example jdbc:sqlite:/lake/catalog.db")
+        raise InvalidArgumentError("a JDBC catalog needs 'uri', for example jdbc:sqlite:/lake/catalog.db")
     if values.get("lock.type", "jdbc") != "jdbc":
         raise UnsupportedError(
-            f"'lock.type' = '{values['lock.type']}' is not supported; a JDBC catalog locks by 'jdbc'"
+            f"'lock.type' = '{values['lock.type']}' is not supported; a JDBC catalog supports 'jdbc' only"
         )
     url = url_of(values)
     scheme = config.warehouse.partition("://")[0] if "://" in config.warehouse else ""
@@ -110,10 +111,11 @@ class JdbcMetastore:
         return {_LOCATION: self._directory(database), **properties}
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        """Inserts one row per property; the unique key decides between two that create it at the same time."""
         if properties.get(_LOCATION, self._directory(database)).rstrip("/") != self._directory(database):
             raise UnsupportedError(
                 f"database {database!r}: a JDBC catalog keeps its tables in {self._directory(database)}; "
-                f"the property '{_LOCATION}' would be believed by nobody"
+                f"another '{_LOCATION}' is not supported; leave the property out"
             )
         if database in self.list_databases():
             raise self._database_exists(database)
@@ -141,7 +143,7 @@ class JdbcMetastore:
         if (tables or views) and not cascade:
             raise not_empty(database, [*tables, *views])
         for table in tables:
-            # One that somebody else drops meanwhile is gone as well.
+            # Another process may drop the same table at this moment.
             with contextlib.suppress(NotFoundError):
                 self.drop_table(TableName(database, table))
         with transaction(engine_for(self._url)) as connection:
@@ -160,18 +162,23 @@ class JdbcMetastore:
             return sorted(connection.scalars(names))
 
     def create_table(self, name: TableName, draft: TableDraft, *, if_not_exists: bool) -> TableHandle:
+        """Creates the schema file first, then the row that makes the table exist for readers of the catalog.
+
+        A process that dies in between leaves a directory without a row. With `if_not_exists` the next call uses it;
+        without, `create_table` of the files raises ConflictError. With `if_not_exists` an existing table is returned
+        as it is, after a check that the draft itself would be valid.
+        """
         self._check_database(name.database)
         wanted = draft.with_defaults(self._config.table_defaults)
         exists = self._exists(name)
         if not exists and name.table in self._views(name.database):
-            raise ConflictError(f"there is a view {name} already; drop it, or choose another name")
+            raise ConflictError(f"a view {name} already exists; drop it, or choose another name")
         if exists and not if_not_exists:
             raise self._table_exists(name)
         env_config = self._env_config(name)
         if exists:
             wanted.first_schema(env_config.build())
             return load_table(self._path(name), env_config)
-        # Files that no row names are what an interrupted call left; whoever asks again with if_not_exists adopts them.
         handle = create_table(
             env_config.build(),
             env_config,
@@ -189,6 +196,7 @@ class JdbcMetastore:
                 if self._syncs_properties:
                     self._insert_properties(connection, name, handle.schema)
         except IntegrityError as error:
+            # Another process inserted the row between the check above and here.
             if not if_not_exists:
                 raise self._table_exists(name) from error
         return handle
@@ -211,12 +219,12 @@ class JdbcMetastore:
         if self._exists(new_name) or new_name.table in self._views(new_name.database):
             raise self._table_exists(new_name)
         if latest_schema_id(self._config.storage.build(), TablePaths(self._path(new_name))) is not None:
-            raise ConflictError(f"{self._path(new_name)} holds a table that the catalog does not know; remove it first")
+            raise ConflictError(f"{self._path(new_name)} holds a table that is not in the catalog; remove it first")
         try:
             with transaction(engine_for(self._url)) as connection:
                 for kept in (TABLES, TABLE_PROPERTIES):
                     connection.execute(update(kept).where(*self._is(kept, name)).values(self._names(new_name)))
-                # Inside the transaction: a store that cannot rename leaves the names as they were.
+                # Inside the transaction: if the storage fails to rename, the rows keep the old name.
                 storage.rename_dir(self._path(name), self._path(new_name))
         except IntegrityError as error:
             raise self._table_exists(new_name) from error
@@ -227,9 +235,10 @@ class JdbcMetastore:
         if self._lock is None:
             return self._config.storage
         lock_id = f"{self._key}.{name.database}.{name.table}"
-        return replace(self._config.storage, source=LockedStore(self._config, lock_id))
+        return replace(self._config.storage, source=LockedStorageSource(self._config, lock_id))
 
     def _insert_properties(self, connection: Connection, name: TableName, schema: TableSchema) -> None:
+        """Copies options and keys of a new table into the database, as Java does with `sync-all-properties`."""
         keys = {
             "primary-key": ",".join(schema.primary_keys),
             "partition": ",".join(schema.partition_keys),
@@ -259,7 +268,8 @@ class JdbcMetastore:
         if database not in databases:
             known = ", ".join(databases) or "none"
             raise NotFoundError(
-                f"no database {database!r} in the JDBC catalog {self._key!r}; it has {known}. create_database makes one"
+                f"no database {database!r} in the JDBC catalog {self._key!r}, which has: {known}; "
+                "create it with create_database"
             )
 
     def _check_table(self, name: TableName) -> None:
@@ -278,11 +288,11 @@ class JdbcMetastore:
         return {"catalog_key": self._key, "database_name": name.database, "table_name": name.table}
 
     def _database_exists(self, database: str) -> ConflictError:
-        return ConflictError(f"database {database!r} exists in the JDBC catalog {self._key!r} already")
+        return ConflictError(f"database {database!r} already exists in the JDBC catalog {self._key!r}")
 
     def _table_exists(self, name: TableName) -> ConflictError:
         return ConflictError(
-            f"there is a table {name} in the JDBC catalog {self._key!r} already; "
+            f"table {name} already exists in the JDBC catalog {self._key!r}; "
             "pass if_not_exists=True to use it, or choose another name"
         )
 

@@ -1,9 +1,11 @@
-"""The commit lock of a JDBC catalog: a row that only one can insert, removed by its holder, or by others once expired.
+"""The commit lock of a JDBC catalog: a row that only one process can insert, as its key is unique.
 
-The same rows as Java's, so that Java's writers and ours wait for each other. A row holds for `lock-acquire-timeout`.
+The holder deletes the row to release the lock. Any process may delete a row that is older than its
+`expire_time_seconds` (`lock-acquire-timeout`), so that a holder that died blocks others for a limited time only. Rows
+are the same as Java's, so writers of both engines wait for each other.
 
-Source: `JdbcCatalogLock`, `JdbcDistributedLockDialect` of the Java library. Difference: a lock that expired and went
-to another is not released over the other's head.
+Source: `JdbcCatalogLock`, `JdbcDistributedLockDialect` of the Java library. Difference: release deletes the row only if
+it is the one that this process inserted, so it cannot release the lock of another holder after its own has expired.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ _FIRST_SLEEP_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
-    """How long to wait: between two looks at most, and in all, after which a lock counts as expired too."""
+    """Limits of waiting for the lock.
+
+    `check_max_sleep_ms`: longest pause between two attempts. `acquire_timeout_ms`: total time to wait, and the age at
+    which a lock expires. `key_length`: longest lock id, in characters.
+    """
 
     check_max_sleep_ms: int = 8_000
     acquire_timeout_ms: int = 480_000
@@ -53,7 +59,7 @@ class LockSettings:
         """Settings of a catalog's options. Raises: InvalidArgumentError."""
         length = options.get("lock-key-max-length", str(LOCK_KEY_LENGTH))
         if not length.isdigit():
-            raise InvalidArgumentError(f"catalog option 'lock-key-max-length' = {length!r} is no whole number")
+            raise InvalidArgumentError(f"catalog option 'lock-key-max-length' = {length!r} is not an integer")
         return cls(
             parse_duration_ms(options.get("lock-check-max-sleep", "8 s")),
             parse_duration_ms(options.get("lock-acquire-timeout", "8 min")),
@@ -62,19 +68,19 @@ class LockSettings:
 
 
 class JdbcLock:
-    """One lock by its id; of the threads of a process one at a time asks for it."""
+    """`Lock` by its id. Threads of this process wait for each other first, so only one of them polls the database."""
 
     def __init__(self, url: URL, lock_id: str, settings: LockSettings) -> None:
-        """Raises: InvalidArgumentError if the id is longer than the database keeps."""
+        """Raises: InvalidArgumentError if the id is longer than the column of the lock table."""
         if len(lock_id) > settings.key_length:
             raise InvalidArgumentError(
-                f"the lock {lock_id!r} is longer than 'lock-key-max-length' = '{settings.key_length}'"
+                f"the lock id {lock_id!r} is longer than 'lock-key-max-length' = '{settings.key_length}'"
             )
         self._url = url
         self._lock_id = lock_id
         self._settings = settings
         self._table = lock_table(settings.key_length)
-        self._mine = threading.Lock()
+        self._thread_lock = threading.Lock()
         self._acquired_at: Any = None
 
     def acquire(self) -> None:
@@ -84,14 +90,14 @@ class JdbcLock:
             wait=tenacity.wait_exponential(multiplier=_FIRST_SLEEP_S, max=self._settings.check_max_sleep_ms / 1000),
             retry=tenacity.retry_if_result(lambda acquired_at: acquired_at is None),
         )
-        if not self._mine.acquire(timeout=timeout_s):
-            raise self._too_long()
+        if not self._thread_lock.acquire(timeout=timeout_s):
+            raise self._timed_out()
         try:
             self._acquired_at = retrying(self._try)
         except BaseException as error:
-            self._mine.release()
+            self._thread_lock.release()
             if isinstance(error, tenacity.RetryError):
-                raise self._too_long() from error
+                raise self._timed_out() from error
             raise
 
     def release(self) -> bool:
@@ -101,10 +107,10 @@ class JdbcLock:
                 ours = delete(self._table).where(self._table.c.lock_id == self._lock_id, since == self._acquired_at)
                 return bool(connection.execute(ours).rowcount)
         finally:
-            self._mine.release()
+            self._thread_lock.release()
 
     def _try(self) -> Any | None:
-        """When the lock became ours, None if it is another's."""
+        """Inserts the row; the time at which the lock was acquired, None if another process holds it."""
         engine = engine_for(self._url)
         with transaction(engine) as connection:
             overdue = _age_s(engine, self._table) > self._table.c.expire_time_seconds
@@ -113,16 +119,16 @@ class JdbcLock:
             with transaction(engine) as connection:
                 values = {"lock_id": self._lock_id, "expire_time_seconds": self._settings.acquire_timeout_ms // 1000}
                 connection.execute(insert(self._table).values(values))
-                # As text, because SQLite keeps whole seconds and its driver compares with fractions.
+                # As text: SQLite stores whole seconds, but its driver compares timestamps with fractions.
                 since = select(cast(self._table.c.acquired_at, String))
                 return connection.scalar(since.where(self._table.c.lock_id == self._lock_id))
         except IntegrityError:
             return None
 
-    def _too_long(self) -> ConflictError:
+    def _timed_out(self) -> ConflictError:
         return ConflictError(
-            f"the commit lock {self._lock_id!r} was not free within {self._settings.acquire_timeout_ms} ms; "
-            "raise 'lock-acquire-timeout', or look who holds it in paimon_distributed_locks"
+            f"the commit lock {self._lock_id!r} could not be acquired within {self._settings.acquire_timeout_ms} ms; "
+            "raise 'lock-acquire-timeout', or look up its row in the table paimon_distributed_locks"
         )
 
 
@@ -133,7 +139,7 @@ def lock_of(config: CatalogConfig, lock_id: str) -> JdbcLock:
 
 
 def make_lock_table(engine: Engine, settings: LockSettings) -> None:
-    """Makes the table of locks if it is missing. Raises: StorageError."""
+    """Creates the table of locks if it is missing. Raises: StorageError."""
     make_tables(engine, [lock_table(settings.key_length)])
 
 
@@ -141,5 +147,5 @@ def _age_s(engine: Engine, table: Table) -> ColumnElement[Any]:
     """Seconds since the row was inserted, by the clock of the database."""
     if engine.dialect.name == "sqlite":
         return func.strftime("%s", "now", type_=Float) - func.strftime("%s", table.c.acquired_at, type_=Float)
-    # The column has no time zone and holds the session's time, as LOCALTIMESTAMP does.
+    # The column has no time zone. CURRENT_TIMESTAMP filled it with the session's local time, as LOCALTIMESTAMP is.
     return extract("epoch", literal_column("LOCALTIMESTAMP") - table.c.acquired_at)

@@ -1,7 +1,7 @@
 """The tables of a JDBC catalog, with the names and columns that Java gives them.
 
-`paimon_tables` and `paimon_database_properties` are as in 0.9; `paimon_table_properties` came with 1.x. Views
-(`paimon_views`, 2.x) are not ours: their table is not made, but what is in it counts where it is there.
+`paimon_tables` and `paimon_database_properties` are as in 0.9; `paimon_table_properties` came with 1.x. The engine has
+no views and never creates their table (`paimon_views`, 2.x). Where it exists, its names count as taken.
 
 Source: `JdbcUtils`, `AbstractDistributedLockDialect` of the Java library.
 """
@@ -76,13 +76,14 @@ def lock_table(key_length: int) -> Table:
 
 @lru_cache(maxsize=16)
 def _engine(_process: int, url: URL) -> Engine:
-    # A forked process must not use the connections of its parent, hence the process in the key, and no pool.
+    # The process id is part of the cache's key, and there is no pool, since a forked process must not use
+    # connections of its parent.
     arguments = {"timeout": _SQLITE_WAIT_S} if url.get_backend_name() == "sqlite" else {}
     try:
         return create_engine(url, poolclass=NullPool, connect_args=arguments, hide_parameters=True)
     except (ImportError, NoSuchModuleError) as error:
         raise UnsupportedError(
-            f"no driver for {url.get_backend_name()} is installed ({error}); "
+            f"the driver for {url.get_backend_name()} is not installed ({error}); "
             "for PostgreSQL: pip install 'airflow-provider-paimon[postgres]'"
         ) from None
 
@@ -96,7 +97,8 @@ def engine_for(url: URL) -> Engine:
 def transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction, committed when the block ends.
 
-    Raises: StorageError for what the database complains of. An `IntegrityError` passes: it is an answer.
+    Raises: StorageError for errors of the database, except `IntegrityError`: callers need it, since it says that
+    another process inserted the same row first.
     """
     from sqlalchemy.exc import IntegrityError
 
@@ -111,7 +113,7 @@ def transaction(engine: Engine) -> Iterator[Connection]:
 
 
 def make_tables(engine: Engine, tables: list[Table]) -> None:
-    """Makes those that are missing; somebody else may make them at the same time. Raises: StorageError."""
+    """Creates those that are missing; other processes may do the same at the same time. Raises: StorageError."""
     for table in tables:
         if _has(engine, table):
             continue
@@ -134,5 +136,5 @@ def catalog_tables() -> list[Table]:
 
 
 def has_views(engine: Engine) -> bool:
-    """Whether a newer Java catalog has made its table of views."""
+    """Whether a newer Java catalog has created the table of views."""
     return _has(engine, VIEWS)

@@ -1,9 +1,11 @@
-"""The address of the database behind a JDBC catalog: as Java spells it, or as SQLAlchemy does.
+"""The URL of a JDBC catalog's database, in Java's form or in that of SQLAlchemy.
+
+These pairs are equal (the second form is SQLAlchemy's):
 
     jdbc:sqlite:/lake/catalog.db                       sqlite:////lake/catalog.db
     jdbc:postgresql://host:5432/lake?user=u            postgresql+psycopg://u@host:5432/lake
 
-User and password come from the address, or better from the options `jdbc.user` and `jdbc.password`.
+User and password come from the options `jdbc.user` and `jdbc.password`, or from the URL, where they are less safe.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _JDBC: Final = "jdbc:"
 _SQLITE: Final = "jdbc:sqlite:"
 _DRIVERS: Final[Mapping[str, str]] = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _USER_NAMES: Final = ("user", "username")
-_PASSING: Final[Mapping[str, frozenset[str]]] = {
+_CONNECTION_PROPERTIES: Final[Mapping[str, frozenset[str]]] = {
     "sqlite": frozenset(),
     "postgresql": frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "application_name"}),
 }
@@ -34,22 +36,22 @@ def url_of(options: Mapping[str, str]) -> URL:
 
 
 def parse_uri(uri: str, properties: Mapping[str, str]) -> URL:
-    """URL of a catalog's `uri`, with connection `properties` laid over it.
+    """URL of a catalog's `uri`; connection `properties` override those in it.
 
     Raises: InvalidArgumentError, UnsupportedError. No message holds a password.
     """
-    # The message of the library would repeat the address, password and all.
+    # `from None`: the library's message repeats the URL with its password.
     try:
         url = _from_jdbc(uri) if uri.startswith(_JDBC) else make_url(uri)
     except (ArgumentError, ValueError):
         raise InvalidArgumentError(
-            "the catalog's 'uri' is no address of a database; write jdbc:sqlite:/path, "
+            "the catalog's 'uri' is not a database URL; write jdbc:sqlite:/path, "
             "jdbc:postgresql://host/database, or SQLAlchemy's form of them"
         ) from None
     backend = url.get_backend_name()
     if backend not in _DRIVERS:
         raise UnsupportedError(
-            f"a JDBC catalog in {backend} is not supported; these databases are: {', '.join(_DRIVERS)}"
+            f"a JDBC catalog in {backend} is not supported; supported databases: {', '.join(_DRIVERS)}"
         )
     if url.drivername == backend:
         url = url.set(drivername=_DRIVERS[backend])
@@ -66,7 +68,7 @@ def _from_jdbc(uri: str) -> URL:
         path, _, query = path.partition("?")
         if query:
             names = ", ".join(part.partition("=")[0] for part in query.split("&"))
-            raise UnsupportedError(f"settings behind the path of a SQLite catalog are not honoured: {names}")
+            raise UnsupportedError(f"parameters after the path of a SQLite catalog are not supported: {names}")
         return URL.create("sqlite", database=path)
     return make_url(uri.removeprefix(_JDBC))
 
@@ -80,11 +82,11 @@ def _with_properties(url: URL, backend: str, properties: Mapping[str, str]) -> U
     users = [left.pop(name) for name in _USER_NAMES if name in left]
     password = left.pop("password", None)
     schema = left.pop("currentSchema", None) if backend == "postgresql" else None
-    unknown = sorted(left.keys() - _PASSING[backend])
+    unknown = sorted(left.keys() - _CONNECTION_PROPERTIES[backend])
     if unknown:
         raise UnsupportedError(
-            f"connection property {unknown[0]!r} of the JDBC catalog is not honoured; these are: "
-            f"{', '.join(sorted({'user', 'password', *_PASSING[backend]}))}"
+            f"connection property {unknown[0]!r} of the JDBC catalog is not supported; supported: "
+            f"{', '.join(sorted({'user', 'password', *_CONNECTION_PROPERTIES[backend]}))}"
         )
     if schema is not None:
         left["options"] = f"-csearch_path={schema}"

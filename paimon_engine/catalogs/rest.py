@@ -1,7 +1,7 @@
-"""The REST catalog: a server keeps names, schemas and snapshots, and may lend the credentials of the store.
+"""The REST catalog: a server keeps names, schemas and snapshots, and may provide credentials for the storage.
 
-Data files are ours to write; everything that names them is the server's. Tables whose directory lies outside the
-server's care (`isExternal`) are committed by their files, as any table in a directory.
+The engine writes data files and manifests; the server keeps the snapshots and schemas that name them. External tables
+(`isExternal`), whose directory the server does not manage, are committed by snapshot files as in a filesystem catalog.
 
 Source: `rest-catalog-open-api.yaml`, `RESTCatalog`, `RESTTokenFileIO` of the Java library.
 """
@@ -19,7 +19,7 @@ from paimon_engine.catalogs.filesystem import not_empty
 from paimon_engine.catalogs.rest_client import RestClient, client_of
 from paimon_engine.catalogs.rest_schema import RestSchemaService, schema_of_answer
 from paimon_engine.catalogs.rest_snapshots import RestSnapshotService, branch_object
-from paimon_engine.catalogs.stores import LentStore
+from paimon_engine.catalogs.stores import RestStorageSource
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, StorageError, UnsupportedError
 from paimon_engine.meta.fixed_options import with_dynamic_options
@@ -33,7 +33,7 @@ _OUR_TABLES: Final = ("table", "materialized-table")
 
 
 def open_metastore(config: CatalogConfig) -> RestMetastore:
-    """The catalog of a server, which is asked for its options at once.
+    """The catalog of a server. Requests the server's configuration at once.
 
     Raises: InvalidArgumentError, UnsupportedError, StorageError.
     """
@@ -49,7 +49,7 @@ class RestMetastore:
 
     @property
     def _client(self) -> RestClient:
-        # Looked up anew, because a forked process has to make its own.
+        # Looked up each time: a forked process needs a client with connections of its own.
         return client_of(self._config)
 
     # ── databases ───────────────────────────────────────────────────────────────────────────────
@@ -96,12 +96,12 @@ class RestMetastore:
     def load_table(self, name: TableName, *, branch: str, options: Mapping[str, str]) -> TableHandle:
         object_name = branch_object(name.table, branch)
         answer = self._client.get("databases", name.database, "tables", object_name)
-        place = f"{self._client}: table {name}"
+        source = f"{self._client}: table {name}"
         path = str(answer.get("path") or "").rstrip("/")
         if not path:
-            raise StorageError(f"{place}: the answer names no path")
-        schema = schema_of_answer(answer, place)
-        _check_type(schema, place)
+            raise StorageError(f"{source}: the server's answer has no 'path'")
+        schema = schema_of_answer(answer, source)
+        _check_type(schema, source)
         config = self._env_config(path, name, branch, is_external=bool(answer.get("isExternal")))
         snapshot_service = None
         if not answer.get("isExternal"):
@@ -130,17 +130,17 @@ class RestMetastore:
         config = replace(self._config.storage, address=path)
         if is_external:
             return config
-        is_lent = is_true(self._client.options, "data-token.enabled")
-        store = LentStore(self._config, name.database, branch_object(name.table, branch), is_lent)
-        return replace(config, source=store)
+        has_data_token = is_true(self._client.options, "data-token.enabled")
+        source = RestStorageSource(self._config, name.database, branch_object(name.table, branch), has_data_token)
+        return replace(config, source=source)
 
 
-def _check_type(schema: TableSchema, place: str) -> None:
+def _check_type(schema: TableSchema, source: str) -> None:
     kind = schema.options.get("type", "table").lower()
     if kind not in _OUR_TABLES:
-        raise UnsupportedError(f"{place} is no Paimon table of rows: 'type' = '{kind}'")
+        raise UnsupportedError(f"{source} is not a Paimon data table: 'type' = '{kind}'")
     if schema.options.get("query-auth.enabled", "false").lower() == "true":
         raise UnsupportedError(
-            f"{place}: 'query-auth.enabled' = 'true' lets the server filter rows and mask columns, "
+            f"{source}: 'query-auth.enabled' = 'true' lets the server filter rows and mask columns, "
             "which is not supported"
         )

@@ -1,8 +1,9 @@
-"""Who we are to a REST catalog: a bearer token, or Alibaba Cloud's DLF signature.
+"""Authentication to a REST catalog: by a bearer token, or by Alibaba Cloud's DLF request signature.
 
-DLF signs each request: a digest of method, path, parameters and some headers. Its algorithm `default` keys it by
-secret, day, region and service, `openapi`, of the endpoints called dlfnext, by the secret alone. Keys come from options
-or from a file that somebody renews; other loaders of keys are not supported.
+DLF signs each request: an HMAC over method, path, parameters and some headers. The signing algorithm `default` derives
+its key from secret, day, region and service; `openapi`, used by endpoints with `dlfnext` in their address, uses the
+secret itself. Keys come from the catalog's options or from a local file that another process renews; Java's other key
+loaders are not supported.
 
 Source: `BearTokenAuthProvider`, `DLFAuthProvider`, `DLFDefaultSigner`, `DLFOpenApiSigner`, `DLFLocalFileTokenLoader` of
 the Java library.
@@ -52,7 +53,7 @@ class Request:
 
 
 class Auth(Protocol):
-    """Gives a request the headers that prove who sends it; called anew for each attempt."""
+    """Headers that authenticate a request; asked again for each attempt, as signatures contain the time."""
 
     def headers(self, request: Request, now_ms: int) -> dict[str, str]:
         """Headers to add. Raises: StorageError if a key file cannot be read."""
@@ -61,7 +62,7 @@ class Auth(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoAuth:
-    """For servers that ask nobody who they are."""
+    """For servers that need no authentication."""
 
     def headers(self, _request: Request, _now_ms: int) -> dict[str, str]:
         return {}
@@ -69,7 +70,7 @@ class NoAuth:
 
 @dataclass(frozen=True, slots=True)
 class BearerAuth:
-    """One token for all requests."""
+    """The same bearer token for all requests."""
 
     token: str = field(repr=False)
 
@@ -88,19 +89,19 @@ class DlfKeys:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Fixed keys, or those that `file` holds at the time."""
+    """Fixed keys, or the path of a JSON file that is read again for each request, as its keys expire."""
 
     keys: DlfKeys | None = None
     file: str | None = None
 
     def current(self) -> DlfKeys:
-        """Raises: StorageError if the file cannot be read."""
+        """The keys that are valid now. Raises: StorageError if the file cannot be read."""
         return self.keys if self.keys is not None else _keys_of_file(str(self.file))
 
 
 @dataclass(frozen=True, slots=True)
 class DlfAuth:
-    """DLF's default signature."""
+    """DLF's signing algorithm `default`."""
 
     region: str
     source: KeySource
@@ -132,7 +133,7 @@ class DlfAuth:
 
 @dataclass(frozen=True, slots=True)
 class DlfOpenApiAuth:
-    """DLF's signature for public endpoints: no request has the `nonce` of another."""
+    """DLF's signing algorithm `openapi`, for public endpoints. `nonce` must differ for each request."""
 
     host: str
     source: KeySource
@@ -153,7 +154,7 @@ class DlfOpenApiAuth:
             headers |= _body_headers(request.body)
         if keys.security_token is not None:
             headers["x-acs-security-token"] = keys.security_token
-        digest = hmac.digest(keys.access_key_secret.encode(), _open_text(request, headers).encode(), "sha1")
+        digest = hmac.digest(keys.access_key_secret.encode(), _openapi_text(request, headers).encode(), "sha1")
         return {**headers, "Authorization": f"acs {keys.access_key_id}:{base64.b64encode(digest).decode()}"}
 
 
@@ -162,8 +163,8 @@ def _body_headers(body: str) -> dict[str, str]:
     return {"Content-Type": _JSON, "Content-MD5": base64.b64encode(digest).decode()}
 
 
-def _open_text(request: Request, headers: Mapping[str, str]) -> str:
-    """What `openapi` signs. Path and parameters stand there as they are before they are encoded."""
+def _openapi_text(request: Request, headers: Mapping[str, str]) -> str:
+    """The text that `openapi` signs, with path and parameters as they are before URL encoding."""
     parameters = "&".join(f"{name}={value}" if value else name for name, value in sorted(request.parameters.items()))
     resource = unquote_plus(request.path) + (f"?{parameters}" if parameters else "")
     own = [f"{name}:{value.strip()}" for name, value in sorted(headers.items()) if name.startswith("x-acs-")]
@@ -172,9 +173,9 @@ def _open_text(request: Request, headers: Mapping[str, str]) -> str:
 
 
 def auth_of(options: Mapping[str, str]) -> Auth:
-    """The proof that a catalog's options ask for.
+    """The authentication that a catalog's options ask for by `token.provider`.
 
-    Raises: InvalidArgumentError if something is missing; UnsupportedError for what is not supported.
+    Raises: InvalidArgumentError if an option is missing; UnsupportedError for an unknown provider or algorithm.
     """
     provider = options.get("token.provider")
     if provider is None:
@@ -227,11 +228,15 @@ def _keys_of_file(path: str) -> DlfKeys:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         return DlfKeys(found["AccessKeyId"], found["AccessKeySecret"], found.get("SecurityToken"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        # Not `from error`: what a parser complains of may quote the keys.
-        raise StorageError(f"no keys in the file of 'dlf.token-path', {path}: {type(error).__name__}") from None
+        # Not `from error`: the message of the JSON parser may quote the keys.
+        raise StorageError(
+            f"the file of 'dlf.token-path', {path}, holds no valid keys ({type(error).__name__}); it must be a JSON "
+            "object with AccessKeyId and AccessKeySecret"
+        ) from None
 
 
 def _canonical(request: Request, headers: Mapping[str, str]) -> str:
+    """The text that `default` signs: one line each for method, path, parameters, signed headers and payload."""
     parameters = "&".join(
         f"{name.strip()}={value.strip()}" if value else name.strip()
         for name, value in sorted(request.parameters.items())

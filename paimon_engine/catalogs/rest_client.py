@@ -1,7 +1,7 @@
-"""Requests to a REST catalog: paths, proof of identity, repeats, and errors as ours.
+"""Requests to a REST catalog: paths, authentication, retries, and the engine's errors.
 
-What may be sent twice (GET) is repeated with growing waits; so is anything that certainly did not arrive. All else is
-sent once: after a lost or doubtful answer the caller gets `OutcomeUnknownError` and has to look.
+GET requests are retried with exponential back-off; so is every request that certainly did not reach the server. All
+others are sent once: if the answer is lost or unclear, the caller gets `OutcomeUnknownError` and has to find out.
 
 Source: `rest-catalog-open-api.yaml`, `RESTApi`, `ResourcePaths`, `DefaultErrorHandler` of the Java library.
 """
@@ -42,11 +42,11 @@ _WAIT_MAX_S: Final = 10
 _TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PAGES_MAX: Final = 100_000
-"""Bounds a server that never stops naming a next page."""
+"""Ends the loop if a faulty server always returns a next page."""
 
 
 class RestNotFoundError(NotFoundError):
-    """The server knows no such thing; `resource` is its kind in capitals, as far as the server told."""
+    """The server has no such resource; `resource` is its type as the server gives it (`TABLE`), None if it does not."""
 
     def __init__(self, message: str, resource: str | None) -> None:
         super().__init__(message)
@@ -54,23 +54,23 @@ class RestNotFoundError(NotFoundError):
 
 
 class RestClient:
-    """One server and warehouse. Safe to use from many threads."""
+    """Client for one server and warehouse. Thread-safe."""
 
     def __init__(self, config: CatalogConfig) -> None:
-        """Asks the server for its options and lays them around ours: defaults below, overrides above.
+        """Requests the server's configuration; ours overrides its `defaults`, its `overrides` override ours.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
         values = config.values()
         uri = values.get(URI, "").strip().rstrip("/")
         if not uri:
-            raise InvalidArgumentError("a REST catalog needs its 'uri', for example http://localhost:8080")
+            raise InvalidArgumentError("a REST catalog needs 'uri', for example http://localhost:8080")
         self._uri = uri if uri.startswith(("http://", "https://")) else f"http://{uri}"
         self._shown = without_secrets(self._uri)
         if self._shown != self._uri:
             raise InvalidArgumentError(
-                f"the REST catalog's 'uri' ({self._shown}) holds a user or a password, which all would see who see "
-                "the address; prove who you are by 'token.provider' and its options"
+                f"the REST catalog's 'uri' ({self._shown}) contains a user or a password, which logs and messages "
+                "would show; authenticate with 'token.provider' and its options"
             )
         self._auth: Auth = auth_of(values)
         self._headers = with_prefix(values, HEADER_PREFIX)
@@ -88,23 +88,23 @@ class RestClient:
         return f"RestClient({self._shown!r})"
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Closes the connections."""
         self._http.close()
 
     def get(self, *path: str) -> dict[str, Any]:
-        """The answer to a question. Raises: RestNotFoundError, StorageError."""
+        """The answer to a GET request. Raises: RestNotFoundError, StorageError."""
         return self._send("GET", self._path(path), {})
 
     def post(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a request that is sent once.
+        """The answer to a POST request, which is sent once.
 
-        Raises: OutcomeUnknownError if the answer got lost or is doubtful; ConflictError if a name is taken;
+        Raises: OutcomeUnknownError if the answer was lost or is unclear; ConflictError if a name is taken;
         InvalidArgumentError, UnsupportedError, RestNotFoundError, StorageError if nothing was done.
         """
         return self._send("POST", self._path(path), {}, json.dumps(body, ensure_ascii=False))
 
     def delete(self, *path: str) -> None:
-        """Raises: RestNotFoundError, OutcomeUnknownError, StorageError."""
+        """Sends a DELETE request once. Raises: RestNotFoundError, OutcomeUnknownError, StorageError."""
         self._send("DELETE", self._path(path), {})
 
     def pages(self, *path: str, key: str) -> Iterator[Any]:
@@ -142,12 +142,13 @@ class RestClient:
         try:
             answer = response.json()
         except ValueError as error:
-            raise StorageError(f"{method} {self._shown}{path}: the answer is no JSON") from shown_cause(error)
+            raise StorageError(f"{method} {self._shown}{path}: the answer is not JSON") from shown_cause(error)
         if not isinstance(answer, dict):
-            raise StorageError(f"{method} {self._shown}{path}: the answer is no JSON object")
+            raise StorageError(f"{method} {self._shown}{path}: the answer is not a JSON object")
         return answer
 
     def _try(self, method: str, path: str, parameters: Mapping[str, str], body: str | None) -> httpx.Response:
+        """Sends one request. Raises: _Again if it may be sent again; OutcomeUnknownError, StorageError otherwise."""
         request = Request(method, path, parameters, body)
         headers = {"Accept": "application/json", **self._headers, **self._auth.headers(request, now_ms())}
         if body is not None:
@@ -172,7 +173,7 @@ class RestClient:
 
 
 class _Again(Exception):  # noqa: N818 - an outcome of a try, not an error
-    """Nothing was changed, and another try may do better; `after` is what the server says of when."""
+    """Nothing was changed, and the request may be sent again; `after` is the server's `Retry-After`, in seconds."""
 
     def __init__(self, reason: str, after: str | None = None) -> None:
         super().__init__(reason)
@@ -185,14 +186,14 @@ _GROWING = tenacity.wait_exponential(multiplier=_FIRST_WAIT_S, max=_WAIT_MAX_S) 
 def _wait(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     after = error.after if isinstance(error, _Again) else None
-    # A date instead of seconds is allowed, but no server that we know sends one with these answers.
+    # HTTP allows a date instead of seconds; no known server sends one with these status codes.
     asked = float(after) if after is not None and after.isdigit() else 0.0
     return max(_GROWING(state), min(asked, _TIMEOUT_S))
 
 
 @lru_cache(maxsize=64)
 def _client(_process: int, config: CatalogConfig, _values: tuple[tuple[str, str], ...]) -> RestClient:
-    # A forked process must not use the connections of its parent, hence the process in the key.
+    # The process id is part of the cache's key, since a forked process must not use connections of its parent.
     client = RestClient(config)
     atexit.register(client.close)
     return client
@@ -208,28 +209,29 @@ def _texts(answer: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _error(response: httpx.Response, method: str, url: str) -> PaimonError:
+    """The engine's error for an error response. A failed write with status 5xx has an unknown outcome."""
     try:
-        told = response.json()
+        body = response.json()
     except ValueError:
-        told = {}
-    told = told if isinstance(told, dict) else {}
-    status, resource, name = response.status_code, told.get("resourceType"), told.get("resourceName")
+        body = {}
+    body = body if isinstance(body, dict) else {}
+    status, resource, name = response.status_code, body.get("resourceType"), body.get("resourceName")
     about = " ".join(str(part) for part in (resource, name) if part)
-    detail = told.get("message") or response.reason_phrase or "no reason given"
+    detail = body.get("message") or response.reason_phrase or "no reason given"
     message = f"{method} {url}: {status}{f' ({about})' if about else ''}: {detail}"
     match status:
         case 400 | 405 | 406:
             return InvalidArgumentError(message)
         case 401:
-            return StorageError(f"{message}; the REST catalog does not accept 'token.provider' and its keys")
+            return StorageError(f"{message}; the server rejected the credentials of 'token.provider'")
         case 403:
-            return StorageError(f"{message}; the REST catalog does not allow this")
+            return StorageError(f"{message}; the server does not permit this request")
         case 404:
             return RestNotFoundError(message, resource)
         case 409:
             return ConflictError(message)
         case 501:
-            return UnsupportedError(f"{message}; this server does not offer it")
+            return UnsupportedError(f"{message}; this server does not implement the request")
     if method == "GET" or status < 500:
         return StorageError(message)
     return OutcomeUnknownError(f"{message}; it may or may not have been done")

@@ -1,4 +1,4 @@
-"""Schemas of a table that a REST server keeps: it is told the changes, and makes the next schema.
+"""Schemas of a table that a REST server keeps: the client sends changes, and the server creates the next schema.
 
 Source: `SchemaChange`, `RESTCatalog.alterTable` of the Java library; `AlterTableRequest` of the specification.
 """
@@ -50,48 +50,50 @@ class RestSchemaService:
         return schema_of_answer(answer, f"{client}: table {self.database}.{self.table}")
 
     def alter(self, table: TableHandle, schema: TableSchema, changes: Sequence[SchemaChange]) -> None:
-        body = {"changes": changes_as_told(schema, changes)}
+        body = {"changes": changes_to_json(schema, changes)}
         client_of(self.config).post(*self._path(table), body=body)
 
     def _path(self, table: TableHandle) -> tuple[str, ...]:
         return "databases", self.database, "tables", branch_object(self.table, table.paths.branch)
 
 
-def schema_of_answer(answer: Mapping[str, Any], place: str) -> TableSchema:
-    """The schema in a server's answer about a table, as its file would say it.
+def schema_of_answer(answer: Mapping[str, Any], source: str) -> TableSchema:
+    """The schema in a server's answer about a table; `source` names the answer in errors.
+
+    The answer lacks some fields of a schema file; these are filled in, so that one parser reads both.
 
     Raises: CorruptTableError, UnsupportedError.
     """
-    told = dict(answer.get("schema") or {})
-    fields = told.get("fields") or []
+    given = dict(answer.get("schema") or {})
+    fields = given.get("fields") or []
     stored = {
-        **told,
+        **given,
         "version": _SCHEMA_VERSION,
         "id": answer.get("schemaId"),
         "highestFieldId": max((_highest_id(item) for item in fields), default=-1),
         "timeMillis": answer.get("updatedAt") or 0,
     }
-    return parse_schema(json.dumps(stored), place)
+    return parse_schema(json.dumps(stored), source)
 
 
 def _highest_id(value: Any) -> int:
-    """The largest field id in a column, however deep."""
+    """The largest field id in a column's JSON, those of nested fields included; -1 if it has none."""
     if isinstance(value, dict):
         own = value["id"] if isinstance(value.get("id"), int) else -1
         return max([own, *(_highest_id(item) for item in value.values())])
     return max((_highest_id(item) for item in value), default=-1) if isinstance(value, list) else -1
 
 
-def changes_as_told(schema: TableSchema, changes: Sequence[SchemaChange]) -> list[dict[str, Any]]:
-    """The changes as the specification spells them, each on top of those before it.
+def changes_to_json(schema: TableSchema, changes: Sequence[SchemaChange]) -> list[dict[str, Any]]:
+    """The changes as JSON of the REST specification, each applied to the result of those before it.
 
     Raises: InvalidArgumentError for changes that cannot be made.
     """
-    return [_told(before, after, change) for change, before, after in steps(schema, changes)]
+    return [_change_to_json(before, after, change) for change, before, after in steps(schema, changes)]
 
 
-def _told(before: TableSchema, after: TableSchema, change: SchemaChange) -> dict[str, Any]:
-    """The change as JSON of the REST catalog's protocol."""
+def _change_to_json(before: TableSchema, after: TableSchema, change: SchemaChange) -> dict[str, Any]:
+    """One change, with the schemas before and after it, as JSON of the REST specification."""
     match change:
         case SetOption(key, value):
             return {"action": "setOption", "key": key, "value": value}
@@ -105,16 +107,16 @@ def _told(before: TableSchema, after: TableSchema, change: SchemaChange) -> dict
     more: dict[str, Any]
     match change:
         case AddColumn():
-            place = _move(path[-1], change)
+            move = _move(path[-1], change)
             more = {"action": "addColumn", "dataType": type_to_json(to_data_type(change.type))}
             more |= {} if change.comment is None else {"comment": change.comment}
-            more |= {} if place is None else {"move": place}
+            more |= {} if move is None else {"move": move}
         case RenameColumn(_, to):
             more = {"action": "renameColumn", "newName": to}
         case DropColumn():
             more = {"action": "dropColumn"}
         case UpdateColumnType():
-            # The type that comes out, null or not, so that the server has nothing to decide.
+            # The resulting type with its nullability, so that the server need not apply rules of its own.
             kind = type_to_json(type_at(after.row_type, path))
             more = {"action": "updateColumnType", "newDataType": kind, "keepNullability": False}
         case UpdateColumnNullability(_, nullable):
@@ -129,17 +131,17 @@ def _told(before: TableSchema, after: TableSchema, change: SchemaChange) -> dict
 
 
 def _move(name: str, change: AddColumn | MoveColumn) -> dict[str, str | None] | None:
-    """Where the column goes; None if no place is asked for."""
-    place: tuple[str, str | None]
+    """The column's new position as JSON; None if the change gives none."""
+    position: tuple[str, str | None]
     if change.first:
-        place = ("FIRST", None)
+        position = ("FIRST", None)
     elif isinstance(change, MoveColumn) and change.last:
-        place = ("LAST", None)
+        position = ("LAST", None)
     elif change.after is not None:
-        place = ("AFTER", change.after)
+        position = ("AFTER", change.after)
     elif change.before is not None:
-        place = ("BEFORE", change.before)
+        position = ("BEFORE", change.before)
     else:
         return None
-    kind, reference = place
+    kind, reference = position
     return {"fieldName": name, "referenceFieldName": reference, "type": kind}

@@ -1,6 +1,7 @@
-"""Snapshots of a table that a REST server keeps: its latest one counts, and it makes the next.
+"""Snapshots of a table that a REST server keeps: the server knows the latest one, and decides on the next one.
 
-The server takes a snapshot if the one that it was built on is the latest still, which it tells by that one's UUID.
+A commit request carries the UUID of the snapshot that the new one is based on. The server accepts it only if that one
+is still the latest.
 
 Source: `CatalogSnapshotCommit`, `SnapshotLoaderImpl`, `PartitionEntry` of the Java library.
 """
@@ -28,7 +29,7 @@ _NUMBERS: Final = ("commitIdentifier", "id", "schemaId", "timeMillis")
 
 
 def branch_object(table: str, branch: str) -> str:
-    """What a branch of a table is called in paths."""
+    """The object name of a table's branch in request paths: `t`, or `t$branch_b`."""
     return table if branch == MAIN_BRANCH else f"{table}{SYSTEM_MARK}{BRANCH_MARK}{branch}"
 
 
@@ -75,7 +76,8 @@ class RestSnapshotService:
         except NotFoundError:
             raise
         except PaimonError as error:
-            # Servers say 500 when others committed meanwhile, which says nothing about what was done.
+            # Servers answer 500 if another commit came first. That does not say whether the rollback was done, so
+            # compare the latest snapshot with the target.
             now = self.latest(table)
             if now is not None and now.delta_manifest_list == target.delta_manifest_list:
                 return
@@ -108,14 +110,14 @@ class RestSnapshotService:
             raise
         found = answer.get("snapshot")
         if isinstance(found, dict) and isinstance(found.get("snapshot"), dict):
-            found = found["snapshot"]  # with statistics around it
+            found = found["snapshot"]  # some servers wrap the snapshot in an object that also holds statistics
         if found is None:
             return None
         return parse_snapshot(json.dumps(_with_numbers(found)), f"{self._client}: {'/'.join(which)}")
 
 
 def _with_numbers(found: Any) -> Any:
-    """The specification calls a commit's identifier a text, where Java writes a number."""
+    """The snapshot's JSON with numbers where servers send texts: the specification and Java's files differ here."""
     if not isinstance(found, dict):
         return found
     texts = {
@@ -125,7 +127,7 @@ def _with_numbers(found: Any) -> Any:
 
 
 def partition_statistics(table: TableHandle, changes: Sequence[ManifestEntry]) -> list[dict[str, Any]]:
-    """By how much a commit changes each partition: rows, bytes and files, less what it removes."""
+    """By how much a commit changes each partition: rows, bytes and files added, minus those removed."""
     found: dict[bytes, dict[str, Any]] = {}
     for entry in changes:
         sign = 1 if entry.kind is FileKind.ADD else -1
@@ -160,7 +162,7 @@ def _spec(table: TableHandle, partition: bytes) -> Mapping[str, str]:
 
 
 def _epoch_ms(local_ms: int | None) -> int:
-    """Epoch milliseconds of a local wall clock that is kept as if it were UTC."""
+    """Epoch milliseconds of a file's creation time, which manifests hold as local time written as if it were UTC."""
     if local_ms is None:
         return 0
     wall = datetime.fromtimestamp(local_ms / 1000, UTC).replace(tzinfo=None)

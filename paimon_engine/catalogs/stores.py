@@ -1,7 +1,7 @@
-"""How a catalog's tables reach their store, as values that travel to workers.
+"""Storage of the tables of JDBC and REST catalogs, as plain values that can be sent to workers.
 
-Workers read and write data files and create nothing that decides a race, so they need no database client; what the
-server lends they fetch by themselves.
+Workers only read and write data files. They never create the file that decides between two commits, so they need no
+database client for the lock; credentials that a REST server provides they fetch themselves.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _STORE_NAMES: Final[Mapping[str, str]] = {
     "s3.access.key": "s3.access-key",
     "s3.secret.key": "s3.secret-key",
 }
-"""What servers call the credentials that they lend, and what we call them."""
+"""Names that servers use for S3 credentials, and the storage options of the engine that they stand for."""
 
 
 @dataclass(frozen=True)
-class LockedStore:
+class LockedStorageSource:
     """`StorageSource` whose files are created under the commit lock of a JDBC catalog."""
 
     config: CatalogConfig
@@ -50,28 +50,29 @@ class LockedStore:
 
 
 @dataclass(frozen=True)
-class LentStore:
-    """`StorageSource` of a table that a REST server keeps; with `is_lent` it lends the credentials too.
+class RestStorageSource:
+    """`StorageSource` of a table that a REST server keeps.
 
-    Snapshots and schemas are the server's: nobody makes their files beside it.
+    With `has_data_token` the server also provides temporary credentials, which are renewed when they expire. The
+    server keeps snapshots and schemas, so their files are never created here.
     """
 
     config: CatalogConfig
     database: str
     object_name: str
-    is_lent: bool
+    has_data_token: bool
 
     def storage(self, address: str, options: Mapping[str, str]) -> Storage:
         def renew() -> Lease:
-            if not self.is_lent:
+            if not self.has_data_token:
                 return Lease(_beside_server(storage_for(address, options)))
             from paimon_engine.catalogs.rest_client import client_of
 
             answer = client_of(self.config).get("databases", self.database, "tables", self.object_name, "token")
             # The specification says `expiresAt`, Java's server and clients say `expiresAtMillis`.
             expires_ms = answer.get("expiresAtMillis", answer.get("expiresAt"))
-            lent = {_STORE_NAMES.get(key, key): str(value) for key, value in (answer.get("token") or {}).items()}
-            known = {key: value for key, value in lent.items() if key.startswith("s3.")}
+            given = {_STORE_NAMES.get(key, key): str(value) for key, value in (answer.get("token") or {}).items()}
+            known = {key: value for key, value in given.items() if key.startswith("s3.")}
             storage = _beside_server(storage_for(address, {**options, **known}))
             return Lease(storage, None if expires_ms is None else int(expires_ms))
 
@@ -79,6 +80,6 @@ class LentStore:
 
 
 def _beside_server(storage: Storage) -> Storage:
-    """The storage that need not decide races, since the server does."""
+    """The storage without its own check of atomic creation: the server decides which of two commits comes first."""
     beside = getattr(storage, "beside_server", None)
     return storage if beside is None else cast("Storage", beside())

@@ -425,7 +425,7 @@ def test_a_server_is_told_of_partitions_as_java_tells_it(tmp_path: Path, listene
     [
         ((200, '{"result": "FAILED"}'), "'FAILED' instead of 'SUCCESS'"),
         ((200, "[]"), "instead of 'SUCCESS'"),
-        ((200, "no"), "something else than JSON"),
+        ((200, "no"), "is not JSON"),
         ((403, "{}"), "status 403"),
     ],
 )
@@ -458,7 +458,7 @@ def test_ways_that_need_java_or_a_server_are_refused_by_name(tmp_path: Path, way
 
 def test_a_report_needs_an_address(tmp_path: Path) -> None:
     for number, url in enumerate(("", "ftp://x/y", "no address")):
-        with pytest.raises(InvalidArgumentError, match=r"http\.url|no URL"):
+        with pytest.raises(InvalidArgumentError, match=r"http\.url|not a URL"):
             reporting(tmp_path / str(number), url, "http-report").mark_partition_done({"day": "2024-01-01", "hour": 1})
 
 

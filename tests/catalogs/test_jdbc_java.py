@@ -101,7 +101,7 @@ def test_java_and_we_respect_each_others_lock(options, java: Java, tmp_path: Pat
     assert holding.stdout is not None
     assert holding.stdout.readline() == "held\n", log.read_text()[-3000:]
 
-    with pytest.raises(ConflictError, match="was not free within 300 ms"):
+    with pytest.raises(ConflictError, match="could not be acquired within 300 ms"):
         impatient.acquire()
     holding.communicate("\n")
     patient.acquire()

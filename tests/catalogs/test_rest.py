@@ -392,7 +392,7 @@ def test_missing_or_unknown_proofs_are_named(server: RestServer):
             "'openapi-v4' is not supported",
         ),
         ({"token.provider": "dlf", "dlf.region": "cn-x"}, InvalidArgumentError, "needs 'dlf.access-key-id'"),
-        ({"dlf.token-loader": "ecs"}, UnsupportedError, "'dlf.token-loader' is not honoured"),
+        ({"dlf.token-loader": "ecs"}, UnsupportedError, "'dlf.token-loader' is not supported"),
     ]:
         with pytest.raises(error, match=message):
             Catalog(options={**server.options, **more})

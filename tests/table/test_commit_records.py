@@ -354,7 +354,7 @@ def test_a_table_without_its_snapshots_is_not_begun_anew(world: World):
     for info in list(world.inner.walk(f"{world.root}/snapshot")):
         world.inner.delete([info.path])
 
-    with pytest.raises((CorruptTableError, OutcomeUnknownError), match="shows no snapshot"):
+    with pytest.raises((CorruptTableError, OutcomeUnknownError), match="lists no snapshot"):
         write(world)
 
 

@@ -35,10 +35,10 @@ SIGHTS = {
     "all snapshots": (("/snapshot-",), "LATEST names snapshot 5, and .*/snapshot shows none"),
     "all snapshots and the hint": (("/snapshot-", "/LATEST"), "EARLIEST names snapshot 1"),
     "the directory": (("/snapshot/",), "tag-middle is there"),
-    "the directory and the tags": (("/snapshot/", "/tag/"), "goes on from an earlier commit"),
+    "the directory and the tags": (("/snapshot/", "/tag/"), "builds on an earlier commit"),
     "the newest": (
         ("/snapshot-5|",),
-        r"LATEST names snapshot 5, and the newest in sight is 4; .*rollback\(snapshot=4\)",
+        r"LATEST names snapshot 5, but the newest one listed is 4; .*rollback\(snapshot=4\)",
     ),
 }
 

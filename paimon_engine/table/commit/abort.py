@@ -1,4 +1,4 @@
-"""Deleting the files of commit messages that will not be committed."""
+"""Deletes the files of commit messages that will not be committed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from paimon_engine.table.state.unneeded import delete_unneeded
 
 
 def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) -> None:
-    """Deletes the files that writers made for these messages, indexes too; upgraded files, which are live, stay.
+    """Deletes the data and index files that were written for these messages.
 
-    Best effort: nothing refers to them, and what a store does not let go is found by the removal of orphans.
+    Files that a message only moves to another level stay: they are live. Errors are ignored: nothing refers to the
+    files, and the removal of orphan files finds what is left.
     """
     paths = []
     for message in messages:
@@ -26,9 +27,9 @@ def delete_uncommitted(table: TableHandle, messages: Iterable[CommitMessage]) ->
 
 @contextmanager
 def uncommitted(table: TableHandle, messages: Sequence[CommitMessage]) -> Iterator[None]:
-    """Deletes the files of the messages if the block raises: they are certainly in no snapshot then.
+    """Deletes the files of the messages if the block raises: they are in no snapshot then.
 
-    Where the outcome of a commit is not known they stay.
+    After an OutcomeUnknownError they stay, since a snapshot may need them.
     """
     try:
         yield

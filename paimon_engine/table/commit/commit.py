@@ -2,21 +2,23 @@
 
 Each try:
 
-1. Read the latest snapshot. If a newer one carries our user, identifier and kind, we are done: an earlier try
-   succeeded although its answer was lost, or another attempt of the same job was faster. It counts only if the
-   table goes on from it (`table.commit.lineage`).
-2. Prepare the snapshot (`table.commit.next_snapshot`): its changes, checked against what is live now, and its metadata.
-   A conflict is an answer, not an error: the caller plans again. So is the loss of files to a clean-up
-   (`table.commit.own_files`), which is asked for before and after the snapshot is made, where there is reason to.
-3. Note the intent, where the commit has a name that somebody chose (`table.commit.records`).
-4. Create `snapshot-<n+1>` if absent; where a server keeps the snapshots, ask it to.
-   Created: done. Taken: look whether it is ours after all (a store's client may have repeated a request that had
-   succeeded), else try again.
-   Unknown: delete nothing; the next try finds out.
+1. Read the latest snapshot. If a newer one has our user, identifier and kind, the commit is done: an earlier try
+   succeeded although its answer was lost, or another attempt of the same job was faster. Such a snapshot counts only
+   if it is part of the table's history (`table.commit.lineage`).
+2. Prepare the snapshot (`table.commit.next_snapshot`): check its changes against the files that are live now, and write
+   its metadata. A conflict is a return value, not an error: the caller plans again. So is the loss of files to a
+   clean-up (`table.commit.own_files`); this is checked before and after the snapshot is published, if it can have
+   happened.
+3. If the caller chose the commit's name in order to repeat it, write a record of the intent (`table.commit.records`).
+4. Create `snapshot-<n+1>` if absent; if a server keeps the snapshots, request the commit from it.
+   Created: done.
+   Taken by another commit: try again. But first check whether the existing snapshot is ours: client libraries of object
+   stores repeat a request whose answer was lost, and the repeated one then finds the file of the first.
+   Outcome unknown: delete nothing; the next try finds out.
 
-`table.commit.patience` says for how long, and how a commit waits between its tries. Metadata of lost tries is deleted
-in the end. A snapshot is recognised as ours by its delta list, whose name is unique to the commit, and to the try where
-it is not known what became of the one before.
+`table.commit.patience` limits the tries and the waits between them. At the end the metadata of failed tries is deleted.
+A snapshot is ours if it names our delta manifest list. That name is unique to the commit; after a try with unknown
+outcome the next try gets a name of its own.
 
 Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library.
 """
@@ -36,7 +38,7 @@ from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.lineage import is_in_line
 from paimon_engine.table.commit.next_snapshot import NextSnapshot, Prepared
 from paimon_engine.table.commit.own_commits import Recorder
-from paimon_engine.table.commit.own_files import Lost, OwnFiles
+from paimon_engine.table.commit.own_files import LostFiles, OwnFiles
 from paimon_engine.table.commit.patience import Patience
 from paimon_engine.table.commit.publish import publish, take_back
 from paimon_engine.table.commit.records import CommitKey
@@ -58,33 +60,40 @@ __all__ = ["CommitRequest", "Committed", "Conflict", "IndexRead", "OverwriteScop
 logger = logging.getLogger(__name__)
 
 _UNANSWERED_MAX: Final = 10
-"""Tries of which the store does not say what became of them, after which a commit says so too."""
+"""Tries with unknown outcome after which the commit ends with OutcomeUnknownError."""
 
 
 def commit(table: TableHandle, request: CommitRequest) -> Committed | Conflict:
-    """Makes the next snapshot out of the request's messages; atomic, and safe to repeat.
+    """Creates the next snapshot from the request's messages. Atomic, and safe to repeat with the same request.
 
-    Raises: ConflictError after too many lost races (see `table.commit.patience`); OutcomeUnknownError if the store
-    never said whether the last try succeeded; StorageError.
+    Raises: ConflictError after too many lost races (see `table.commit.patience`); OutcomeUnknownError if the storage
+    never answered whether the last try succeeded; StorageError.
     """
     check_metadata_writable(table.options)
     check_request(request)
     return _Commit(table, request).run()
 
 
-class _Lost(Exception):  # noqa: N818 - an outcome of a try, not an error
-    """Somebody else made the snapshot, or we do not know: try again."""
+class _TryAgain(Exception):  # noqa: N818 - an outcome of a try, not an error
+    """Another commit took the snapshot id, or the outcome is unknown: try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """A snapshot that was to follow `base`."""
+    """A snapshot that this commit tried to publish after `base`."""
 
     prepared: Prepared
     base: Snapshot | None
 
 
 class _Commit:
+    """The state of one commit over its tries.
+
+    `_unknown` are snapshots of which it is not known whether they were created; their metadata must stay. `_tries` are
+    all published or attempted snapshots, by the name of their base manifest list, which is unique to a try. `_known` is
+    the newest snapshot of others that was read; None means that the snapshots must be listed.
+    """
+
     def __init__(self, table: TableHandle, request: CommitRequest) -> None:
         self._table = table
         self._request = request
@@ -123,7 +132,7 @@ class _Commit:
 
     def _asks_for_another_try(self, state: tenacity.RetryCallState) -> bool:
         assert state.outcome is not None
-        return isinstance(state.outcome.exception(), _Lost)
+        return isinstance(state.outcome.exception(), _TryAgain)
 
     def _after_last_try(self, patience: Patience, error: tenacity.RetryError) -> Committed | Conflict:
         latest = latest_snapshot(self._table)
@@ -133,12 +142,14 @@ class _Commit:
         if self._unknown:
             raise self._never_confirmed() from error
         raise ConflictError(
-            f"{self._table.paths.root}: others committed first in {self._lost_races} tries; {patience.way_out}"
+            f"{self._table.paths.root}: other commits were faster in {self._lost_races} tries; {patience.way_out}"
         ) from error
 
     def _never_confirmed(self) -> OutcomeUnknownError:
         path = self._table.paths.snapshot(self._unknown[-1].id)
-        return OutcomeUnknownError(f"the store never confirmed {path}; look whether it exists before committing again")
+        return OutcomeUnknownError(
+            f"the storage never confirmed {path}; check whether it exists before you commit again"
+        )
 
     # ── one try ─────────────────────────────────────────────────────────────────────────────────
 
@@ -150,34 +161,35 @@ class _Commit:
             self._last_try_s = time.monotonic() - begun
 
     def _try(self) -> Committed | Conflict:
-        latest, done = self._look()
+        """One try: find the latest snapshot, prepare, record the intent, publish. Raises: _TryAgain."""
+        latest, done = self._find_latest()
         if done is not None:
             return done
         self._settle_unknown(latest)
         if self._checked_up_to is None:
             self._checked_up_to = latest.id if latest else 0
         if lost := self._own_files.lost_to_fences(latest, () if self._last is None else tuple(self._last.files)):
-            return self._without(lost, latest)
+            return self._after_loss(lost, latest)
         try:
             prepared = self._next.prepare(latest)
             if isinstance(prepared, Conflict):
                 return prepared
             if lost := self._own_files.lost_with_age(tuple(prepared.files)):
-                return self._without(lost, latest)
+                return self._after_loss(lost, latest)
             other = self._recorder.begin(latest.id if latest else 0)
         except NotFoundError as error:
             self._known = None
             if latest is not None and latest_snapshot_id(self._table) != latest.id:
-                raise _Lost from error  # the snapshot that we built on has expired meanwhile
+                raise _TryAgain from error  # the base expired while this try was prepared
             raise
         if other is not None:
             return self._finish(other)
         return self._publish(prepared, latest)
 
-    def _look(self) -> tuple[Snapshot | None, Committed | Conflict | None]:
-        """The latest snapshot, and this commit if it turns out to be done.
+    def _find_latest(self) -> tuple[Snapshot | None, Committed | Conflict | None]:
+        """The latest snapshot, and this commit's outcome if it turns out to be done.
 
-        After a lost race the next ones are asked for by their numbers, which needs no listing.
+        After a lost race the following snapshots are read by their ids, which needs no listing.
         """
         if self._known is not None and self._table.snapshot_service is None:
             later = snapshots_after(self._table, self._known, is_old=self._known_is_old)
@@ -191,7 +203,7 @@ class _Commit:
         return latest, self._already_done(latest)
 
     def _read_by_writer(self) -> Snapshot | None:
-        """The snapshot that the writer of the messages has read, if this commit is in none up to that."""
+        """The snapshot that the writer of the messages read, if the caller has searched up to it for this commit."""
         read, checked = self._request.read, self._request.checked_up_to
         if read is None or read.snapshot is None or (checked is not None and read.snapshot.id > checked):
             return None
@@ -211,9 +223,9 @@ class _Commit:
         return ours == theirs and (self._table.snapshot_service is not None or is_in_line(self._table, snapshot))
 
     def _settle_unknown(self, latest: Snapshot | None) -> None:
-        """Forgets tries whose id belongs to another snapshot.
+        """Removes tries from `_unknown` whose snapshot id turns out to belong to another commit.
 
-        Raises: OutcomeUnknownError if that id has expired: nobody can tell any more whose it was.
+        Raises: OutcomeUnknownError if that id has expired, so that its owner cannot be found out any more.
         """
         unsettled = []
         for item in self._unknown:
@@ -225,15 +237,16 @@ class _Commit:
             except NotFoundError as error:
                 raise self._never_confirmed() from error
             if there.delta_manifest_list == item.delta_manifest_list:
-                # Created so late that its id had been taken and had expired: nobody builds on it.
+                # Our file, but `_find_latest` did not count it as done: it was created after its id had been used by
+                # another commit and had expired (see `lineage`). Nothing builds on it.
                 delete_unneeded(self._table.env.storage, [self._table.paths.snapshot(there.id)])
         self._unknown = unsettled
 
     def _publish(self, prepared: Prepared, base: Snapshot | None) -> Committed | Conflict:
-        """Creates the snapshot if absent. Raises: _Lost if another one is there, or if the store does not say."""
+        """Creates the snapshot if absent. Raises: _TryAgain if another one exists, or if the outcome is unknown."""
         self._last, snapshot = prepared, prepared.snapshot
         self._tries[snapshot.base_manifest_list] = _Try(prepared, base)
-        # Until there is an answer; what ends the process's wait for one is no answer.
+        # Unknown until there is an answer. An interrupt while we wait is not an answer, so the entry then stays.
         self._unknown.append(snapshot)
         try:
             created = publish(self._table, snapshot, base, prepared.changes)
@@ -243,21 +256,23 @@ class _Commit:
             self._unanswered += 1
             if self._unanswered > _UNANSWERED_MAX:
                 raise self._never_confirmed() from error
-            raise _Lost from error
+            raise _TryAgain from error
         except PaimonError:
             self._unknown.remove(snapshot)
             raise
-        # What ends us in what follows must not take the snapshot for a failure, and delete its metadata.
+        # The snapshot stays in `_unknown` until it is settled: if an interrupt ends the process below, `_clean_up` must
+        # not delete the metadata of a snapshot that exists.
         if created:
             return self._finish(snapshot)
         try:
             there = read_snapshot(self._table, snapshot.id)
         except NotFoundError as error:
-            # Taken a moment ago and expired already: it cannot have been ours, which would be the newest.
+            # The id was taken a moment ago and has already expired. It was not ours: ours would be the newest one,
+            # and expiry never removes that.
             self._unknown.remove(snapshot)
             self._next.begin_new_lists()
             self._known = None
-            raise _Lost from error
+            raise _TryAgain from error
         if self._is_ours(there) or self._is_done_by(there):
             return self._finish(there)
         self._unknown.remove(snapshot)
@@ -265,10 +280,15 @@ class _Commit:
         self._own_files.know([there])
         self._lost_races += 1
         logger.debug("lost the race for snapshot %d", snapshot.id)
-        raise _Lost
+        raise _TryAgain
 
-    def _without(self, lost: Lost, latest: Snapshot | None) -> Conflict:
-        """Raises: _Lost if the next try can do without these files; ConflictError; OutcomeUnknownError."""
+    def _after_loss(self, lost: LostFiles, latest: Snapshot | None) -> Conflict:
+        """What to do when files of this commit were deleted by a clean-up.
+
+        Lost manifests can be written again by the next try; lost data files cannot.
+
+        Raises: _TryAgain if only manifests of this commit are lost; ConflictError; OutcomeUnknownError.
+        """
         if self._unknown:
             raise self._never_confirmed()
         if not lost.is_metadata or self._request.statistics is not None:
@@ -276,10 +296,10 @@ class _Commit:
         self._clean_up(None)
         self._next, self._last = NextSnapshot(self._table, self._request), None
         self._lost_races += 1
-        raise _Lost
+        raise _TryAgain
 
-    def _refused(self, lost: Lost, latest: Snapshot | None) -> Conflict:
-        """Raises: ConflictError if what is lost belongs to no bucket."""
+    def _refused(self, lost: LostFiles, latest: Snapshot | None) -> Conflict:
+        """The conflict in the buckets of the lost files. Raises: ConflictError if they belong to no bucket."""
         if not lost.is_metadata:
             return Conflict(lost.conflicts, latest.id if latest else 0, is_lost=True)
         raise ConflictError(
@@ -293,6 +313,7 @@ class _Commit:
         return any(snapshot.delta_manifest_list == item.delta_manifest_list for item in ours)
 
     def _finish(self, snapshot: Snapshot) -> Committed | Conflict:
+        """The outcome once `snapshot` holds this commit: completes the record, unless files were lost meanwhile."""
         own = self._tries.get(snapshot.base_manifest_list)
         if own is not None and (lost := self._lost_since(own)):
             self._take_back(own, lost)
@@ -303,31 +324,35 @@ class _Commit:
         return Committed(snapshot, by_other_attempt=not self._is_ours(snapshot), lost_races=self._lost_races)
 
     def _clean_up(self, committed: Snapshot | None) -> None:
-        """Deletes the metadata of tries that certainly failed, and index files that have gone into others."""
+        """Deletes the metadata of tries that certainly failed, and index files that were merged into others."""
         made = None if committed is None else self._tries.get(committed.base_manifest_list)
         needed = set() if made is None else set(made.prepared.files)
         for item in self._unknown:
-            # The id of a commit, and those before it, can belong to nothing else.
+            # Ids up to the committed one have owners by now, and a try that lost its id cannot succeed any more. A try
+            # with a higher id may still be created by a request that is on its way.
             if committed is None or item.id > committed.id:
                 needed |= self._tries[item.base_manifest_list].prepared.files
         merged = () if made is None else made.prepared.merged_index
         unneeded = [path for path in self._next.written if path not in needed]
         delete_unneeded(self._table.env.storage, [*unneeded, *(self._table.paths.index(file.name) for file in merged)])
 
-    # ── files that went while the commit was held up ────────────────────────────────────────────
+    # ── files that a clean-up deleted while the commit was delayed ──────────────────────────────
 
-    def _lost_since(self, own: _Try) -> Lost:
-        """Files that were gone when the snapshot was published."""
+    def _lost_since(self, own: _Try) -> LostFiles:
+        """Files that were already deleted when the snapshot was published."""
         lost = self._own_files.lost_with_age(tuple(own.prepared.files), is_first=own.base is None)
         if lost:
             try:
                 read_snapshot(self._table, own.prepared.snapshot.id)
             except NotFoundError:
-                return Lost()  # it has expired already, and its files with it
+                return LostFiles()  # the snapshot has expired already, and its files with it
         return lost
 
-    def _take_back(self, own: _Try, lost: Lost) -> None:
-        """Removes a snapshot that came when its files were gone. Raises: OutcomeUnknownError if others build on it."""
+    def _take_back(self, own: _Try, lost: LostFiles) -> None:
+        """Removes a snapshot that was published after its files were lost.
+
+        Raises: OutcomeUnknownError if other snapshots build on it.
+        """
         try:
             done = take_back(self._table, own.prepared.snapshot, own.base)
         except PaimonError as error:
@@ -335,12 +360,12 @@ class _Commit:
         if not done:
             raise self._broken(own, lost)
 
-    def _broken(self, own: _Try, lost: Lost) -> OutcomeUnknownError:
+    def _broken(self, own: _Try, lost: LostFiles) -> OutcomeUnknownError:
         number = own.prepared.snapshot.id
         if own.prepared.snapshot not in self._unknown:
-            self._unknown.append(own.prepared.snapshot)  # its metadata stays
+            self._unknown.append(own.prepared.snapshot)  # so that its metadata is not deleted
         return OutcomeUnknownError(
-            f"{self._table.paths.root}: snapshot {number} was committed after it had been held up, and a clean-up had "
-            f"deleted files of it by then: {lost}. Others may build on it already: go back to snapshot {number - 1}, "
-            "or give up its files with remove_unexisting_files, and run this again under another commit user"
+            f"{self._table.paths.root}: snapshot {number} was committed after a long delay, and a clean-up had already "
+            f"deleted files of it: {lost}. Other snapshots may build on it: roll back to snapshot {number - 1}, "
+            "or remove its lost files with remove_unexisting_files, and run this again under another commit user"
         )

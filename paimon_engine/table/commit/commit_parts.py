@@ -1,4 +1,4 @@
-"""Committing changes of many buckets, of which some may no longer apply: those that do are committed without them."""
+"""Commits changes of many buckets; buckets that are in conflict are left out, and the others are committed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from paimon_engine.table.state.handle import TableHandle
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The snapshot, None where nothing applied; the messages in it; the buckets that others changed meanwhile."""
+    """What was committed.
+
+    `snapshot` is None if every bucket was in conflict; `committed` are the messages in it; `conflicting` are the
+    buckets that other commits changed meanwhile.
+    """
 
     snapshot: Snapshot | None
     committed: Sequence[CommitMessage]
@@ -23,9 +27,10 @@ class Parts:
 
 
 def commit_parts(table: TableHandle, request: CommitRequest, part_identifier: int) -> Parts:
-    """Commits what still applies. Files written for buckets that conflict are deleted.
+    """Commits the messages of all buckets without a conflict. Files written for the others are deleted.
 
-    Where that is not everything the commit has another identifier, so that a repeated job goes on with the rest.
+    If buckets were left out, the commit gets `part_identifier` instead of the request's own, so that the job is not
+    taken for done when it is repeated for the rest.
 
     Raises: what `commit` raises.
     """

@@ -1,7 +1,8 @@
-"""The index manifest of the next snapshot: what is live, without what goes, with what the messages bring.
+"""The index manifest of the next snapshot: live index files, minus removed ones, plus those of the messages.
 
-An overwrite drops the index files of its partitions. Hash indexes of a writer that says which ones it has read are
-brought up to what is live (`table.files.hash_index`); for all others, what a message replaces must still be there.
+An overwrite drops the index files of its partitions. If a writer says which hash indexes it has read, its new ones are
+merged with those that are live now (`table.files.hash_index`). All other index files that a message replaces must
+still be live; if not, the bucket is in conflict.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from paimon_engine.table.state.manifests import MetadataWriter, live_index_files
 class NextIndex:
     """Name of the next index manifest, None for none; or the buckets in conflict.
 
-    `merged` are index files of messages that have gone into others, written for this commit.
+    `merged` are index files of the messages whose content is in other files that were written for this commit.
     """
 
     name: str | None = None
@@ -45,8 +46,8 @@ def next_index(
     """Writes the index manifest that follows that of `latest`, if it differs.
 
     `drops` says of a partition whether an overwrite empties it. `read` holds the hash indexes that the writer of the
-    messages has read; None if it has read none. `gone` names the data files that the snapshot removes for good: their
-    deletion vectors must go with them.
+    messages has read; None if it has read none. `gone` names the data files that the snapshot removes and does not add
+    again (as an upgrade to another level does): their deletion vectors must be removed, too.
 
     Raises: NotFoundError, CorruptTableError, StorageError; UnsupportedError for kinds of index that we cannot write.
     """
@@ -77,7 +78,7 @@ def next_index(
         return NextIndex(conflicts=tuple(BucketConflict(*bucket, str(error)) for bucket in where))
     left = [file for file in files if any(vector.data_file in gone for vector in file.vectors)]
     if left:
-        reason = f"index file {left[0].name} has vectors of data files that go, and stays"
+        reason = f"index file {left[0].name} would stay, with deletion vectors of data files that are removed"
         return NextIndex(conflicts=tuple(BucketConflict(file.partition, file.bucket, reason) for file in left))
     names = {file.name for file in files}
     merged = tuple(file for m in messages for file in m.new_index_files if file.name not in names)
@@ -89,7 +90,7 @@ def next_index(
 def _replaced_by_others(
     live: Sequence[IndexFile], added: Sequence[IndexFile], removed: Sequence[IndexFile], *, bucketed: bool
 ) -> Iterator[BucketConflict]:
-    """Buckets whose index files are not those any more that the changes were made for."""
+    """Conflicts in buckets whose index files were replaced since the messages were prepared."""
     removed_ids = {(file.kind, file.name) for file in removed}
     names = {(file.kind, file.name) for file in live}
     for file in removed:

@@ -1,11 +1,15 @@
-"""Is a snapshot one that the later ones build on?
+"""Whether a snapshot is part of the table's history, that is, whether later snapshots build on it.
 
-A snapshot is made by creating the file of the next id if it is absent. A commit may be so slow that others take that id
-and an expiry removes it again: then the slow one can create the file too, beside a table that has long gone on without
-it. Such a snapshot must not count as a commit.
+A snapshot is committed by creating the file of the next id if it is absent. A commit can be so slow that another one
+takes that id, and an expiry removes that snapshot again. Then the slow process succeeds in creating the file, although
+the table has moved on without it. Such a snapshot must not count as a commit.
 
-Expiry goes oldest first. So as long as the snapshot that a commit was made on is there, the next id was never removed.
-Once it is gone, the snapshot that follows ours tells: if it builds on ours, it holds what ours has changed.
+Example: a commit prepares `snapshot-8` on 7 and is paused. Others commit 8 to 40; an expiry removes 1 to 30. The paused
+process now creates `snapshot-8`, as there is no such file. Its rows are in no later snapshot.
+
+Expiry removes the oldest snapshots first. So as long as the base of a commit (7) exists, the next id (8) was never
+removed. Once the base is gone, the snapshot after ours decides: if it builds on ours, its base manifests hold the
+changes of ours.
 """
 
 from __future__ import annotations
@@ -21,17 +25,17 @@ from paimon_engine.table.state.manifests import delta_entries, read_manifest, re
 from paimon_engine.table.state.snapshots import read_snapshot, row_of_snapshots
 
 _LOOKS_MAX: Final = 5
-"""Times that snapshots are listed anew because the next one has expired while it was read."""
+"""Times that snapshots are listed again because the next one expired while it was read."""
 
 
 def follows(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:
-    """Whether a snapshot just created on `base` is the table's, asked before anybody hears of it.
+    """Whether a snapshot that was just created on `base` is part of the history; checked before success is reported.
 
-    Raises: OutcomeUnknownError if it has expired already, so that nobody can tell.
+    Raises: OutcomeUnknownError if it has already expired, so that this cannot be decided.
     """
     if base is not None:
         try:
-            # Another one in its place: it was rolled back, and others have gone on.
+            # Another snapshot with the id of the base: a rollback removed the base, and others committed since.
             return read_snapshot(table, base.id).delta_manifest_list == base.delta_manifest_list
         except NotFoundError:
             pass
@@ -39,9 +43,11 @@ def follows(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bo
 
 
 def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
-    """Whether a stored snapshot is the latest, or the next one builds on it, or it builds on the one before.
+    """Whether a stored snapshot is part of the history.
 
-    Raises: OutcomeUnknownError if it expires meanwhile.
+    It is if it is the latest and has its neighbour below, or builds on the one before, or the next one builds on it.
+
+    Raises: OutcomeUnknownError if it expires while this is checked.
     """
     for _ in range(_LOOKS_MAX):
         ids = row_of_snapshots(table)
@@ -49,7 +55,8 @@ def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
             break
         later = [number for number in ids if number > snapshot.id]
         if not later:
-            # Expiry goes oldest first: if the one before is gone and an older one is not, it was taken back.
+            # Expiry removes the oldest first. If the one before is missing and an older one exists, the one before
+            # was removed by a rollback, and this file was created late.
             return snapshot.id - 1 in ids or ids[0] == snapshot.id
         if later[0] != snapshot.id + 1:
             return False
@@ -60,13 +67,13 @@ def is_in_line(table: TableHandle, snapshot: Snapshot) -> bool:
         except NotFoundError:
             continue
     raise OutcomeUnknownError(
-        f"{table.paths.snapshot(snapshot.id)} expired before it was certain that others build on it; "
-        "look whether its changes are in the table before committing again"
+        f"{table.paths.snapshot(snapshot.id)} expired before it was certain that later snapshots build on it; "
+        "check whether its changes are in the table before you commit again"
     )
 
 
 def _builds_on_before(table: TableHandle, snapshot: Snapshot) -> bool:
-    """Whether it builds on the snapshot before: then its id was never removed."""
+    """Whether it builds on the snapshot before it: then its id was never removed."""
     try:
         return _builds_on(table, snapshot, read_snapshot(table, snapshot.id - 1))
     except NotFoundError:
@@ -74,7 +81,7 @@ def _builds_on_before(table: TableHandle, snapshot: Snapshot) -> bool:
 
 
 def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
-    """Whether the base of `later` holds what `earlier` has changed."""
+    """Whether the base manifests of `later` hold the changes of `earlier`."""
     base = read_manifest_list(table, later.base_manifest_list, later.base_manifest_list_size)
     names = {manifest.name for manifest in base}
     delta = read_manifest_list(table, earlier.delta_manifest_list, earlier.delta_manifest_list_size)
@@ -85,15 +92,15 @@ def _builds_on(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
         return _inherits(table, later, earlier)
     added = {entry.identity for entry in entries if entry.kind is FileKind.ADD}
     removed = {entry.identity for entry in entries} - added
-    # Manifests were merged: what was removed is in the base no more, what was added is.
+    # Manifests were merged since: files that `earlier` removed are no longer in the base, files that it added are.
     live = _live_in(table, base)
     return added <= live and not removed & live
 
 
 def _inherits(table: TableHandle, later: Snapshot, earlier: Snapshot) -> bool:
-    """As `_builds_on`, of a commit that changed no data file: its indexes and statistics went on.
+    """As `_builds_on`, for a commit that changed no data file: compares its indexes and statistics.
 
-    In doubt no: such a thing is found done, or does no harm, when it is done once more.
+    False where it is unclear: repeating such a commit does no harm.
     """
     if later.index_manifest != earlier.index_manifest:
         return False

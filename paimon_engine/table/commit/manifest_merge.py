@@ -1,12 +1,12 @@
-"""Keeping the list of base manifests short, at every commit.
+"""Merges base manifests at each commit, so that their number stays small.
 
-1. **Full**: when manifests that hold removals, or are small, add up to a threshold, all of them are rewritten without
-   the removed files; large manifests of untouched partitions stay as they are.
-2. **Minor** otherwise: neighbours are gathered up to the target size and folded into one; removals whose addition
-   lies elsewhere stay.
+1. **Full**: if the manifests that are small or hold DELETE entries reach a threshold in bytes, all of them are
+   rewritten without the deleted files. Large manifests of partitions without deleted files stay as they are.
+2. **Minor** otherwise: consecutive manifests are merged into one up to the target size. A DELETE entry stays if its ADD
+   entry is in another manifest.
 
-Both keep the set of live files and the order of changes. Where records of later releases have fields that cannot go
-into one file, their manifests are left as they are.
+Both keep the set of live files and the order of changes. Manifests of later releases may have fields that cannot be
+written into one file together; they are left as they are.
 
 `compact_manifests` does the same without waiting for a threshold.
 
@@ -26,7 +26,7 @@ from paimon_engine.table.state.manifests import MetadataWriter, may_hold_partiti
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Bytes of a manifest that is large enough, bytes that make a full merge due, manifests that make a minor one."""
+    """Thresholds: bytes of a large manifest, bytes that trigger a full merge, manifests that trigger a minor one."""
 
     target_bytes: int
     full_bytes: int
@@ -36,7 +36,7 @@ class _Limits:
 def merge_manifests(
     table: TableHandle, manifests: Sequence[ManifestFile], writer: MetadataWriter
 ) -> list[ManifestFile]:
-    """The base manifests of the next snapshot; those that were folded are replaced by new ones."""
+    """The base manifests of the next snapshot; merged ones are replaced by new manifests."""
     options = table.options
     limits = _Limits(
         options.manifest_target_file_size_bytes,
@@ -49,9 +49,9 @@ def merge_manifests(
 def compact_manifests(
     table: TableHandle, manifests: Sequence[ManifestFile], writer: MetadataWriter
 ) -> list[ManifestFile]:
-    """As `merge_manifests`, due at once: no removal stays, and no small manifest beside another.
+    """As `merge_manifests`, without a threshold: no DELETE entry is left, and at most one small manifest.
 
-    The same manifests if there is nothing to do.
+    Returns the same manifests if there is nothing to do.
     """
     return _merge(table, manifests, writer, _Limits(table.options.manifest_target_file_size_bytes, 1, 1))
 
@@ -66,7 +66,7 @@ def _merge(
 def _full_merge(
     table: TableHandle, manifests: Sequence[ManifestFile], writer: MetadataWriter, limits: _Limits
 ) -> list[ManifestFile] | None:
-    """None if it is not due, or would change nothing."""
+    """The manifests after a full merge; None if it is not due, or would change nothing."""
     changing = {item.name for item in manifests if item.deleted_count > 0 or item.size_bytes < limits.target_bytes}
     if sum(item.size_bytes for item in manifests if item.name in changing) < limits.full_bytes:
         return None

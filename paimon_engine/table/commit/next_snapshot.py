@@ -1,11 +1,11 @@
-"""What the next snapshot of a commit holds: its manifests, its index, its numbers; or why it may not be.
+"""Prepares the next snapshot of a commit: its manifests, index and numbers; or the conflicts that forbid it.
 
-Nothing here makes anything visible. The changes of an overwrite are worked out from what is live now, and what is to
-be removed must still be there.
+Nothing here becomes visible to readers. An overwrite removes the files that are live now; files that a message removes
+must still be live.
 
-The tries of one commit share what does not depend on what came first: manifests of changes, of changelogs, of the
-index, and the base manifests that the first try has merged. So a try that follows a lost race reads two manifest lists
-and what has changed since, and writes one manifest list.
+The tries of one commit share everything that does not depend on the snapshot before: manifests of changes, changelogs
+and index, and the base manifests that the first try merged. So a try after a lost race reads two manifest lists and the
+manifests added since, and writes one manifest list.
 
 Source: `FileStoreCommitImpl`, `ConflictDetection` of the Java library.
 """
@@ -28,7 +28,7 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.table.commit.growing_view import GrowingView
+from paimon_engine.table.commit.incremental_view import IncrementalView
 from paimon_engine.table.commit.index_changes import NextIndex, next_index
 from paimon_engine.table.commit.manifest_merge import compact_manifests, merge_manifests
 from paimon_engine.table.commit.request import CommitRequest, Conflict, IndexRead
@@ -43,10 +43,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A snapshot that may be published: all that it names is stored.
+    """A snapshot that may be published: all files that it names are stored.
 
-    `changes` are those of its delta list. `merged_index` names index files that its messages had brought and that
-    others have taken the place of. `files` are paths of the metadata that was written for it.
+    `changes` are the entries of its delta list. `merged_index` are index files of its messages whose content was merged
+    into other files. `files` are paths of the metadata that was written for it.
     """
 
     snapshot: Snapshot
@@ -57,7 +57,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Written(Generic[T]):
-    """Something that was made for a commit, and the files that it is in."""
+    """A result, and the paths of the metadata files that it was written to."""
 
     value: T
     files: Sequence[str]
@@ -65,7 +65,7 @@ class _Written(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """What of a snapshot does not depend on the one before: name and size in bytes of its lists."""
+    """Delta and changelog lists, which do not depend on the snapshot before: name and size in bytes."""
 
     delta: tuple[str, int]
     changelog: tuple[str, int] | tuple[None, None]
@@ -74,7 +74,7 @@ class _Lists:
 
 @dataclass(frozen=True, slots=True)
 class _MergedBase:
-    """Base manifests, and what became of them."""
+    """Base manifests before and after they were merged."""
 
     before: Sequence[ManifestFile]
     after: Sequence[ManifestFile]
@@ -89,7 +89,7 @@ class NextSnapshot:
         self._request = request
         self._writer = MetadataWriter(table, gathers=True)
         partitions = None if request.overwrite else {message.partition for message in request.messages}
-        self._view = GrowingView(table, partitions)
+        self._view = IncrementalView(table, partitions)
         self._changes: Sequence[ManifestEntry] | None = None
         self._applied: Sequence[ManifestEntry] | None = None
         self._manifests: _Written[Sequence[ManifestFile]] | None = None
@@ -106,27 +106,27 @@ class NextSnapshot:
         return self._writer.written
 
     def begin_new_lists(self) -> None:
-        """Makes the next try name a delta list of its own: it may be stored beside the one before."""
+        """Makes the next try write a delta list with a new name, as it is unknown whether the last one is in use."""
         self._lists = None
 
     def forget_others(self) -> None:
-        """Makes the next try read the snapshots of others again: they need not be those that follow the ones read."""
+        """Makes the next try read the snapshots of others again: a rollback may have replaced those already read."""
         self._between.clear()
 
     def prepare(self, latest: Snapshot | None) -> Prepared | Conflict:
-        """The snapshot that does after `latest` what the request asks for.
+        """The snapshot after `latest` that makes the request's changes, or the conflicts with `latest`.
 
-        Raises: NotFoundError if files of `latest` are gone, as after an expiry; StorageError.
+        Raises: NotFoundError if files of `latest` are missing, as after an expiry; StorageError.
         """
-        self._view.look_at(latest)
+        self._view.advance_to(latest)
         changes = self._changes_after(latest)
         conflicts = self._conflicts(latest, changes)
         if conflicts:
             return Conflict(tuple(conflicts), latest.id if latest else 0)
         index = self._next_index(latest, changes)
-        misplaced = index.value.conflicts or self._replaced_files()
-        if misplaced:
-            return Conflict(misplaced, latest.id if latest else 0)
+        index_conflicts = index.value.conflicts or self._replaced_files()
+        if index_conflicts:
+            return Conflict(index_conflicts, latest.id if latest else 0)
         base = self._base_manifests()
         number = latest.id + 1 if latest else 1
         base_list, base_size = self._writer.manifest_list(base.value, base_of=number)
@@ -160,7 +160,7 @@ class NextSnapshot:
         return Prepared(snapshot, changes, index.value.merged, files)
 
     def _rows_before(self, latest: Snapshot | None) -> int:
-        """Records of the live files; counted where the snapshot, one of the first releases, does not say how many."""
+        """Rows in the live files of `latest`; counted from manifests if the snapshot, of an early release, lacks it."""
         if latest is None or latest.total_record_count is not None:
             return 0 if latest is None else latest.total_record_count or 0
         return sum(entry.file.row_count for entry in live_of(self._table, latest, self._view.manifests))
@@ -168,12 +168,16 @@ class NextSnapshot:
     # ── what is written ─────────────────────────────────────────────────────────────────────────
 
     def _noted(self, make: Callable[[], T]) -> _Written[T]:
+        """The result of `make` together with the metadata files that it wrote."""
         begin = len(self._writer.written)
         value = make()
         return _Written(value, self._writer.written[begin:])
 
     def _base_manifests(self) -> _Written[Sequence[ManifestFile]]:
-        """Those of the snapshot before, merged if due: by the first try; by later ones only as far as it was done."""
+        """The manifests of the snapshot before, merged if due.
+
+        Only the first try merges. Later tries use its result, followed by the manifests that others added since.
+        """
         before = self._view.manifests
         if self._base is None or (self._request.compacts_manifests and self._grown(before) is None):
             merge = compact_manifests if self._request.compacts_manifests else merge_manifests
@@ -181,18 +185,18 @@ class NextSnapshot:
             self._base = _Written(_MergedBase(before, made.value), made.files)
             return made
         grown = self._grown(before)
-        # Others have merged them meanwhile: the next commit finds out whether that is due again.
+        # Another commit merged them meanwhile. This one does not merge again; the next commit will if that is due.
         return _Written(before, ()) if grown is None else _Written(grown, self._base.files)
 
     def _grown(self, manifests: Sequence[ManifestFile]) -> Sequence[ManifestFile] | None:
-        """What was merged and the manifests that came since, if nothing else has changed."""
+        """The merged manifests followed by those added since; None if the manifests changed in another way."""
         assert self._base is not None
         base = self._base.value
         same = list(manifests[: len(base.before)]) == list(base.before)
         return [*base.after, *manifests[len(base.before) :]] if same else None
 
     def _own_lists(self, changes: Sequence[ManifestEntry]) -> _Written[_Lists]:
-        """Delta and changelog; written again if the changes are others than at the last try."""
+        """Delta and changelog lists; written again only if the changes differ from those of the last try."""
         if self._manifests is None:
             self._manifests = self._noted(lambda: self._writer.manifests(changes))
             self._lists = None
@@ -216,7 +220,7 @@ class NextSnapshot:
     # ── what is checked ─────────────────────────────────────────────────────────────────────────
 
     def _changes_after(self, latest: Snapshot | None) -> Sequence[ManifestEntry]:
-        """What the snapshot changes; an overwrite removes what is live."""
+        """The entries that the snapshot adds and removes; an overwrite removes what is live in its partitions."""
         if self._request.overwrite is None and self._changes is not None:
             return self._changes
         changes = self._work_out_changes(latest)
@@ -228,24 +232,33 @@ class NextSnapshot:
         entries = [entry for message in self._request.messages for entry in message.entries()]
         scope = self._request.overwrite
         if scope is not None and latest is not None:
-            live = [entry for entry in self._view.see().live if scope.covers(self._table, entry.partition)]
+            live = [entry for entry in self._view.live_files().live if scope.covers(self._table, entry.partition)]
             entries = [*(replace(entry, kind=FileKind.DELETE) for entry in live), *entries]
         if self._table.options.delete_entries_drop_stats:
             return [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
         return entries
 
     def _conflicts(self, latest: Snapshot | None, changes: Sequence[ManifestEntry]) -> Sequence[BucketConflict]:
+        """Buckets in which the changes cannot be made on `latest`.
+
+        An append cannot conflict with other files: it only adds. It is checked for one thing, a changed number of
+        buckets after an overwrite.
+        """
         if not changes or latest is None:
             return ()
         if self._request.kind in (CommitKind.COMPACT, CommitKind.OVERWRITE):
             return self._not_applying(changes)
-        return find_bucket_changes(self._view.see().live, changes) if self._was_overwritten(latest) else ()
+        return find_bucket_changes(self._view.live_files().live, changes) if self._was_overwritten(latest) else ()
 
     def _not_applying(self, changes: Sequence[ManifestEntry]) -> Sequence[BucketConflict]:
-        """Buckets whose changes do not apply to what is live; after a lost race only what came since is looked at."""
-        seen, request = self._view.see(), self._request
+        """Buckets whose changes cannot be made on the live files.
+
+        After a lost race only the entries added since are checked, if the changes were free of conflicts before.
+        """
+        seen, request = self._view.live_files(), self._request
         plain = not request.replaces_all and request.overwrite is None
-        if plain and seen.news is not None and self._applied is changes and not_concerning(seen.news, changes):
+        new_entries = seen.new_entries
+        if plain and new_entries is not None and self._applied is changes and not_concerning(new_entries, changes):
             return ()
         found = self._find_conflicts(seen.live, changes)
         self._applied = None if found else changes
@@ -254,6 +267,7 @@ class NextSnapshot:
     def _find_conflicts(
         self, seen: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]
     ) -> Sequence[BucketConflict]:
+        """Conflicts of the changes with all live files `seen` in their partitions."""
         partitions = {entry.partition for entry in changes}
         schema = self._table.schema
         live = [entry for entry in seen if entry.partition in partitions]
@@ -273,7 +287,10 @@ class NextSnapshot:
         )
 
     def _was_overwritten(self, latest: Snapshot) -> bool:
-        """Whether, since an append was prepared, partitions may have got another number of buckets."""
+        """Whether the number of buckets of a partition may have changed since an append was prepared.
+
+        Only an OVERWRITE (rescale) changes it. If a snapshot in between has expired, it may have been one.
+        """
         read = self._request.read
         if read is None or self._table.schema.bucket_mode is not BucketMode.FIXED:
             return False
@@ -289,14 +306,17 @@ class NextSnapshot:
         return self._buckets_were_altered()
 
     def _snapshot(self, number: int) -> Snapshot:
-        """A snapshot below the latest one, read once."""
+        """A snapshot before the latest one; each is read once."""
         known = self._between.get(number)
         if known is None:
             known = self._between[number] = read_snapshot(self._table, number)
         return known
 
     def _buckets_were_altered(self) -> bool:
-        """Whether schemas differ in it, so that who began a new partition meanwhile may have had another one."""
+        """Whether the `bucket` option was ever altered.
+
+        If so, another writer may have created a partition with another number of buckets meanwhile.
+        """
         table = self._table
         if table.schema_service is not None:
             return True
@@ -304,23 +324,26 @@ class NextSnapshot:
         return len({table.schema_of(number).options.get("bucket") for number in ids}) > 1
 
     def _schema_id(self, latest: Snapshot | None) -> int:
-        """The latest schema; a commit that only rewrites manifests leaves the table at the schema that it has."""
+        """Id of the latest schema; a commit that only rewrites manifests keeps the schema of the snapshot before."""
         if latest is not None and self._request.compacts_manifests:
             return latest.schema_id
         if self._schema is None:
             schema_id = latest_schema_id(self._table.env, self._table.paths)
-            # A server may keep the schemas.
+            # None where a server keeps the schemas.
             self._schema = self._table.schema.id if schema_id is None else schema_id
-        # Others may have seen a later one since.
+        # Another commit may have used a schema that is newer than the one read here: ids must not go down.
         return self._schema if latest is None else max(self._schema, latest.schema_id)
 
     def _replaced_files(self) -> tuple[BucketConflict, ...]:
-        """Buckets of messages that mark rows of data files which are not live any more: the rows live on in others."""
+        """Conflicts of messages whose deletion vectors mark rows of data files that are not live any more.
+
+        A compaction has moved these rows into other files, where they would not be deleted.
+        """
         needed = self._request.needed_files
         if not needed:
             return ()
         buckets = dict.fromkeys((message.partition, message.bucket) for message in self._request.messages)
-        live = {entry.file.name for entry in self._view.see().live}
+        live = {entry.file.name for entry in self._view.live_files().live}
         return tuple(
             BucketConflict(*bucket, f"data file {name} was already replaced")
             for bucket in buckets
@@ -329,10 +352,10 @@ class NextSnapshot:
         )
 
     def _next_index(self, latest: Snapshot | None, changes: Sequence[ManifestEntry]) -> _Written[NextIndex]:
-        """The index of the next snapshot; that of the last try where nobody has changed the index since."""
+        """The index manifest of the next snapshot; that of the last try if no other commit changed the index since."""
         request, read = self._request, self._request.read or IndexRead(None)
         if read.all_keys and not only_compactions_since(self._table, read.snapshot, latest):
-            reason = "others have written keys since those in the table were read"
+            reason = "other commits have written keys since the keys of the table were read"
             where = dict.fromkeys((message.partition, message.bucket) for message in request.messages)
             return _Written(NextIndex(conflicts=tuple(BucketConflict(*bucket, reason) for bucket in where)), ())
         before = latest.index_manifest if latest else None
@@ -351,9 +374,12 @@ class NextSnapshot:
         return made
 
     def _extras(self, latest: Snapshot | None) -> dict[str, Any]:
-        """What the next snapshot takes over: where a log and row ids have got to. All else was said of one commit."""
+        """Other fields of the next snapshot.
+
+        `logOffsets` and `nextRowId` continue from the snapshot before; all others describe one commit only.
+        """
         before = {} if latest is None else latest.extras
-        # 0.9 fails on a missing map of log offsets; later releases ignore it.
+        # Java 0.9 fails if the map of log offsets is missing; later releases ignore it.
         extras: dict[str, Any] = {"logOffsets": dict(before.get("logOffsets") or {})}
         kept = ("nextRowId", "properties") if self._request.compacts_manifests else ("nextRowId",)
         extras |= {key: before[key] for key in kept if before.get(key) is not None}

@@ -1,16 +1,18 @@
-"""Are the files of a commit still there when it publishes them?
+"""Checks that the files of a commit still exist when it publishes them.
 
-Files that nothing names yet may be deleted by a clean-up: by ours, which tells of it (`table.removal.fence`), or by
-another engine's, which goes by age alone. So a commit looks after its files
+Until a snapshot names them, the files of a commit look like orphans, and a clean-up of orphan files may delete them:
+ours, which announces it by a fence (`table.removal.fence`), or another engine's, which only looks at their age. So a
+commit checks its files
 
-1. on every try, if snapshots came since its work began and a fence is among them, or some of them are gone;
-2. before it publishes, if it last knew them to be safe more than `SAFE_AGE_MS` ago: long work, a process that was held
-   up, many retries. The metadata of the try counts among its files then;
-3. after it has published, if that took so long; or if it was the first snapshot of a branch, which no fence keeps out.
+1. on each try, if a fence is among the snapshots committed since its work began, or if some of these have expired;
+2. before it publishes, if the last proof that they are safe is older than `SAFE_AGE_MS`: after long work, many retries,
+   or a pause of the process. The metadata written by the try is checked then, too;
+3. after it has published, if publishing took that long, or if it was the first snapshot of a branch: without a
+   snapshot there can be no fence.
 
-To look means: no plan of a clean-up names the file, and then, it is there. A commit that is made within minutes, and
-first time, asks for nothing. Time is that of the wall clock or of the machine since it started, whichever says more:
-one of them stands still while a machine sleeps, the other may be set back.
+A check means: no plan of a clean-up names the file, and (in this order) the file exists. A commit that takes only
+minutes and meets no fence makes no request for this. Elapsed time is that of the wall clock or that of the machine's
+boot clock, whichever is longer: the one can be set back, the other may stand still while the machine sleeps.
 """
 
 from __future__ import annotations
@@ -30,19 +32,19 @@ from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import read_snapshot
 
 SAFE_AGE_MS: Final = 300_000
-"""A clean-up that goes by age deletes nothing so young: the shortest age that makes sense is some hours."""
+"""Clean-ups by age delete no file as young as this: sensible minimum ages are some hours."""
 _SNAPSHOTS_READ_MAX: Final = 8
-"""If more came since, it is cheaper to look after the files than to look for fences."""
+"""If more snapshots were committed since, checking the files is cheaper than reading the snapshots for fences."""
 _LISTED_FROM: Final = 4
-"""Files in one directory from which on it is listed instead of asking for each."""
+"""Number of files in one directory from which on the directory is listed, instead of one request for each file."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkBegun:
     """When the work on a commit began, before its first file was written.
 
-    `snapshot_id` is an id that the latest snapshot had by then, 0 if there was none. `clock_ms` is the wall clock's
-    time, `machine_s` that of the machine since it started.
+    `snapshot_id` is the id of the latest snapshot as known then, 0 if there was none. `clock_ms` is the wall clock in
+    epoch milliseconds, `machine_s` the seconds since the machine was started.
     """
 
     snapshot_id: int
@@ -51,20 +53,20 @@ class WorkBegun:
 
 
 def work_begins(table: TableHandle, latest: Snapshot | int | None) -> WorkBegun:
-    """Now; `latest` is the latest snapshot, or its id, as it was read a moment ago."""
+    """The current moment; `latest` is the latest snapshot, or its id, as it was just read."""
     number = latest.id if isinstance(latest, Snapshot) else latest or 0
     return WorkBegun(number, table.env.clock(), _machine_s())
 
 
 def _machine_s() -> float:
-    """Goes on while the machine sleeps, where the system can tell."""
+    """Seconds since the machine was started, including sleep where the system can tell (Linux)."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """Paths of files that a clean-up has deleted, or is about to, with their buckets; None for metadata."""
+class LostFiles:
+    """Paths of files that a clean-up has deleted, or has planned to, with their buckets; None for metadata."""
 
     paths: Mapping[str, Bucket | None] = field(default_factory=dict)
 
@@ -83,21 +85,21 @@ class Lost:
 
     @property
     def conflicts(self) -> tuple[BucketConflict, ...]:
-        """The buckets whose changes are lost."""
+        """The buckets whose new files are lost."""
         return tuple(
-            BucketConflict(*bucket, f"a clean-up has deleted {path}, or is about to, before it was committed")
+            BucketConflict(*bucket, f"a clean-up has deleted {path}, or is about to, before this was committed")
             for path, bucket in self.paths.items()
             if bucket is not None
         )
 
 
 class OwnFiles:
-    """The files of one commit to which nothing refers yet, and until when they are known to be safe."""
+    """The files of one commit that no snapshot names yet, and the time up to which they are known to be safe."""
 
     def __init__(
         self, table: TableHandle, messages: Sequence[CommitMessage], statistics: str | None, begun: WorkBegun | None
     ) -> None:
-        """Where nobody tells when the work has `begun`, the first try looks after the files."""
+        """Without `begun`, the first try checks the files."""
         self._table = table
         self._messages = messages
         self._statistics = statistics
@@ -107,31 +109,32 @@ class OwnFiles:
         self._known: dict[int, Snapshot] = {}
 
     def know(self, snapshots: Sequence[Snapshot]) -> None:
-        """Takes note of snapshots that were just read, so that they need not be read again."""
+        """Remembers snapshots that were just read, so that they need not be read again."""
         self._known.update((snapshot.id, snapshot) for snapshot in snapshots)
 
-    def lost_to_fences(self, latest: Snapshot | None, metadata: Sequence[str] = ()) -> Lost:
-        """Which files a clean-up has deleted, or is about to, if one may have come since the last look.
+    def lost_to_fences(self, latest: Snapshot | None, metadata: Sequence[str] = ()) -> LostFiles:
+        """The lost files, if a fence may have been committed since the last check.
 
-        `metadata` are files of earlier tries that are to be used again; what a try has written itself after it has read
-        `latest` is in no plan whose fence it does not meet.
+        `metadata` are files of earlier tries that will be used again. Files that this try writes after it has read
+        `latest` need no check: a clean-up that plans to delete them commits its fence after `latest`, so this try loses
+        the race against the fence, and the next try checks them.
         """
         if not metadata and not self._has_files():
             self._safe_at = self._safe_at or work_begins(self._table, None)
-            return Lost()
-        lost = self._lost(metadata) if self._may_be_fenced(latest) else Lost()
+            return LostFiles()
+        lost = self._lost(metadata) if self._may_be_fenced(latest) else LostFiles()
         self._seen_up_to = latest.id if latest else 0
         return lost
 
-    def lost_with_age(self, metadata: Sequence[str], *, is_first: bool = False) -> Lost:
-        """Which of the files, and of those of `metadata`, are lost.
+    def lost_with_age(self, metadata: Sequence[str], *, is_first: bool = False) -> LostFiles:
+        """The lost files, among them those of `metadata`, if the last proof that they are safe is too old.
 
-        Not looked for if they are young; of the first snapshot of a branch (`is_first`) they always are.
+        For the first snapshot of a branch (`is_first`), which no fence can protect, they are always checked.
         """
         now = work_begins(self._table, None)
         is_young = self._safe_at is not None and _milliseconds(self._safe_at, now) <= SAFE_AGE_MS
         if is_young and not (is_first and self._has_files()):
-            return Lost()
+            return LostFiles()
         return self._lost(metadata)
 
     def _has_files(self) -> bool:
@@ -158,19 +161,20 @@ class OwnFiles:
     def _snapshot(self, table: TableHandle, number: int) -> Snapshot:
         return self._known.get(number) or read_snapshot(table, number)
 
-    def _lost(self, metadata: Sequence[str]) -> Lost:
+    def _lost(self, metadata: Sequence[str]) -> LostFiles:
         now = work_begins(self._table, None)
         files: dict[str, Bucket | None] = {**self._files(), **dict.fromkeys(metadata)}
-        # In this order: a clean-up deletes first, and removes its plan then.
+        # First the plans, then the files: a clean-up deletes its files first and its plan last. So a file is either in
+        # a plan that is read here, or its deletion is seen below.
         planned = {path.rpartition("/")[2] for plan in plans(self._table) for path in plan.paths}
         lost = {path for path in files if path.rpartition("/")[2] in planned}
         lost.update(missing_files(self._table, [path for path in files if path not in lost]))
         if not lost:
             self._safe_at = now
-        return Lost({path: bucket for path, bucket in files.items() if path in lost})
+        return LostFiles({path: bucket for path, bucket in files.items() if path in lost})
 
     def _files(self) -> dict[str, Bucket | None]:
-        """Paths of what the messages brought, with their buckets. What lies outside of the table is no clean-up's."""
+        """Paths of the messages' new files, with their buckets; without external files, which no clean-up deletes."""
         table = self._table
         found: dict[str, Bucket | None] = {}
         for message in self._messages:
@@ -191,19 +195,20 @@ def _milliseconds(begin: WorkBegun, end: WorkBegun) -> float:
 
 
 def missing_files(table: TableHandle, paths: Sequence[str]) -> list[str]:
-    """Those of the paths where no file is. Raises: StorageError."""
+    """Those of the paths that do not exist. Raises: StorageError."""
     directories: dict[str, list[str]] = {}
     for path in paths:
         directories.setdefault(path.rpartition("/")[0], []).append(path)
     found = in_threads(table, _not_listed, list(directories.items()))
-    # A listing may come late; what is asked for by its name is there or not.
-    doubtful = [path for part in found for path in part]
-    there = in_threads(table, _exists, doubtful)
-    return [path for path, is_there in zip(doubtful, there, strict=True) if not is_there]
+    # A listing may be out of date on some object stores; a request for one path is not.
+    unlisted = [path for part in found for path in part]
+    exist = in_threads(table, _exists, unlisted)
+    return [path for path, exists in zip(unlisted, exist, strict=True) if not exists]
 
 
-def _not_listed(table: TableHandle, place: tuple[str, list[str]]) -> list[str]:
-    directory, paths = place
+def _not_listed(table: TableHandle, directory_paths: tuple[str, list[str]]) -> list[str]:
+    """The paths of a directory that its listing lacks; all of them if they are too few to list it."""
+    directory, paths = directory_paths
     if len(paths) < _LISTED_FROM:
         return paths
     listed = {info.path for info in table.env.storage.list(directory)}

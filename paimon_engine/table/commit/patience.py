@@ -1,17 +1,18 @@
-"""How long a commit goes on against others who commit first, and how long it waits between its tries.
+"""How long a commit goes on when other commits are faster, and how long it waits between its tries.
 
-By default a commit goes on for `DEFAULT_MINUTES`: what it holds is finished work, and a lost race is nobody's fault.
-The table's options say otherwise, and win:
+By default a commit tries for `DEFAULT_MINUTES`: the rows are already written, and only the last step is repeated.
+Options of the table override this:
 
-| option | what it does | where it is not set |
+| option | what it does | default |
 |---|---|---|
 | `commit.max-retries` | gives up after so many retries | as many as the time allows |
 | `commit.timeout` | gives up after so long | 10 minutes; no limit where `commit.max-retries` is set |
 | `commit.min-retry-wait`, `commit.max-retry-wait` | if one is set: min·2^i, at most max, plus up to 20 % | see below |
 
-With both limits set, the one that is reached first counts. Without options for the wait, it is random, up to
-the time that the last try took; of those who race, who has lost more often waits less. A wait that grew with every loss
-would let those with much to commit lose to those with little for ever.
+If both limits are set, the first one that is reached counts. Without options for the wait, it is random: up to 4 times
+the duration of the last try after the first lost race, up to once that duration after the fourth, and never more than
+2 seconds. So a commit that has lost more often waits less. If waits grew instead, a large commit, whose tries take
+long, would always lose to small ones.
 
 Source: `RetryWaiter` of the Java library, for the waits that options ask for; Java's own defaults are 10 retries, no
 timeout, 10 ms and 10 s.
@@ -29,9 +30,9 @@ import tenacity
 from paimon_engine.options import TableOptions
 
 DEFAULT_MINUTES: Final = 10
-"""How long a commit goes on where its table does not say."""
+"""How long a commit tries if the table's options do not say."""
 _FIRST_LOSERS_WAIT: Final = 4.0
-"""Tries' lengths that who has lost once waits at most; who has lost that often, or more, waits one at most."""
+"""Longest wait after the first lost race, as a multiple of the last try's duration; divided by the number of tries."""
 _WAIT_MAX_S: Final = 2.0
 _MIN_WAIT_MS: Final = 10
 _MAX_WAIT_MS: Final = 10_000
@@ -39,20 +40,20 @@ _MAX_WAIT_MS: Final = 10_000
 
 @dataclass
 class Patience:
-    """The limits of one commit, which count from now on."""
+    """The limits of one commit; its time starts when this object is created."""
 
     options: TableOptions
     begun: float = field(default_factory=time.monotonic)
 
     @property
     def seconds(self) -> float | None:
-        """Time that all tries together may take; None is unbounded."""
+        """Time in seconds that all tries together may take; None is unbounded."""
         if self.options.commit_timeout_ms is not None:
             return self.options.commit_timeout_ms / 1000
         return DEFAULT_MINUTES * 60.0 if self.options.commit_max_retries is None else None
 
     def is_over(self, tries: int) -> bool:
-        """Whether no other try may follow so many."""
+        """Whether no other try may follow after this number of tries."""
         retries, seconds = self.options.commit_max_retries, self.seconds
         if retries is not None and tries > retries:
             return True
@@ -60,14 +61,14 @@ class Patience:
 
     @property
     def way_out(self) -> str:
-        """What to do about it, for messages."""
+        """What users can do about it, for messages."""
         limit = "commit.timeout" if self.options.commit_max_retries is None else "commit.max-retries"
         return f"raise '{limit}', or run again"
 
     def retrying(
         self, last_try_s: Callable[[], float], retry: Callable[[tenacity.RetryCallState], bool]
     ) -> tenacity.Retrying:
-        """Tries for as long as `retry` asks for another one; `last_try_s` tells how long the last one took."""
+        """A retry loop that repeats while `retry` says so; `last_try_s` gives the duration of the last try."""
 
         def wait(state: tenacity.RetryCallState) -> float:
             return wait_s(self.options, state, last_try_s())

@@ -1,4 +1,4 @@
-"""The moment of a commit: the next snapshot becomes visible, or somebody else's did.
+"""Publishes a snapshot: the step that makes a commit visible, or finds that another commit was faster.
 
 Source: `RenamingSnapshotCommit`, `CatalogSnapshotCommit` of the Java library.
 """
@@ -17,22 +17,25 @@ from paimon_engine.table.state.snapshots import latest_snapshot_id, lower_latest
 
 
 def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, changes: Sequence[ManifestEntry]) -> bool:
-    """Make `snapshot` the latest after `base`, of which `changes` tell: True if this call did, False if others were.
+    """Makes `snapshot` the latest one, after `base`. True if this call did, False if another commit took its id.
 
-    Atomic. Raises: OutcomeUnknownError if the answer got lost; StorageError if nothing was done.
+    `changes` are the entries of its delta; a server computes partition statistics from them. Atomic.
+
+    Raises: OutcomeUnknownError if the answer was lost; StorageError if nothing was done.
     """
     if table.snapshot_service is not None:
         return table.snapshot_service.publish(table, snapshot, base, changes)
     path = table.paths.snapshot(snapshot.id)
     if not _created(table, path, snapshot_to_json(snapshot).encode()):
         return False
-    if not _is_the_tables(table, snapshot, base):
-        # Others have taken this id, and it has expired since.
-        _take_back(table, path)
+    if not _is_in_history(table, snapshot, base):
+        # Another commit took this id, and its snapshot has expired since (see `lineage`).
+        _delete_created(table, path)
         return False
     write_hint(table, table.paths.latest_hint, snapshot.id)
     with suppress(StorageError):
-        # A process that was stopped since then writes the hint late. Java follows one whose successor is gone too.
+        # If this process was paused before it wrote the hint, the snapshot may have expired by now. Java trusts a hint
+        # if there is no snapshot after it, so it would find no latest snapshot: correct the hint.
         if not table.env.storage.exists(path):
             mend_latest_hint(table)
     if snapshot.id == 1:
@@ -41,9 +44,10 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
 
 
 def _created(table: TableHandle, path: str, data: bytes) -> bool:
-    """Whether this call made the file, whatever the store says.
+    """Whether this call created the file, even if the storage reported an error.
 
-    Who takes an error for a refusal deletes what a snapshot needs that is there all the same. Raises: as `publish`.
+    Some errors are reported although the file was created. If such an error counted as a failure, the caller would
+    delete metadata that the existing snapshot needs. Raises: as `publish`.
     """
     storage = table.env.storage
     try:
@@ -58,13 +62,13 @@ def _created(table: TableHandle, path: str, data: bytes) -> bool:
             pass
         except StorageError:
             raise OutcomeUnknownError(
-                f"{path} was refused, and nobody can tell whether it is there: {error}"
+                f"creating {path} failed, and it could not be checked whether it exists: {error}"
             ) from error
         raise
 
 
 def take_back(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:
-    """Removes a snapshot that this process has published after `base`: False if others may build on it already.
+    """Removes a snapshot that this process published after `base`. False if other snapshots may build on it already.
 
     Raises: StorageError; CorruptTableError, NotFoundError from a server.
     """
@@ -86,25 +90,27 @@ def take_back(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> 
     storage.delete([paths.snapshot(snapshot.id)])
     if not storage.exists(paths.snapshot(snapshot.id + 1)):
         return True
-    # Somebody has built on it at the same time: readers need the row of snapshots unbroken.
+    # Another commit built on it at the same moment. Readers need snapshot ids without gaps, so put it back.
     storage.create(paths.snapshot(snapshot.id), snapshot_to_json(snapshot).encode())
     write_hint(table, paths.latest_hint, snapshot.id + 1)
     return False
 
 
-def _is_the_tables(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:
-    """Raises OutcomeUnknownError if it cannot be told: the snapshot was created, whatever it is worth."""
+def _is_in_history(table: TableHandle, snapshot: Snapshot, base: Snapshot | None) -> bool:
+    """As `lineage.follows`. Raises OutcomeUnknownError for every failure, since the snapshot file exists by now."""
     try:
         return follows(table, snapshot, base)
     except OutcomeUnknownError:
         raise
     except PaimonError as error:
         path = table.paths.snapshot(snapshot.id)
-        raise OutcomeUnknownError(f"{path} was created, and could not be looked at again: {error}") from error
+        raise OutcomeUnknownError(f"{path} was created, but could not be checked afterwards: {error}") from error
 
 
-def _take_back(table: TableHandle, path: str) -> None:
+def _delete_created(table: TableHandle, path: str) -> None:
     try:
         table.env.storage.delete([path])
     except StorageError as error:
-        raise OutcomeUnknownError(f"{path} is no snapshot of the table, and could not be removed: {error}") from error
+        raise OutcomeUnknownError(
+            f"{path} was created too late and is not part of the table; it could not be deleted: {error}"
+        ) from error

@@ -1,16 +1,21 @@
-"""Records of named commits, which outlive their snapshots, so that a repeated job still finds what it has done.
+"""Records of named commits, which are kept longer than snapshots, so that a repeated job finds its earlier commit.
 
-A commit whose name somebody chose, in order to repeat it, keeps a record `commits/<name>.json` of its branch:
+A commit whose name the caller chose, in order to repeat the job, has a record `commits/<hash of the name>.json` in its
+branch:
 
-1. Before it first publishes its snapshot it notes its intent: the commit is in no snapshot up to `base`.
-2. Once the snapshot is the table's, the record holds the snapshot: the commit is done.
+1. Intent: written before its snapshot is first published. It says: the commit is in no snapshot with an id up to
+   `base`.
+2. Done: written after its snapshot was published. It holds that snapshot.
 
-An expiry of this engine completes the records of the snapshots that it is about to remove, and notes in `SETTLED` which
-ids it has treated so. A rollback turns the records of what it takes back into intents again. Where a process dies in
-between, the record is still true: it says less than could be said, never more. So the last writer wins, and no record
-needs a lock. `table.commit.own_commits` reads them.
+Before an expiry of this engine removes snapshots, it completes the records of their commits, and then adds their ids to
+the file `SETTLED`: no intent belongs to a snapshot of these ids. Before a rollback removes snapshots, it turns records
+of their commits back into intents.
 
-Commits that may be repeated without harm, such as compactions, have no record, and nor have commits without a name.
+Each of these writes may be missing after a crash, and the record is still true: it only says less than is known. For
+example, after a crash between publishing and step 2 it still says "in no snapshot up to `base`". Two processes may
+write a record at the same time for the same reason, without a lock. `table.commit.own_commits` reads the records.
+
+Commits that may be repeated without harm, such as compactions, have no record; nor have commits without a chosen name.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ _REPEATABLE: Final = frozenset(
         Maker.REMOVE_UNEXISTING_MANIFESTS,
     }
 )
-"""What may be done once more without harm: it leaves the rows as they are."""
+"""Actions that may be repeated without harm: they do not change the table's rows."""
 _REPEATABLE_JOBS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
 
 
@@ -61,7 +66,7 @@ class CommitKey:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether such a commit keeps a record, if somebody chose its name."""
+        """Whether such a commit has a record, if the caller chose its name."""
         if counts_up(self.identifier):
             return True
         maker = maker_of(self.identifier)
@@ -71,7 +76,10 @@ class CommitKey:
 
     @property
     def file_name(self) -> str:
-        """Safe as a file name, whatever the user is called. Identifiers that somebody counts up share a record."""
+        """Name of the record's file: a hash, as the user may contain any character.
+
+        Identifiers that a caller counts up (1, 2, 3 … of a stream) share one record, since each follows the one before.
+        """
         number = "counted" if counts_up(self.identifier) else self.identifier
         name = json.dumps([self.user, str(self.kind), number])
         return hashlib.sha256(name.encode("utf-8", errors="surrogatepass")).hexdigest()[:_NAME_DIGITS] + _ENDING
@@ -84,10 +92,10 @@ def key_of(snapshot: Snapshot) -> CommitKey:
 
 @dataclass(frozen=True)
 class CommitRecord:
-    """What is known of a commit: `snapshot` if it is done, else that it is in no snapshot with an id up to `base`.
+    """What is known of a commit: its `snapshot` if it is done, else that it is in no snapshot with an id up to `base`.
 
-    Of identifiers that are counted up, `snapshot` may be that of an earlier one. `kept_until_ms` is when the record may
-    be forgotten, in epoch milliseconds.
+    With identifiers that are counted up, both may be set: `snapshot` of an earlier identifier, `base` of the current
+    one. `kept_until_ms` (epoch milliseconds) is when the record may be deleted.
     """
 
     key: CommitKey
@@ -96,13 +104,13 @@ class CommitRecord:
     kept_until_ms: int
 
     def done(self, key: CommitKey) -> Snapshot | None:
-        """The snapshot that shows that the commit of that name was made, if there is one."""
+        """The snapshot that proves that the commit of that name was made; None if the record has none."""
         if self.snapshot is None or not is_done_by(key.identifier, self.snapshot.commit_identifier):
             return None
         return self.snapshot
 
     def base_of(self, key: CommitKey) -> int | None:
-        """Up to which snapshot it is certain that the commit of that name was not made; None if nothing is said."""
+        """The id up to which no snapshot is the commit of that name; None if the record says nothing about it."""
         return self.base if self.key.identifier == key.identifier else None
 
 
@@ -110,7 +118,7 @@ class CommitRecord:
 
 
 def record_path(table: TableHandle, key: CommitKey) -> str:
-    """Where the record of that commit lies."""
+    """Path of the record of that commit."""
     return f"{table.paths.commit_dir}/{key.file_name}"
 
 
@@ -160,8 +168,8 @@ def _read(table: TableHandle, path: str) -> CommitRecord | None:
     except (CorruptTableError, *WRONG) as error:
         why = str(error) if isinstance(error, CorruptTableError) else reason(error)
         raise CorruptTableError(
-            f"{path} is no valid record of a commit ({why}); look whether the rows of that job are in the table, then "
-            "delete the file and run the job again, or leave it"
+            f"{path} is not a valid commit record ({why}); check whether the rows of that job are in the table: if "
+            "not, delete the file and run the job again"
         ) from error
 
 
@@ -169,13 +177,13 @@ def _snapshot(value: Any, path: str) -> Snapshot | None:
     return None if value is None else parse_snapshot(json.dumps(value), path)
 
 
-# ── when snapshots go ───────────────────────────────────────────────────────────────────────────
+# ── before snapshots are removed ────────────────────────────────────────────────────────────────
 
 
 def settle_records(table: TableHandle, expiring: Sequence[Snapshot]) -> None:
-    """Before snapshots expire, completes the records of their commits. Safe to repeat.
+    """Completes the records of commits whose snapshots are about to expire. Safe to repeat.
 
-    Raises: StorageError: then the snapshots must stay.
+    Raises: StorageError; the snapshots must stay then.
     """
     names = _names(table)
     if not names or not expiring:
@@ -186,9 +194,10 @@ def settle_records(table: TableHandle, expiring: Sequence[Snapshot]) -> None:
 
 
 def _complete(table: TableHandle, snapshot: Snapshot) -> bool:
-    """Completes the record of the snapshot's commit, if it has one; False if nobody can tell whether it is one.
+    """Completes the record of the snapshot's commit, if it has one.
 
-    That is so where another expiry has removed the snapshot meanwhile, and completes the record itself.
+    False if it cannot be decided whether the snapshot is part of the history: another expiry has removed it meanwhile,
+    and completes the record itself.
     """
     key = key_of(snapshot)
     try:
@@ -201,7 +210,7 @@ def _complete(table: TableHandle, snapshot: Snapshot) -> bool:
     known = record.done(key)
     if known is not None and (counts_up(key.identifier) or same_commit(known, snapshot)):
         return True
-    # A file that was created too late, for an id that had expired, is no commit.
+    # A snapshot file that was created late, for an id that had already expired, is not a commit (`lineage`).
     try:
         if table.snapshot_service is None and not is_in_line(table, snapshot):
             return True
@@ -216,7 +225,10 @@ def _complete(table: TableHandle, snapshot: Snapshot) -> bool:
 
 
 def _note_settled(table: TableHandle, ids: Iterable[int]) -> None:
-    """Notes that no intent can be in the snapshots of these ids, as far as they make an unbroken row."""
+    """Stores that no intent belongs to a snapshot of these ids.
+
+    `SETTLED` holds one range. Only the newest ids without a gap go into it, joined to the stored range if they meet.
+    """
     newest_first = sorted(set(ids), reverse=True)
     if not newest_first:
         return
@@ -232,7 +244,10 @@ def _note_settled(table: TableHandle, ids: Iterable[int]) -> None:
 
 
 def settled_ids(table: TableHandle) -> range:
-    """Ids of expired snapshots that are certainly not those of commits whose records are intents."""
+    """Ids of expired snapshots that certainly belong to no commit whose record is still an intent.
+
+    Empty if the file is missing or damaged: then intents stay undecided, which is safe.
+    """
     path = f"{table.paths.commit_dir}/{_SETTLED}"
     try:
         value = parse_object(table.env.storage.read(path), path)
@@ -247,9 +262,10 @@ def _write_settled(table: TableHandle, ids: range) -> None:
 
 
 def take_back_records(table: TableHandle, target: int) -> None:
-    """Before a rollback to snapshot `target` of the table's branch, lets no record claim a commit that goes.
+    """Turns records of snapshots beyond `target` into intents, before a rollback of the branch to `target`.
 
-    Safe to repeat. Raises: StorageError.
+    If the process dies between this and the rollback, the commits' snapshots still exist and are found there. Safe to
+    repeat. Raises: StorageError.
     """
     names = _names(table)
     if not names:
@@ -257,12 +273,12 @@ def take_back_records(table: TableHandle, target: int) -> None:
     settled = settled_ids(table)
     if settled.stop > target + 1:
         _write_settled(table, range(min(settled.start, target + 1), target + 1))
-    in_threads(table, _Lower(target), [f"{table.paths.commit_dir}/{name}" for name in sorted(names)])
+    in_threads(table, _RollBackRecord(target), [f"{table.paths.commit_dir}/{name}" for name in sorted(names)])
 
 
 @dataclass(frozen=True)
-class _Lower:
-    """Turns a record of what is beyond `target` into an intent."""
+class _RollBackRecord:
+    """Turns a record of a snapshot beyond `target` into an intent; a `base` beyond it becomes `target`."""
 
     target: int
 
@@ -274,15 +290,15 @@ class _Lower:
             return
         if record is None:
             return
-        goes = record.snapshot is not None and record.snapshot.id > self.target
-        if goes:
+        is_rolled_back = record.snapshot is not None and record.snapshot.id > self.target
+        if is_rolled_back:
             _store(table, replace(record, base=self.target, snapshot=None))
         elif record.base is not None and record.base > self.target:
             _store(table, replace(record, base=self.target))
 
 
 def take_over_records(main: TableHandle, branch: TableHandle) -> None:
-    """Gives main the records of a branch that it has become. Safe to repeat."""
+    """Copies the records of a branch to main, after main was fast-forwarded to that branch. Safe to repeat."""
     for name in sorted(_names(branch)):
         try:
             record = _read(branch, f"{branch.paths.commit_dir}/{name}")
@@ -292,25 +308,28 @@ def take_over_records(main: TableHandle, branch: TableHandle) -> None:
             logger.warning("%s", error)
 
 
-# ── when records go ─────────────────────────────────────────────────────────────────────────────
+# ── deleting old records ────────────────────────────────────────────────────────────────────────
 
 
 def forget_old_records(table: TableHandle) -> int:
-    """Removes the branch's records whose time is over; how many. Raises: StorageError."""
+    """Deletes records of the branch that are older than `commit-record.time-retained`; returns how many.
+
+    Raises: StorageError.
+    """
     now_ms = table.env.clock()
-    # A record is read only where it may be old: most are younger than the table's own limit.
+    # Reading each record would cost a request per record. Most files are younger than the option allows: skip these.
     limit_ms = now_ms - table.options.commit_record_retained_ms
     old = [
         info.path
         for info in table.env.storage.list(table.paths.commit_dir)
         if not info.is_dir and info.path.endswith(_ENDING) and info.modified_ms <= limit_ms
     ]
-    over = [path for path, is_over in zip(old, in_threads(table, _is_over, old), strict=True) if is_over]
+    over = [path for path, is_over in zip(old, in_threads(table, _may_be_deleted, old), strict=True) if is_over]
     table.env.storage.delete(over)
     return len(over)
 
 
-def _is_over(table: TableHandle, path: str) -> bool:
+def _may_be_deleted(table: TableHandle, path: str) -> bool:
     try:
         record = _read(table, path)
     except PaimonError as error:

@@ -1,4 +1,4 @@
-"""What a commit is asked for, and what comes of it."""
+"""Request and outcome of a commit."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from paimon_engine.table.state.handle import TableHandle
 class Committed:
     """The changes are in `snapshot`.
 
-    `by_other_attempt` is true when another attempt under the same user and identifier made that snapshot: the files
-    of this attempt's messages are then in no snapshot, and the caller should delete them. `lost_races` counts tries.
+    `by_other_attempt` is true if another attempt under the same user and identifier made that snapshot: the files
+    of this attempt's messages are then in no snapshot, and the caller should delete them. `lost_races` counts the tries
+    in which another commit was faster.
     """
 
     snapshot: Snapshot
@@ -32,9 +33,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Nothing was committed: these buckets changed since the messages were prepared.
+    """Nothing was committed, because these buckets changed since the messages were prepared.
 
-    With `is_lost` a clean-up has deleted files of the messages, or is about to.
+    `snapshot_id` is the snapshot that the messages were checked against. With `is_lost` the reason is that a clean-up
+    has deleted files of the messages, or has planned to.
     """
 
     conflicts: tuple[BucketConflict, ...]
@@ -46,8 +48,9 @@ class Conflict:
 class OverwriteScope:
     """Which partitions an overwrite empties: exactly `partitions` if given, else those whose values equal `spec`.
 
-    `spec` maps partition columns to internal values; an empty one means the whole table. What is live at the commit
-    goes, unless `seen` names the files that may go: any other in there is a conflict.
+    `spec` maps partition columns to internal values; an empty one means the whole table. All files that are live there
+    when it is committed are removed. If `seen` is given, only the files that it names may be removed, and any other
+    live file is a conflict.
     """
 
     partitions: frozenset[bytes] | None = None
@@ -67,10 +70,10 @@ class OverwriteScope:
 
 @dataclass(frozen=True, slots=True)
 class IndexRead:
-    """What a writer has read of `snapshot` (None: an empty table) to place its keys.
+    """What a writer has read of `snapshot` (None: an empty table) to assign keys to buckets.
 
-    That is the hash indexes of dynamic buckets, or with `all_keys` the keys themselves, where a key is unique over all
-    partitions.
+    `hash_files`: hash indexes of dynamic buckets. `all_keys`: the keys themselves were read, in a table whose keys are
+    unique across partitions.
     """
 
     snapshot: Snapshot | None
@@ -82,13 +85,14 @@ class IndexRead:
 class CommitRequest:
     """What to commit, and under whose name.
 
-    `commit_user` with `commit_identifier` and `kind` names the commit: it happens once, however often it is tried.
-    `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None when the
-    name is fresh. `read` is what the writer of the messages knew of the keys in the table. `statistics` names a new
-    statistics file. `needed_files` names data files that must still be live, by bucket. `compacts_manifests` rewrites
-    the base manifests, whether that is due or not. `replaces_all` says that the messages remove all files of their
-    partitions, so that any other file in there is a conflict. `begun` says when the work began whose files the messages
-    bring; without it the commit asks the store for each of them.
+    `commit_user`, `commit_identifier` and `kind` together name the commit: it happens once, however often it is tried.
+    `checked_up_to` is the newest snapshot id in which the caller has already looked for this commit; None if the name
+    is new and never used before. `read` is what the writer of the messages knew of the keys in the table. `statistics`
+    names a new statistics file. `needed_files` names data files that must still be live, by bucket.
+    `compacts_manifests` rewrites the base manifests, whether that is due or not. `replaces_all` says that the messages
+    remove all files of their partitions, so that any other live file there is a conflict. `watermark` is in epoch
+    milliseconds. `begun` says when the writing of the messages' files began; without it, the commit checks in storage
+    that each of them exists.
     """
 
     messages: Sequence[CommitMessage]
@@ -108,13 +112,15 @@ class CommitRequest:
 
 
 def check_request(request: CommitRequest) -> None:
-    """Raises InvalidArgumentError for what a snapshot cannot say in a way that every reader takes."""
+    """Raises InvalidArgumentError for values that could not be stored in a snapshot so that every reader accepts it."""
     for name, value in (request.properties or {}).items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidArgumentError(f"property {name!r} = {value!r} of a commit: names and values are texts")
+            raise InvalidArgumentError(f"property {name!r} = {value!r} of a commit: names and values must be strings")
     for text in (request.commit_user, *(request.properties or {}), *(request.properties or {}).values()):
         if not is_text(text):
-            raise InvalidArgumentError(f"{text[:100]!r}: a commit's user and properties must be whole characters")
+            raise InvalidArgumentError(
+                f"{text[:100]!r}: the user and properties of a commit must not contain a lone surrogate"
+            )
     watermark = request.watermark
     if watermark is not None and (type(watermark) is not int or not -(1 << 63) <= watermark < 1 << 63):
-        raise InvalidArgumentError(f"watermark {watermark!r}: give a whole number of milliseconds")
+        raise InvalidArgumentError(f"watermark {watermark!r}: give an integer number of milliseconds (64 bits)")

@@ -1,4 +1,4 @@
-"""From a snapshot to the latest one by number, for who has just read it: one request for each, and no listing."""
+"""Reads the snapshots after a known one by their ids: one request for each, and no listing."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import stored_snapshot
 
 _STEPS_MAX: Final = 16
-"""Snapshots after which a listing is quicker."""
+"""Number of snapshots from which on a listing is faster."""
 
 
 def snapshots_after(table: TableHandle, known: Snapshot, *, is_old: bool = False) -> list[Snapshot] | None:
-    """The snapshots that follow `known`, oldest first; None if looking anew is better, as there are too many.
+    """The snapshots that follow `known`, oldest first; None if the caller should list them instead.
 
-    `known` was read a moment ago: if it goes before the next snapshot is made, `table.commit.lineage` finds out. Where
-    it `is_old`, it is looked at again if nothing follows it, since those that did may have expired; None if it is gone.
+    None is returned if there are too many. With `is_old`, `known` was not read just now: if nothing seems to follow it,
+    it is read again, since it and its followers may have expired; None if it is gone. If a `known` that was read just
+    now expires before the next snapshot is created, `table.commit.lineage` notices.
     """
     found: list[Snapshot] = []
     while len(found) < _STEPS_MAX:

@@ -1,14 +1,14 @@
-"""Is a table without snapshots in sight empty, or have its snapshots vanished?
+"""Tells an empty table from one whose snapshots are missing.
 
-A table that never had a commit has none. So has one whose `snapshot` directory is not copied yet, or whose store
-answers its listing with "not there": reading that as an empty table would be wrong, and a commit would begin again at
-snapshot 1 beside the old files. What tells them apart:
+A table that never had a commit has no snapshots. Neither has one whose `snapshot` directory is not copied yet, or whose
+storage returns an empty listing by mistake. If that were read as an empty table, the result would be wrong, and a
+commit would start again with snapshot 1 among the old files. Signs that there were snapshots:
 
-- a hint, or a tag of main: nobody leaves these without a snapshot;
-- a manifest list that names manifests from before its commit. The first commit has none, so that what one leaves that
-  failed does not keep the next one from being the first.
+- a hint, or a tag of main: no action leaves these in a table without snapshots;
+- a manifest list that names manifests of an earlier commit. The list of a first commit cannot, so what a failed first
+  commit leaves behind does not prevent the next one from being the first.
 
-Asked only where no snapshot is in sight, so that neither reads nor commits pay for it otherwise.
+This is checked only if no snapshot is listed, so it costs other reads and commits nothing.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from paimon_engine.table.state.manifests import commit_note, read_manifest_list,
 
 _LIST: Final = "manifest-list-"
 _WAYS: Final = (
-    "wait until all files of the table are there, or bring them back; if they are lost for good, roll back to a tag, "
-    "or remove_orphan_files(confirm_latest_snapshot=0) lets the table begin anew"
+    "wait until all files of the table are copied, or restore them; if they are lost, roll back to a tag, or start "
+    "with an empty table by remove_orphan_files(confirm_latest_snapshot=0)"
 )
 
 
 def vanished(table: TableHandle, hint: int, newest: int) -> CorruptTableError:
-    """The error for a hint that names a snapshot above the newest one in sight (0: none is)."""
-    seen = f"the newest in sight is {newest}" if newest else f"{table.paths.snapshot_dir} shows none"
-    ways = f"bring it back, or rollback(snapshot={newest}) makes that the latest" if newest else _WAYS
-    return CorruptTableError(f"{table.paths.latest_hint} names snapshot {hint}, and {seen}; {ways}")
+    """The error for a hint that names a snapshot newer than the newest one that is listed (0: none is)."""
+    seen = f"the newest one listed is {newest}" if newest else f"{table.paths.snapshot_dir} lists none"
+    ways = f"restore it, or make {newest} the latest by rollback(snapshot={newest})" if newest else _WAYS
+    return CorruptTableError(f"{table.paths.latest_hint} names snapshot {hint}, but {seen}; {ways}")
 
 
 def check_never_had_any(table: TableHandle, earliest_hint: int | None) -> None:
-    """Asks whether a branch in which no snapshot is in sight never had any.
+    """Checks that a branch without listed snapshots never had any.
 
     Raises: CorruptTableError if it had.
     """
     paths = table.paths
     if earliest_hint:
         raise CorruptTableError(
-            f"{paths.earliest_hint} names snapshot {earliest_hint}, and {paths.snapshot_dir} shows none; {_WAYS}"
+            f"{paths.earliest_hint} names snapshot {earliest_hint}, but {paths.snapshot_dir} lists none; {_WAYS}"
         )
     if paths.branch != MAIN_BRANCH:
         return
     if tags := [path for path in _files(table, paths.tag_dir) if path.rpartition("/")[2].startswith("tag-")]:
-        raise CorruptTableError(f"{tags[0]} is there, and {paths.snapshot_dir} shows no snapshot; {_WAYS}")
+        raise CorruptTableError(f"{tags[0]} exists, but {paths.snapshot_dir} lists no snapshot; {_WAYS}")
     lists = [
         name for path in _files(table, f"{paths.root}/manifest") if (name := path.rpartition("/")[2]).startswith(_LIST)
     ]
     if lists and (later := _of_later_commit(table, sorted(set(lists) - _of_branches(table)))) is not None:
-        seen = f"{paths.snapshot_dir} shows no snapshot"
-        raise CorruptTableError(f"{paths.manifest(later)} goes on from an earlier commit, and {seen}; {_WAYS}")
+        seen = f"{paths.snapshot_dir} lists no snapshot"
+        raise CorruptTableError(f"{paths.manifest(later)} builds on an earlier commit, but {seen}; {_WAYS}")
 
 
 def _files(table: TableHandle, directory: str) -> list[str]:
@@ -63,15 +63,15 @@ def _files(table: TableHandle, directory: str) -> list[str]:
 
 
 def _of_later_commit(table: TableHandle, lists: list[str]) -> str | None:
-    """A list that names what an earlier commit has written.
+    """A manifest list that names manifests of an earlier commit; None if there is none.
 
-    A base list of ours says of which snapshot it is. Of other engines it is the first list of a writer if that is not
-    empty, or one that names a manifest of another list.
+    A base list of this engine says for which snapshot it was written. Lists of other engines count if they are the
+    first list of their writer (`…-0`, the base list) and not empty, or if they name a manifest that another list names.
     """
     ours = {name: note for name in lists if (note := commit_note(table, name)) is not None}
     if later := [name for name, note in ours.items() if not note.endswith("/1")]:
         return later[0]
-    # The tries of one commit of ours share their manifests.
+    # Lists of one writer of ours may name the same manifests: the tries of one commit share them.
     writers = {writer_of(name) for name in ours}
     named: Counter[str] = Counter()
     for name in lists:

@@ -1,8 +1,8 @@
-"""What is live in the latest snapshot, looked at again after each snapshot of others: only what came since is read.
+"""The live files of the latest snapshot, read incrementally after each lost race.
 
-Others who commit add manifests at the end of the list. Where the list begins as it did at the last look, the rest of it
-is what changed; otherwise manifests were merged, and everything is read anew. So a commit that has lost a race needs as
-little time for its next try on a large table as on a small one.
+Other commits append manifests to the end of the manifest list. If the list still begins as it did when it was last
+read, only the manifests after that are read; otherwise manifests were merged, and all are read again. So the next try
+of a commit that lost a race takes as little time on a large table as on a small one.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from paimon_engine.table.state.manifests import entries_of, live_of, snapshot_ma
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Live entries, and what changed since the last look: None on the first one, and where that is not known."""
+class LiveFiles:
+    """Live entries, and the entries added since they were last read: None if that is not known, as the first time."""
 
     live: Sequence[ManifestEntry]
-    news: Sequence[ManifestEntry] | None
+    new_entries: Sequence[ManifestEntry] | None
 
 
-class GrowingView:
-    """Manifests and live files of one snapshot after another, of some partitions only where they are given."""
+class IncrementalView:
+    """Manifests and live files of one snapshot after another; only of some partitions, if these are given."""
 
     def __init__(self, table: TableHandle, partitions: Collection[bytes] | None = None) -> None:
         """Nothing is read yet."""
@@ -38,31 +38,34 @@ class GrowingView:
         self.manifests: Sequence[ManifestFile] = ()
         """All manifests of the snapshot: base, then delta."""
 
-    def look_at(self, snapshot: Snapshot | None) -> None:
-        """Goes on to that snapshot. Raises: NotFoundError, CorruptTableError."""
+    def advance_to(self, snapshot: Snapshot | None) -> None:
+        """Moves on to that snapshot; reads its manifest lists. Raises: NotFoundError, CorruptTableError."""
         self._snapshot = snapshot
         self.manifests = [] if snapshot is None else snapshot_manifests(self._table, snapshot)
 
-    def see(self) -> Seen:
-        """What is live. Raises: NotFoundError, CorruptTableError."""
-        news = self._news()
-        if news is None:
+    def live_files(self) -> LiveFiles:
+        """The live files of the snapshot. Raises: NotFoundError, CorruptTableError."""
+        new_entries = self._new_entries()
+        if new_entries is None:
             live = live_of(self._table, self._snapshot, self.manifests, self._partitions)
             self._merged = merge_entries(live)
         assert self._merged is not None
         self._merged_from = self.manifests
-        return Seen(list(self._merged.values()), news)
+        return LiveFiles(list(self._merged.values()), new_entries)
 
-    def _news(self) -> list[ManifestEntry] | None:
-        """Entries of the manifests that were added at the end, once they are in what is live."""
+    def _new_entries(self) -> list[ManifestEntry] | None:
+        """Merges the manifests that were appended into the live files; returns their entries.
+
+        None if the list does not begin as before.
+        """
         known = len(self._merged_from)
         if self._merged is None or list(self.manifests[:known]) != list(self._merged_from):
             return None
-        news = list(entries_of(self._table, self.manifests[known:], self._partitions))
+        new_entries = list(entries_of(self._table, self.manifests[known:], self._partitions))
         try:
-            merge_into(self._merged, news)
+            merge_into(self._merged, new_entries)
         except FoldError:
-            # Read anew, so that the error names the manifests.
+            # Reading all of them again raises an error that names the manifests.
             self._merged = None
             return None
-        return news
+        return new_entries
