@@ -58,7 +58,7 @@ from paimon_engine.table.branches_tags.tagging import (
     tag_files,
 )
 from paimon_engine.table.commit.records import take_back_records, take_over_records
-from paimon_engine.table.reach.reachability import Root, all_roots, on_line
+from paimon_engine.table.reach.reachability import Root, all_roots, with_branch_paths
 from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
     Deletion,
@@ -168,7 +168,7 @@ def create_branch(context: Context, spec: CreateBranch) -> BranchResult:
         raise InvalidArgumentError(f"if_exists={spec.if_exists!r}; choose one of error, ignore")
     if spec.tag is not None and spec.snapshot is not None:
         raise InvalidArgumentError("make a branch of a tag or of a snapshot, not of both")
-    main = on_line(table, MAIN_BRANCH)
+    main = with_branch_paths(table, MAIN_BRANCH)
     tag = None if spec.tag is None else read_tag(main, spec.tag)
     origin = tag.snapshot if tag is not None else None if spec.snapshot is None else read_snapshot(main, spec.snapshot)
     files = branch_files(table, spec.branch, origin, tag)
@@ -233,7 +233,7 @@ def _check_no_fallback(table: TableHandle, name: str) -> None:
 
 
 def _result(status: str, table: TableHandle, branch: str) -> BranchResult:
-    newest = next(iter(snapshot_ids(on_line(table, branch))[::-1]), None)
+    newest = next(iter(snapshot_ids(with_branch_paths(table, branch))[::-1]), None)
     return BranchResult(status, branch, newest)
 
 
@@ -327,7 +327,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     refuse_server(table)
     check_stays_inside("branch", spec.branch)
     _check_not_main(spec.branch)
-    main, branch = on_line(table, MAIN_BRANCH), existing_branch(table, spec.branch)
+    main, branch = with_branch_paths(table, MAIN_BRANCH), existing_branch(table, spec.branch)
     roots = all_roots(table)
     forward = _forward(branch, roots.checked())
     check_no_branch_from([root for root in roots if root.branch != spec.branch], forward.gone)

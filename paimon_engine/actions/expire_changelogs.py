@@ -200,7 +200,7 @@ def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
         slowest = min(consumers(table).items(), key=lambda item: item[1], default=None)
         if slowest is None or all(number < slowest[1] for number in ids):
             return Choice(ids)
-        reason = f"consumer {slowest[0]!r} reads on from snapshot {slowest[1]}"
+        reason = f"consumer {slowest[0]!r} will read snapshot {slowest[1]} next"
         return Choice(tuple(number for number in ids if number < slowest[1]), (reason,))
     retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
     return _chosen(line, retention, consumers(table))

@@ -38,7 +38,7 @@ from paimon_engine.table.commit.commit import CommitRequest, Conflict, Overwrite
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.doubts import Doubt
-from paimon_engine.table.reach.reachability import Root, Roots, all_roots, on_line
+from paimon_engine.table.reach.reachability import Root, Roots, all_roots, with_branch_paths
 from paimon_engine.table.removal.candidates import Candidates, DataCandidate
 from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
@@ -216,7 +216,7 @@ def _is_snapshot(root: Root) -> bool:
 
 def _summarize(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: PurgeFiles) -> PurgeFilesResult:
     files = plan.files
-    main = on_line(table, MAIN_BRANCH)
+    main = with_branch_paths(table, MAIN_BRANCH)
     return PurgeFilesResult(
         status="",
         removed_snapshots=tuple(root.snapshot.id for root in gone if _is_snapshot(root)),
@@ -270,7 +270,7 @@ def _carried_out(
     emptied: Snapshot | None,
     news: TagNews,
 ) -> PurgeFilesResult:
-    main = on_line(table, MAIN_BRANCH)
+    main = with_branch_paths(table, MAIN_BRANCH)
     plan = _plan(table, _known(table, spec), gone, orphans, executor)
     # If it is gone, the plan spares whatever it may have needed, and nothing should be hidden.
     _check_still_empty(main, emptied)

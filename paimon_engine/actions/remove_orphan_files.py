@@ -29,9 +29,9 @@ from paimon_engine.specs import DryRun, Moment
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.commit import records as commit_records
 from paimon_engine.table.reach.clean_up_plan import forget_plan, write_plan
+from paimon_engine.table.reach.deletion_records import forget_old_records
 from paimon_engine.table.reach.quarantine import write_quarantine
-from paimon_engine.table.reach.reachability import on_line
-from paimon_engine.table.reach.unfinished import forget_old_records
+from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.removal.candidates import check_places
 from paimon_engine.table.removal.deletion_plan import DeletedFile, clean_directories
 from paimon_engine.table.removal.fence import forget_finished_plans, raise_fences
@@ -117,7 +117,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     if not spec.dry_run and not problems:
         forget_old_records(table, older_than_ms)
         for branch in (MAIN_BRANCH, *branches(table)):
-            commit_records.forget_old_records(on_line(table, branch))
+            commit_records.forget_old_records(with_branch_paths(table, branch))
         forget_finished_plans(table, found.look.names)
     result = RemoveOrphanFilesResult(
         status="noop" if not orphans else "stopped" if problems else status,

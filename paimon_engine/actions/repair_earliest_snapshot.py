@@ -32,9 +32,9 @@ from paimon_engine.errors import CorruptTableError, InvalidArgumentError, NotFou
 from paimon_engine.executor import Executor
 from paimon_engine.specs import DryRun, Index
 from paimon_engine.table.commit.records import settle_records
-from paimon_engine.table.reach.completeness import WAIT, shown, unseen_versions
+from paimon_engine.table.reach.completeness import WAIT, find_missing_versions, shown
+from paimon_engine.table.reach.observation import observe_branch
 from paimon_engine.table.reach.reachability import every_root
-from paimon_engine.table.reach.sight import see_line
 from paimon_engine.table.removal.candidates import Candidates
 from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
@@ -173,8 +173,8 @@ def _first(table: TableHandle, ids: Sequence[int], broken: dict[int, str], asked
 
 def _doubts(table: TableHandle, stranded: Sequence[int], first: int, asked: int | None) -> tuple[str, ...]:
     """Why nothing may be given up yet."""
-    seen = see_line(table)
-    unseen = list(unseen_versions(seen))
+    seen = observe_branch(table)
+    unseen = list(find_missing_versions(seen))
     reasons = [f"nothing is changed: {doubt.reason}" for doubt in unseen if not doubt.is_earlier]
     begin = min(seen.earliest_hint or first, *stranded, first)
     lacking = sorted(set(range(begin, first)) - set(stranded) - seen.removed_snapshots)

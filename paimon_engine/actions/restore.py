@@ -32,9 +32,9 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonErro
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, DryRun, Moment, Name, Spec
 from paimon_engine.table.branches_tags.tag_notifications import telling
+from paimon_engine.table.reach.deletion_records import forget_record
 from paimon_engine.table.reach.quarantine import Move, Quarantine, find_quarantine, no_quarantine, read_quarantine
-from paimon_engine.table.reach.reachability import on_line
-from paimon_engine.table.reach.unfinished import forget_record
+from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.removal.file_removal import Disposal, move_files
 from paimon_engine.table.removal.quarantine_state import (
     Held,
@@ -115,7 +115,7 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     with ExitStack() as stack:
         news = {}
         for branch in roots.tagged:
-            news[branch] = stack.enter_context(telling(on_line(table, branch)))
+            news[branch] = stack.enter_context(telling(with_branch_paths(table, branch)))
             news[branch].expect(roots.tagged[branch])
         result = _brought_back(table, spec, executor, quarantine, roots)
         if result.status == "restored":

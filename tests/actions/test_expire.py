@@ -72,7 +72,7 @@ def test_reasons_name_consumers_and_the_limit() -> None:
     assert choice == Choice(
         (1, 2),
         (
-            "consumer 'slow' reads on from snapshot 5",
+            "consumer 'slow' will read snapshot 5 next",
             "the limit of 2 ('limit' or 'snapshot.expire.limit') is reached; run again for the rest",
         ),
     )

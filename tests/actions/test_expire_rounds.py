@@ -116,7 +116,7 @@ def test_what_a_consumer_still_reads_remains() -> None:
     done = history.expire(retain_max=1)
 
     assert (done.expired_snapshots, done.remaining) == ((1, 2, 3, 4, 5), 6)
-    assert done.remaining_because == ("consumer 'slow' reads on from snapshot 6",)
+    assert done.remaining_because == ("consumer 'slow' will read snapshot 6 next",)
 
 
 @pytest.mark.usefixtures("small_rounds")

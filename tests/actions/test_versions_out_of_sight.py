@@ -42,15 +42,15 @@ def _hide(world: World, part: str) -> None:
 
 HIDDEN = {
     "all snapshots but the hints": ("snapshot/snapshot-", "LATEST"),
-    "the snapshots' directory": ("snapshot/", "no snapshot is in sight"),
-    "the newest snapshot": ("snapshot/snapshot-6", "LATEST names snapshot 6, and the newest in sight is 5"),
-    "the newest snapshots": ("snapshot/snapshot-[56]", "LATEST names snapshot 6, and the newest in sight is 4"),
-    "the oldest snapshot": ("snapshot/snapshot-4", "EARLIEST names snapshot 4, and the first one in sight is 5"),
+    "the snapshots' directory": ("snapshot/", "no snapshot is listed"),
+    "the newest snapshot": ("snapshot/snapshot-6", "LATEST names snapshot 6, but the newest one listed is 5"),
+    "the newest snapshots": ("snapshot/snapshot-[56]", "LATEST names snapshot 6, but the newest one listed is 4"),
+    "the oldest snapshot": ("snapshot/snapshot-4", "EARLIEST names snapshot 4, but the first one listed is 5"),
     "the tags": ("t/tag/", "manifest list"),
     "a tag": ("t/tag/tag-old", "manifest list"),
     "the branches": ("branch/", "manifest list"),
     "a branch's schema and snapshots": ("branch/branch-b/s", "branch 'b' has no schema"),
-    "a branch's snapshots": ("branch/branch-b/snapshot/", "no snapshot is in sight"),
+    "a branch's snapshots": ("branch/branch-b/snapshot/", "no snapshot is listed"),
     "data files": ("p=a/", "are not in the listing"),
 }
 
@@ -143,7 +143,7 @@ def test_what_is_there_by_name_nobody_confirms_away() -> None:
     result = world.table().remove_orphan_files(world.now_ms, confirm_latest_snapshot=5)
 
     assert result.status == "stopped"
-    assert "snapshot 6 is there, and the listing of its directory lacks it" in result.stopped[0]
+    assert "snapshot 6 exists, but the listing of its directory lacks it" in result.stopped[0]
     assert _everything(world) == before
 
 

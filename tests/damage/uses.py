@@ -21,7 +21,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.inspect.system_tables import SYSTEM_TABLES, open_system_table
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.check.table_check import check_table
-from paimon_engine.table.reach.reachability import DataPaths, all_roots, on_line, root_files
+from paimon_engine.table.reach.reachability import DataPaths, all_roots, root_files, with_branch_paths
 from paimon_engine.table.read.open_read import open_read
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.state.handle import TableHandle, load_table
@@ -57,7 +57,7 @@ def known_of(files: Files) -> Known:
     needed: dict[str, frozenset[str]] = {}
     paths = DataPaths(table)
     for root in all_roots(table):
-        line = on_line(table, root.branch).paths
+        line = with_branch_paths(table, root.branch).paths
         path = line.snapshot(root.snapshot.id) if root.tag is None else line.tag(root.tag)
         reached = {*root_files(table, root.snapshot).metadata}
         reached |= {place for entry in live_entries(table, root.snapshot) for place, _ in paths.of(entry)}

@@ -149,5 +149,5 @@ def test_a_damaged_plan_is_named_and_stops_only_commits_that_would_need_it():
     world.inner.overwrite(plan, b"{")
 
     world.write({20: 20})
-    with pytest.raises(PaimonError, match="no valid plan of a clean-up"):
+    with pytest.raises(PaimonError, match="is not a valid plan of a clean-up"):
         world.run(RemoveOrphanFiles(older_than=world.now_ms))

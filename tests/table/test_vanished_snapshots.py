@@ -31,10 +31,10 @@ USES: dict[str, Callable[[World], object]] = {
     "compact": lambda world: world.table().compact(full=True),
     "latest": lambda world: world.table().latest_snapshot_id(),
 }
-SIGHTS = {
-    "all snapshots": (("/snapshot-",), "LATEST names snapshot 5, and .*/snapshot shows none"),
+VIEWS = {
+    "all snapshots": (("/snapshot-",), "LATEST names snapshot 5, but .*/snapshot lists none"),
     "all snapshots and the hint": (("/snapshot-", "/LATEST"), "EARLIEST names snapshot 1"),
-    "the directory": (("/snapshot/",), "tag-middle is there"),
+    "the directory": (("/snapshot/",), "tag-middle exists"),
     "the directory and the tags": (("/snapshot/", "/tag/"), "builds on an earlier commit"),
     "the newest": (
         ("/snapshot-5|",),
@@ -44,10 +44,10 @@ SIGHTS = {
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("name", SIGHTS)
+@pytest.mark.parametrize("name", VIEWS)
 def test_vanished_snapshots_are_told(name: str, use: str) -> None:
     world = _world()
-    hidden, why = SIGHTS[name]
+    hidden, why = VIEWS[name]
     _hide(world, *hidden)
     before = {info.path for info in world.inner.walk(ROOT) if "/bucket-" not in info.path}
 

@@ -17,7 +17,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import parse_schema
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
-from paimon_engine.table.reach.reachability import all_roots, on_line
+from paimon_engine.table.reach.reachability import all_roots, with_branch_paths
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered
 from paimon_engine.table.state.snapshots import branch_exists, branches
 
@@ -44,7 +44,7 @@ def existing_branch(table: TableHandle, name: str) -> TableHandle:
         raise NotFoundError(
             f"no branch {name!r} in {table.paths.root}; of {len(names)}: {', '.join(names[-5:]) or 'none'}"
         )
-    return on_line(table, name)
+    return with_branch_paths(table, name)
 
 
 def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: Tag | None) -> dict[str, bytes]:
@@ -53,7 +53,7 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     They are main's schemas up to that of the snapshot and of those before (all of them without one), the tag, and the
     snapshot.
     """
-    main, paths = on_line(table, MAIN_BRANCH).paths, TablePaths(table.paths.root, name)
+    main, paths = with_branch_paths(table, MAIN_BRANCH).paths, TablePaths(table.paths.root, name)
     ids = numbered(table.env, main.schema_dir, SCHEMA_PREFIX)
     own = snapshot.schema_id if snapshot is not None else max(ids, default=0)
     last = own if snapshot is None else max(own, _newest_schema_before(table, snapshot))

@@ -48,7 +48,7 @@ from paimon_engine.table.files.data_file import BucketPlace, data_file_path, rea
 from paimon_engine.table.files.external import store_of
 from paimon_engine.table.files.file_filter import counts_nan, is_float
 from paimon_engine.table.files.hash_index import key_hashes, read_hashes
-from paimon_engine.table.reach.reachability import on_line
+from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 from paimon_engine.types import AtomicType, RowType
 
@@ -102,7 +102,7 @@ def read_rows(
     for file in files:
         entry = file.entry
         # A file is read with the very schema that it was written with.
-        plain = replace(on_line(table, file.branch).plain(), schema_id=entry.file.schema_id)
+        plain = replace(with_branch_paths(table, file.branch).plain(), schema_id=entry.file.schema_id)
         path = data_file_path(table, entry.partition, entry.bucket, entry.file)
         tasks.append(_Task(plain, entry, path, file.hash_index))
     listener = counting(on_progress, "verify", len(tasks))

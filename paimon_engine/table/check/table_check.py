@@ -52,8 +52,8 @@ from paimon_engine.table.reach.reachability import (
     changelog_files,
     every_root,
     gaps,
-    on_line,
     root_files,
+    with_branch_paths,
 )
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, bucket_path, numbered, read_schema_file
@@ -122,7 +122,7 @@ def examine_table(
 
 
 def _is_there(table: TableHandle, root: Root) -> bool:
-    paths = on_line(table, root.branch).paths
+    paths = with_branch_paths(table, root.branch).paths
     if root.is_changelog:
         return table.env.storage.exists(paths.changelog(root.snapshot.id))
     return table.env.storage.exists(paths.snapshot(root.snapshot.id) if root.tag is None else paths.tag(root.tag))
@@ -159,7 +159,7 @@ def _examine(
 
 def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
     for branch in dict.fromkeys([MAIN_BRANCH, *(root.branch for root in roots)]):
-        paths = on_line(table, branch).paths
+        paths = with_branch_paths(table, branch).paths
         stored = numbered(table.env, paths.schema_dir, SCHEMA_PREFIX)
         needed = {root.snapshot.schema_id for root in roots if root.branch == branch}
         known = {*stored, *needed}
@@ -172,7 +172,7 @@ def _schemas(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
 
 def _consumers(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
     for branch in dict.fromkeys([MAIN_BRANCH, *(root.branch for root in roots)]):
-        line = on_line(table, branch)
+        line = with_branch_paths(table, branch)
         try:
             consumers(line)
         except CorruptTableError as error:
@@ -192,7 +192,7 @@ def _hints(table: TableHandle, roots: Sequence[Root]) -> Iterator[Problem]:
     if table.snapshot_service is not None:
         return
     for branch in dict.fromkeys(root.branch for root in roots if root.is_snapshot):
-        line = on_line(table, branch)
+        line = with_branch_paths(table, branch)
         hint = stale_latest_hint(line)
         # Another look, since it may move on between two calls.
         if hint is not None and stale_latest_hint(line) == hint:
@@ -335,7 +335,7 @@ class _Check:
                 yield Problem(root.label, f"{file.name} {what}")
             if (root.branch, file.schema_id) not in self._schemas:
                 self._schemas.add((root.branch, file.schema_id))
-                paths = on_line(self._table, root.branch).paths
+                paths = with_branch_paths(self._table, root.branch).paths
                 try:
                     read_schema_file(self._table.env, paths, file.schema_id, {})
                 except PaimonError as error:

@@ -1,7 +1,7 @@
-"""Plans of clean-ups: what a removal of orphan files is about to delete, for writers to see (`table.removal.fence`).
+"""Plans of clean-ups: the files that a removal of orphan files will delete, stored so that commits can check them.
 
-A plan is not a record of a deletion that was cut short (`table.reach.unfinished`): nobody finishes it, since nothing is
-certain about its files before the fence.
+`table.removal.fence` explains how they are used. A plan is not a record of an interrupted deletion
+(`table.reach.deletion_records`): no later run finishes it, since before the fence its files may still be committed.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.state.handle import DELETION_DIRECTORY, TableHandle
 
 FENCE_USER: Final = "paimon-engine-clean-up-"
-"""How the commit user of a fence begins; the id of its plan follows."""
+"""Prefix of the commit user of a fence; the id of its plan follows."""
 _DIRECTORY: Final = "orphans"
 _ENDING: Final = ".json"
 
 
 @dataclass(frozen=True, slots=True)
 class CleanUpPlan:
-    """Paths that a clean-up is going to delete."""
+    """Paths that a clean-up will delete."""
 
     id: str
     paths: tuple[str, ...]
 
 
 def is_fence(snapshot: Snapshot) -> bool:
-    """Whether a clean-up has made the snapshot to keep out commits that were prepared before."""
+    """Whether the snapshot is a fence: made by a clean-up, so that commits prepared before it have to check again."""
     return snapshot.commit_user.startswith(FENCE_USER)
 
 
@@ -45,14 +45,14 @@ def write_plan(table: TableHandle, paths: Iterable[str]) -> CleanUpPlan:
 
 
 def forget_plan(table: TableHandle, plan_id: str) -> None:
-    """Removes a plan; one that is gone is fine. Raises: StorageError."""
+    """Removes a plan, if it exists. Raises: StorageError."""
     table.env.storage.delete([_path(table, plan_id)])
 
 
 def plans(table: TableHandle) -> list[CleanUpPlan]:
-    """The plans that there are.
+    """All stored plans.
 
-    Raises: CorruptTableError for one that nobody understands: it may name any file.
+    Raises: CorruptTableError if one cannot be parsed: it may name any file.
     """
     found = []
     for info in table.env.storage.list(plan_directory(table)):
@@ -75,14 +75,14 @@ def _read(table: TableHandle, plan_id: str) -> CleanUpPlan:
                 checked_name(part, "files")
     except (*WRONG, CorruptTableError) as error:
         raise CorruptTableError(
-            f"{path}: no valid plan of a clean-up ({reason(error)}); nobody can tell which files it will delete. "
-            "Remove it when no clean-up of orphan files runs"
+            f"{path} is not a valid plan of a clean-up ({reason(error)}), so it is unknown which files it will delete. "
+            "Delete it when no clean-up of orphan files is running"
         ) from error
     return CleanUpPlan(plan_id, tuple(f"{table.paths.root}/{item}" for item in relative))
 
 
 def plan_directory(table: TableHandle) -> str:
-    """Where the plans of the table lie."""
+    """Directory of the table's plans."""
     return f"{table.paths.root}/{DELETION_DIRECTORY}/{_DIRECTORY}"
 
 

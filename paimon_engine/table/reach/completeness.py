@@ -1,24 +1,26 @@
-"""Is what is seen of a table complete enough to delete anything?
+"""Decides whether the listed versions of a table are complete, so that files may be deleted.
 
-No snapshot in sight does not mean that nothing is needed: a table may be half copied or half restored, and a store may
-answer a listing with "not there" for a while. What is seen of each branch is therefore held against everything else
-that tells of its versions:
+A *version* is a snapshot, tag or changelog. Listings may lack versions that exist: a table may be copied or restored
+only in part, and a listing may be empty or out of date for a while. Files of a version that is not visible would then
+look unneeded. So the listing of each branch is compared with all other signs of its versions:
 
-1. The hints. `LATEST` is written after its snapshot and lowered before snapshots go, so it never names one above the
-   newest. `EARLIEST` and the changelogs' hints are moved after the files have gone; one that names a missing file
-   below the earliest is left by an expiry that was cut short, whose record (`table.reach.unfinished`) says so, or tells
-   that files are out of sight.
-2. The store, asked for files by their names: the snapshots next to both ends of the row and at both ends of each gap
-   in it, and those that hints name; changelogs likewise.
-   What is there by name and not in the listing shows that the listing is wrong.
-3. Tags and changelogs of a branch that has no snapshots at all: no action leaves a branch so.
+1. The hints. `LATEST` is written after its snapshot, and lowered before a rollback removes snapshots, so it is never
+   higher than the newest snapshot. `EARLIEST` and the hints of changelogs are moved after an expiry removed the files.
+   If one names a missing file below the first one listed, either an expiry was interrupted, and its record
+   (`table.reach.deletion_records`) names that file, or files are missing from the listing.
+2. Requests for single files: the ids next to both ends of the listing, at both ends of each gap in it, and those named
+   by hints; likewise for changelogs. If such a file exists and is not listed, the listing is wrong.
+3. Tags or changelogs of a branch without any snapshot: no action leaves a branch like that.
 
-A tag or branch all of whose files are needed by versions in sight leaves nothing to hold it against. A record of the
-tags that were there would not do: other engines make and delete tags without telling us, so that what it lacks and what
-it has too much of would be ordinary, and it may be out of sight itself.
+Example: the listing shows snapshots 5 and 6, `LATEST` is 6, `EARLIEST` is 3. If a deletion record names 3 and 4, an
+expiry was interrupted, and nothing is missing. If none does, 3 and 4 may exist (a copy of the table has not come to
+them yet), and their files must not be deleted.
 
-Everything here is a pure function on what was seen; `table.reach.sight` does the looking. Orphan removal, for which an
-unseen version looks like garbage, asks for more (`table.removal.orphan_doubts`).
+A missing tag leaves no sign if all of its files are also needed by visible versions. A list of the tags that should
+exist would not help: other engines create and delete tags without updating it.
+
+Everything here is a pure function of an observation (`table.reach.observation`). Orphan removal, which would delete
+the files of an invisible version, checks more (`table.removal.orphan_doubts`).
 """
 
 from __future__ import annotations
@@ -29,17 +31,17 @@ from typing import Final
 
 from paimon_engine.meta.paths import MAIN_BRANCH
 
-WAIT: Final = "wait until all files of the table are there, or bring them back"
+WAIT: Final = "wait until all files of the table are copied, or restore them"
 _SHOWN_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class LineSeen:
-    """What is seen of the versions of one branch.
+class BranchObservation:
+    """What listings, hints and single requests show of one branch.
 
-    `unlisted` are ids of snapshots that are there by name and not in the listing, `unlisted_changelogs` of changelogs.
-    Hints are None where there are none. `removed_snapshots` and `removed_changelogs` are those that records of
-    deletions cut short name.
+    `snapshots` and `changelogs` are the listed ids, ascending. `unlisted` and `unlisted_changelogs` are ids of files
+    that exist but are not listed. A hint is None if its file does not exist. `removed_snapshots` and
+    `removed_changelogs` are the ids in records of interrupted deletions.
     """
 
     branch: str
@@ -58,11 +60,11 @@ class LineSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
-    """Why versions of a branch may be out of sight.
+class MissingVersions:
+    """Why versions of a branch may exist that are not listed.
 
-    With `is_earlier` they are older than all snapshots in sight, else they may be any. `is_certain` says that
-    something is known to be there that the listing does not show: nobody can confirm that it is not.
+    With `is_earlier` they are older than all listed snapshots, else they may be any. With `is_certain` a file is known
+    to exist that the listing lacks, so a user cannot confirm that nothing is missing.
     """
 
     branch: str
@@ -71,17 +73,18 @@ class Unseen:
     is_certain: bool = False
 
 
-def unseen_versions(line: LineSeen) -> Iterator[Unseen]:
-    """Why versions of the branch may be out of sight; nothing where all that is known of it fits together."""
+def find_missing_versions(line: BranchObservation) -> Iterator[MissingVersions]:
+    """The reasons to believe that listings of the branch are incomplete; none if all signs agree."""
     of = "" if line.branch == MAIN_BRANCH else f" of branch {line.branch!r}"
     if line.unlisted:
-        what = f"snapshot {shown(line.unlisted)}{of} is there, and the listing of its directory lacks it"
-        yield Unseen(line.branch, f"{what}: the store's listing is not complete", is_certain=True)
+        what = f"snapshot {shown(line.unlisted)}{of} exists, but the listing of its directory lacks it"
+        yield MissingVersions(line.branch, f"{what}: the listing is incomplete", is_certain=True)
     newest = line.snapshots[-1] if line.snapshots else None
     if line.latest_hint is not None and line.latest_hint > (newest or 0) and line.latest_hint not in line.unlisted:
-        seen = "no snapshot is in sight" if newest is None else f"the newest in sight is {newest}"
-        way = "" if newest is None else f", or rollback(snapshot={newest}) makes that the latest"
-        yield Unseen(line.branch, f"hint LATEST{of} names snapshot {line.latest_hint}, and {seen}; {WAIT}{way}")
+        seen = "no snapshot is listed" if newest is None else f"the newest one listed is {newest}"
+        way = "" if newest is None else f", or make {newest} the latest by rollback(snapshot={newest})"
+        reason = f"hint LATEST{of} names snapshot {line.latest_hint}, but {seen}; {WAIT}{way}"
+        yield MissingVersions(line.branch, reason)
     if newest is None and not line.unlisted:
         yield from _without_snapshots(line, of)
     elif line.snapshots:
@@ -89,48 +92,50 @@ def unseen_versions(line: LineSeen) -> Iterator[Unseen]:
     yield from _changelogs(line, of)
 
 
-def _without_snapshots(line: LineSeen, of: str) -> Iterator[Unseen]:
+def _without_snapshots(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
     if line.earliest_hint is not None and line.latest_hint is None:
-        yield Unseen(
-            line.branch, f"hint EARLIEST{of} names snapshot {line.earliest_hint}, and none is in sight; {WAIT}"
+        yield MissingVersions(
+            line.branch, f"hint EARLIEST{of} names snapshot {line.earliest_hint}, but none is listed; {WAIT}"
         )
     if (line.tags or line.changelogs) and not line.removed_snapshots:
         what = f"tag {shown(line.tags)}" if line.tags else f"changelog {shown(line.changelogs)}"
-        finish = "" if line.branch == MAIN_BRANCH else ", or delete_branch if its deletion was cut short"
-        yield Unseen(line.branch, f"{what}{of} is there, and no snapshot is in sight; {WAIT}{finish}")
+        finish = "" if line.branch == MAIN_BRANCH else ", or run delete_branch if its deletion was interrupted"
+        yield MissingVersions(line.branch, f"{what}{of} exists, but no snapshot is listed; {WAIT}{finish}")
     if not line.has_schema:
-        yield Unseen(
+        yield MissingVersions(
             line.branch,
-            f"the directory of branch {line.branch!r} has no schema, so that its versions may be out of sight; {WAIT}, "
-            "or delete_branch removes what is left of it",
+            f"the directory of branch {line.branch!r} has no schema, so versions of it may be missing, too; {WAIT}, "
+            "or remove what is left of it with delete_branch",
         )
 
 
-def _below(line: LineSeen, of: str) -> Iterator[Unseen]:
+def _below(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
+    """Snapshots between the hint EARLIEST and the first one listed, unless an interrupted deletion removed them."""
     hint, first = line.earliest_hint, line.snapshots[0]
     if hint is None or not 0 < hint < first:
         return
     if not set(range(hint, first)) <= line.removed_snapshots:
-        yield Unseen(
+        yield MissingVersions(
             line.branch,
-            f"hint EARLIEST{of} names snapshot {hint}, and the first one in sight is {first}; {WAIT}, or "
-            "repair_earliest_snapshot if those before have expired",
+            f"hint EARLIEST{of} names snapshot {hint}, but the first one listed is {first}; {WAIT}, or "
+            "run repair_earliest_snapshot if those before it have expired",
             is_earlier=True,
         )
 
 
-def _changelogs(line: LineSeen, of: str) -> Iterator[Unseen]:
+def _changelogs(line: BranchObservation, of: str) -> Iterator[MissingVersions]:
     if line.unlisted_changelogs:
-        what = f"changelog {shown(line.unlisted_changelogs)}{of} is there, and the listing of its directory lacks it"
-        yield Unseen(line.branch, f"{what}: the store's listing is not complete", is_certain=True)
+        what = f"changelog {shown(line.unlisted_changelogs)}{of} exists, but the listing of its directory lacks it"
+        yield MissingVersions(line.branch, f"{what}: the listing is incomplete", is_certain=True)
     latest, earliest = line.latest_changelog_hint, line.earliest_changelog_hint
     newest = line.changelogs[-1] if line.changelogs else 0
-    # Java moves EARLIEST beyond the last changelog that it expires, and leaves LATEST as it was.
+    # When all changelogs expire, Java sets EARLIEST to the id after the last one, and does not change LATEST.
     all_expired = earliest is not None and latest is not None and earliest > latest
     if latest is not None and latest > newest and not all_expired and latest not in line.removed_changelogs:
-        seen = f"the newest in sight is {newest}" if newest else "none is in sight"
-        what = f"hint LATEST of the changelogs{of} names {latest}, and {seen}"
-        yield Unseen(line.branch, f"{what}; {WAIT}, or expire_changelogs if they have expired", is_earlier=True)
+        seen = f"the newest one listed is {newest}" if newest else "none is listed"
+        what = f"hint LATEST of the changelogs{of} names {latest}, but {seen}"
+        way = "or run expire_changelogs if they have expired"
+        yield MissingVersions(line.branch, f"{what}; {WAIT}, {way}", is_earlier=True)
     first = line.changelogs[0] if line.changelogs else None
     if (
         first is not None
@@ -138,12 +143,12 @@ def _changelogs(line: LineSeen, of: str) -> Iterator[Unseen]:
         and 0 < earliest < first
         and not set(range(earliest, first)) <= line.removed_changelogs
     ):
-        what = f"hint EARLIEST of the changelogs{of} names {earliest}, and the first one in sight is {first}"
-        yield Unseen(line.branch, f"{what}; {WAIT}", is_earlier=True)
+        what = f"hint EARLIEST of the changelogs{of} names {earliest}, but the first one listed is {first}"
+        yield MissingVersions(line.branch, f"{what}; {WAIT}", is_earlier=True)
 
 
 def shown(items: Sequence[object] | Collection[object]) -> str:
-    """Some of the items, for messages, and how many more there are."""
+    """The first items, for messages, and the number of further ones."""
     some = list(items)
     more = f" and {len(some) - _SHOWN_MAX} more" if len(some) > _SHOWN_MAX else ""
     return ", ".join(map(str, some[:_SHOWN_MAX])) + more

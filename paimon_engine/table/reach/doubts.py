@@ -1,9 +1,13 @@
-"""What cannot be known of a table, and which files might be needed for it.
+"""Doubts: roots whose files are not known, and which files must therefore stay.
 
-1. A snapshot, tag or changelog that cannot be read, or one of whose manifests cannot.
-2. A gap: snapshots between others that are gone, by damage or while we looked.
+A doubt stands for
 
-What such a root might reach stays. That is every file, but those that a later commit of the same branch has made.
+1. a snapshot, tag or changelog that cannot be read, or one of whose manifests cannot;
+2. a gap: snapshots missing between others, because of damage or because they expired while the table was read.
+
+A file stays if a root in doubt may need it. It may need every file, except those that later commits of the same branch
+created. Example: a doubt about snapshot 7 of main protects all files of main that commits up to 7 created, and all
+files of other branches; files created by commit 8 may be deleted.
 """
 
 from __future__ import annotations
@@ -17,11 +21,11 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A commit of a branch of which we do not know what it reaches, and why.
+    """A commit of a branch whose files are not known, and the reason.
 
-    `snapshot_id` is None where not even the commit is known. `path` names a snapshot, tag or changelog file that nobody
-    understands. With `may_pass` nothing should be forgotten for now: another try may well be able to tell. `is_certain`
-    says that a version is there which the listing does not show.
+    `snapshot_id` is None if not even the commit is known. `path` is the snapshot, tag or changelog file that cannot be
+    parsed. `may_pass` says that a later try may succeed, as after an error of the storage; until then nothing should be
+    deleted. `is_certain` says that a version exists which the listing lacks.
     """
 
     branch: str
@@ -32,7 +36,7 @@ class Doubt:
     is_certain: bool = False
 
     def might_need(self, branch: str, born: int | None) -> bool:
-        """Whether it may reach a file of the branch that the commit `born` made; None stands for not known."""
+        """Whether it may need a file of `branch` that was created by snapshot id `born`; None: that is not known."""
         return self.branch != branch or born is None or self.snapshot_id is None or self.snapshot_id >= born
 
 

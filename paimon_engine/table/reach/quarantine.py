@@ -1,17 +1,17 @@
-"""Files moved aside instead of deleted, so that it can be undone.
+"""Quarantines: files that a deletion moves to another directory instead of deleting them, so that it can be undone.
 
-A quarantine is a directory `quarantine/<id>` of the table with a file `moved.json`. It says where each file came from,
-holds the text of the *roots* that were hidden (files of snapshots, tags, branches, changelogs, consumers) and that of
-the snapshots next to them. It is written before anything is hidden or moved, so that a run that dies half-way can be
-undone too: what is not in the quarantine is still in its place, or was moved back already. It is deleted last, so that
-who empties a quarantine and dies leaves one that can be emptied again. No reader and no other engine looks in there.
-A directory without a list, or with one that cannot be read, is possible all the same: `table.removal.quarantine_state`.
+A quarantine is a directory `quarantine/<id>` of the table with a list `moved.json`. The list holds the original path
+of each file, the content of the *roots* that were removed (files of snapshots, tags, branches, changelogs, consumers),
+and the content of the snapshots next to them. It is written before anything is removed or moved, so that an interrupted
+run can be undone, too: a file that is not in the quarantine is still at its original path, or was moved back already.
+It is deleted last, so that an interrupted `empty_quarantine` can be repeated. No reader and no other engine looks into
+the directory. A directory without a list, or with a damaged one, is possible all the same: see
+`table.removal.quarantine_state`.
 
-Bringing one back goes the other way round: files first, then roots, so that no reader meets half a snapshot. Tags,
-branches, changelogs and consumers come back under their names, unless somebody has given these away meanwhile.
-Snapshots come back under their numbers as long as nothing else has become of the table: the numbers are free, the row
-of snapshots stays unbroken, and the snapshots next to them are still the same commits. Otherwise a snapshot can come
-back as a tag.
+A restore works in the opposite order: files first, then roots, so that no reader meets an incomplete snapshot. Tags,
+branches, changelogs and consumers get their names back, unless these are in use again. Snapshots get their ids back if
+the history has not changed: the ids are free, ids stay without gaps, and the neighbouring snapshots are still the same
+commits. Otherwise a snapshot can be restored as a tag.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _DIRECTORY: Final = "quarantine"
 
 @dataclass(frozen=True)
 class Quarantine:
-    """What was moved aside together, by paths relative to the table.
+    """Files that were moved by one deletion; all paths are relative to the table.
 
-    `files` maps files to their sizes in bytes, `roots` and `neighbours` files to their text. `what` names the action.
+    `files` maps paths to sizes in bytes; `roots` and `neighbours` map paths to the files' content. `what` names the
+    action.
     """
 
     name: str
@@ -46,17 +47,17 @@ class Quarantine:
 
     @property
     def size_bytes(self) -> int:
-        """Sum over the files."""
+        """Total size of the files."""
         return sum(self.files.values())
 
     def moves_in(self, table: TableHandle, paths: Iterable[str]) -> list[Move]:
-        """The moves that bring those of its files, given by their full paths, into the quarantine."""
+        """The moves into the quarantine, for files of it that are given by their full original paths."""
         home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
         names = (path.removeprefix(home) for path in paths)
         return [Move(home + name, aside + name, self.files[name]) for name in names]
 
     def moves_back(self, table: TableHandle) -> list[Move]:
-        """The moves that bring its files back."""
+        """The moves of all its files back to their original paths."""
         home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
         return [Move(aside + name, home + name, size) for name, size in self.files.items()]
 
@@ -70,7 +71,11 @@ def write_quarantine(
     roots: Sequence[str] = (),
     neighbours: Sequence[str] = (),
 ) -> Quarantine:
-    """The list of what will be moved aside: paths with sizes in bytes, and the root files with those beside them."""
+    """Writes the list of a new quarantine.
+
+    `sizes`: paths of the files to move, with sizes in bytes. `roots`: paths of the root files that will be removed.
+    `neighbours`: paths of the snapshots next to these. Raises: StorageError.
+    """
     quarantine = Quarantine(
         name,
         what,
@@ -84,7 +89,7 @@ def write_quarantine(
 
 
 def extend_quarantine(table: TableHandle, quarantine: Quarantine, sizes: Mapping[str, int]) -> Quarantine:
-    """The list with more files, paths with sizes in bytes: what is in it already stays."""
+    """Adds files to the list, by paths with sizes in bytes."""
     more = {_relative(table, path): size for path, size in sizes.items()}
     extended = replace(quarantine, files={**quarantine.files, **more})
     _store(table, extended)
@@ -103,7 +108,7 @@ def _store(table: TableHandle, quarantine: Quarantine) -> None:
     try:
         table.env.storage.overwrite(f"{directory}/{LIST_NAME}", json.dumps(value, indent=1).encode())
     except StorageError:
-        # On a full disk the directory may be there by now, with nothing in it.
+        # On a full disk the directory may exist by now, without a list.
         table.env.storage.delete_dir(directory)
         raise
 
@@ -116,7 +121,7 @@ def _texts(table: TableHandle, paths: Sequence[str]) -> dict[str, str]:
     found = {}
     for path in paths:
         try:
-            # A root that nobody understands comes back byte by byte.
+            # "surrogateescape": a damaged root must be restored with exactly the same bytes.
             found[_relative(table, path)] = table.env.storage.read(path).decode("utf-8", "surrogateescape")
         except NotFoundError:
             continue
@@ -135,10 +140,10 @@ def read_quarantine(table: TableHandle, name: str) -> Quarantine:
 
 
 def no_quarantine(table: TableHandle, name: str) -> InvalidArgumentError:
-    """The error for a name that no quarantine with a list has."""
+    """The error for a name without a quarantine, or whose quarantine has no list."""
     have = quarantine_names(table)
     if name in have:
-        return InvalidArgumentError(f"quarantine {name!r} in {table.paths.root} has no list of what was moved into it")
+        return InvalidArgumentError(f"quarantine {name!r} in {table.paths.root} has no list of the files moved into it")
     some = ", ".join(have[-5:]) if have else "none"
     return InvalidArgumentError(f"no quarantine {name!r} in {table.paths.root}; there are: {some}")
 
@@ -146,17 +151,17 @@ def no_quarantine(table: TableHandle, name: str) -> InvalidArgumentError:
 def find_quarantine(table: TableHandle, name: str) -> Quarantine | None:
     """The quarantine of that name; None if there is none, or only a directory without a list.
 
-    Raises: InvalidArgumentError if nothing can be called so; CorruptTableError if its list is damaged.
+    Raises: InvalidArgumentError if the name is not valid; CorruptTableError if its list is damaged.
     """
     if not name or "/" in name or "\0" in name or name in (".", ".."):
-        raise InvalidArgumentError(f"{name!r} is no name of a quarantine; give the directory's name alone")
+        raise InvalidArgumentError(f"{name!r} is not a quarantine's name; give only the name of its directory")
     path = f"{quarantine_directory(table, name)}/{LIST_NAME}"
     try:
         return _parsed(name, parse_object(table.env.storage.read(path), path))
     except NotFoundError:
         return None
     except WRONG as error:
-        raise damaged(path, f"no valid list of moved files: {reason(error)}") from error
+        raise damaged(path, f"it is not a valid list of moved files: {reason(error)}") from error
 
 
 def _parsed(name: str, value: Mapping[str, Any]) -> Quarantine:
@@ -180,20 +185,20 @@ def _checked_path(path: str) -> str:
 
 
 def quarantine_names(table: TableHandle) -> list[str]:
-    """Names of the quarantines, sorted, also of those without a list. What lies behind links is none of ours."""
+    """Names of the quarantines, sorted, also of those without a list. Links to other directories do not count."""
     found = table.env.storage.list(f"{table.paths.root}/{_DIRECTORY}")
     ours = (info.path for info in found if info.is_dir and not leads_out(f"{info.path}/.", table.paths.root))
     return sorted(path.rpartition("/")[2] for path in ours)
 
 
 def quarantine_directory(table: TableHandle, name: str) -> str:
-    """The directory of the quarantine of that name, whether or not it is there."""
+    """The directory of the quarantine of that name, whether or not it exists."""
     return f"{table.paths.root}/{_DIRECTORY}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A file to be moved; `size_bytes` tells a whole copy from the begin of one."""
+    """A file to be moved; by `size_bytes` a complete copy is told from an interrupted one."""
 
     source: str
     target: str

@@ -1,20 +1,24 @@
-"""Which files do snapshots, tags and branches keep alive?
+"""Roots of a table, and the files that each of them reaches.
 
-A *root* is anything a reader can start from: a snapshot or a tag, of main or of a branch. A root reaches
+A *root* is a file that a reader can start from: a snapshot or a tag, of main or of a branch. A root reaches
 
 1. its manifest lists, their manifests, its index manifest with the index files, its statistics file;
-2. the data files live in it (base and delta list folded in order) with their extra files;
+2. the data files that are live in it (ADD and DELETE entries of base and delta list applied in order), with their extra
+   files;
 3. the files of its changelog list.
 
-A changelog that outlives its snapshot is a root too (`table.state.changelogs`). It reaches 3., or where the data files
-of its commit are its changelog, its base and delta list and the files that writers made for that commit.
+A changelog that is kept longer than its snapshot is a root, too (`table.state.changelogs`). It reaches 3.; or, if the
+data files of its commit are its changelog, its base and delta list and the data files that writers made for that
+commit.
 
-A file may go only if no root reaches it. The Java library asks only the neighbouring tags, which is enough as long as
-a removed file never returns and nobody looks from a branch; here every root is asked. That is affordable since roots
-share most of their manifests: each manifest is read once, and only entries of files in question are kept.
+A file may be deleted only if no root reaches it. The Java library checks only neighbouring tags. That is enough as long
+as a removed file never becomes live again and there are no branches; here every root is checked. The cost is limited,
+since roots share most of their manifests: each manifest is read once, and only entries of the files in question are
+kept.
 
-Roots are listed as snapshots, then tags and changelogs, then branches, in the order in which one is made from the
-other: a root made from another one while we look is seen itself, or its origin is.
+Roots are listed in this order: snapshots, tags, changelogs, and main before branches. A tag is made from a snapshot, a
+branch from a tag or snapshot. So if a root is created from another one while roots are listed, either the new root is
+seen, or the one that it was created from.
 
 Source: `SnapshotDeletion`, `TagDeletion`, `FileDeletionBase` of the Java library.
 """
@@ -30,9 +34,9 @@ from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError, 
 from paimon_engine.meta.manifest import ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import Snapshot
-from paimon_engine.table.reach.completeness import LineSeen, unseen_versions
+from paimon_engine.table.reach.completeness import BranchObservation, find_missing_versions
 from paimon_engine.table.reach.doubts import Doubt, missing_between
-from paimon_engine.table.reach.sight import see_line
+from paimon_engine.table.reach.observation import observe_branch
 from paimon_engine.table.state.changelogs import changelog_ids, keeps_delta, read_changelog
 from paimon_engine.table.state.handle import TableHandle, bucket_path
 from paimon_engine.table.state.manifests import live_index_files, read_manifest_list
@@ -40,7 +44,7 @@ from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import branches, read_snapshot, read_tag, snapshot_ids, tag_names
 
 LOCAL_MANIFESTS_MAX: Final = 256
-"""Up to so many manifests are read by this process: handing them to a cluster would take longer."""
+"""Up to this number of manifests, this process reads them itself: starting tasks on a cluster would take longer."""
 MANIFESTS_PER_TASK: Final = 32
 
 T = TypeVar("T")
@@ -53,14 +57,14 @@ RootIdentity = tuple[str, str | None, int, str, bool]
 
 @dataclass(frozen=True)
 class Root:
-    """A snapshot file (`tag` is None), a tag file, or a changelog that outlives its snapshot, of one branch."""
+    """A snapshot file (`tag` is None), a tag file, or a changelog that is kept longer than its snapshot."""
 
     branch: str
     snapshot: Snapshot
     tag: str | None = None
     is_changelog: bool = False
     keeps_delta: bool = False
-    """Of a changelog: whether the data files of its commit are the changelog."""
+    """For a changelog: whether the data files of its commit are the changelog."""
 
     @property
     def is_snapshot(self) -> bool:
@@ -69,7 +73,7 @@ class Root:
 
     @property
     def identity(self) -> RootIdentity:
-        """What tells two roots apart; the delta list's name is unique to a commit."""
+        """Equal only for the same root; the name of the delta list is unique to a commit."""
         return self.branch, self.tag, self.snapshot.id, self.snapshot.delta_manifest_list, self.is_changelog
 
     @property
@@ -80,19 +84,20 @@ class Root:
         return what if self.branch == MAIN_BRANCH else f"{what} of branch {self.branch!r}"
 
 
-def on_line(table: TableHandle, branch: str) -> TableHandle:
-    """The table with the paths of a branch; its schema stays, since only metadata is looked for."""
+def with_branch_paths(table: TableHandle, branch: str) -> TableHandle:
+    """The table with the paths of a branch and the schema of its own branch; for work on metadata only."""
     if branch == table.paths.branch:
         return table
-    # Each branch has schemas of its own.
+    # Not shared: schema ids of another branch may name other schemas.
     return replace(table, paths=TablePaths(table.paths.root, branch), _schemas={})
 
 
 class Roots(list[Root]):
     """Every root of a table, main's first.
 
-    `doubts` are those whose files nobody understands, and versions that may be out of sight. `earlier` says which of
-    these are older than all snapshots in sight: an expiry would let them go as well.
+    `doubts` are roots that cannot be parsed, and reasons to believe that versions are missing from the listings.
+    `earlier` are such reasons that concern only versions older than all listed snapshots; an expiry may ignore them,
+    since it would delete those versions, too.
     """
 
     def __init__(self, found: Iterable[Root] = (), doubts: Iterable[Doubt] = (), earlier: Iterable[Doubt] = ()) -> None:
@@ -101,32 +106,32 @@ class Roots(list[Root]):
         self.earlier = tuple(earlier)
 
     def checked(self) -> Roots:
-        """The roots, if all of them are known. Raises: CorruptTableError."""
+        """The roots themselves. Raises: CorruptTableError if there is a doubt."""
         for doubt in self.doubts:
             raise CorruptTableError(doubt.reason)
         return self
 
     def settled(self, is_gone: Callable[[Doubt], bool]) -> Roots:
-        """The same without doubts about what goes: once it has gone, it needs nothing."""
+        """The same, without doubts about roots that are being removed: once removed, they need no file."""
         doubts = (doubt for doubt in self.doubts if not is_gone(doubt))
         return Roots(self, doubts, (doubt for doubt in self.earlier if not is_gone(doubt)))
 
     def unread(self, branch: str, path_of: Callable[[int], str]) -> list[int]:
-        """Ids of the branch's snapshots or changelogs, as `path_of` says, that nobody understands; ascending."""
+        """Ids of the branch's snapshots or changelogs, depending on `path_of`, that cannot be parsed; ascending."""
         ids = [doubt.snapshot_id for doubt in self.doubts if doubt.branch == branch and doubt.snapshot_id is not None]
         paths = {doubt.path for doubt in self.doubts}
         return sorted({number for number in ids if path_of(number) in paths})
 
 
 def all_roots(table: TableHandle) -> Roots:
-    """Every root of the table that can be understood, and a doubt for every other. Raises: StorageError."""
+    """Every root of the table that can be parsed, and a doubt for every other one. Raises: StorageError."""
     found: list[Root] = []
     doubts: list[Doubt] = []
     earlier: list[Doubt] = []
     for branch in (MAIN_BRANCH, *branches(table)):
-        line = on_line(table, branch)
-        seen = see_line(line)
-        for unseen in unseen_versions(seen):
+        line = with_branch_paths(table, branch)
+        seen = observe_branch(line)
+        for unseen in find_missing_versions(seen):
             doubt = Doubt(branch, None, unseen.reason, may_pass=True, is_certain=unseen.is_certain)
             (earlier if unseen.is_earlier else doubts).append(doubt)
         for item in _roots_of(line, seen):
@@ -137,8 +142,12 @@ def all_roots(table: TableHandle) -> Roots:
     return Roots(found, doubts, earlier)
 
 
-def _roots_of(line: TableHandle, seen: LineSeen) -> list[Root | Doubt]:
-    """Those that vanish meanwhile are left out: by expiry, or there is a gap now, which is found later."""
+def _roots_of(line: TableHandle, seen: BranchObservation) -> list[Root | Doubt]:
+    """Roots and doubts of one branch.
+
+    Roots that vanish between listing and reading are left out. If a snapshot vanished for another reason than expiry,
+    there is a gap now, which `lost_roots` finds.
+    """
     found: list[Root | Doubt | None] = [*in_threads(line, _snapshot_root, seen.snapshots)]
     found += in_threads(line, _tag_root, seen.tags)
     found += in_threads(line, _changelog_root, seen.changelogs)
@@ -161,6 +170,7 @@ def _changelog_root(line: TableHandle, number: int) -> Root | Doubt | None:
 
 
 def _understood(branch: str, number: int | None, path: str, read: Callable[[], Root]) -> Root | Doubt | None:
+    """The root that `read` gives, a doubt if it cannot be parsed, None if it does not exist any more."""
     try:
         return read()
     except NotFoundError:
@@ -170,7 +180,7 @@ def _understood(branch: str, number: int | None, path: str, read: Callable[[], R
 
 
 def changelog_root(line: TableHandle, snapshot: Snapshot) -> Root:
-    """The root that a changelog is, of a snapshot of that branch, or will be when the snapshot has expired."""
+    """The root of a changelog with that snapshot's content; the changelog exists, or will when the snapshot expires."""
     return Root(line.paths.branch, snapshot, is_changelog=True, keeps_delta=keeps_delta(line, snapshot))
 
 
@@ -182,7 +192,7 @@ def every_root(table: TableHandle) -> tuple[list[Root], list[tuple[str, str]]]:
     found: list[Root] = []
     unreadable: list[tuple[str, str]] = []
     for branch in (MAIN_BRANCH, *branches(table)):
-        line = on_line(table, branch)
+        line = with_branch_paths(table, branch)
         paths, ids = line.paths, snapshot_ids(line)
         for snapshot_id, snapshot in zip(ids, in_threads(line, _try_snapshot, ids), strict=True):
             if isinstance(snapshot, Snapshot):
@@ -206,13 +216,13 @@ def _try_snapshot(line: TableHandle, snapshot_id: int) -> Snapshot | str:
     try:
         return read_snapshot(line, snapshot_id)
     except NotFoundError:
-        return "it vanished while it was looked at; run again when nothing expires or rolls back"
+        return "it vanished while it was read; run again when no expiry or rollback is running"
     except PaimonError as error:
         return str(error)
 
 
 def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
-    """Snapshots of a branch between which others are missing."""
+    """Pairs of snapshots of a branch between which others are missing."""
     for branch in dict.fromkeys(root.branch for root in roots):
         line = [root for root in roots if root.branch == branch and root.is_snapshot]
         for one, following in pairwise(sorted(line, key=lambda root: root.snapshot.id)):
@@ -223,10 +233,10 @@ def gaps(roots: Sequence[Root]) -> Iterator[tuple[Root, Root]]:
 def lost_roots(
     table: TableHandle, roots: Roots, *, but_below: Collection[Root] = (), but_earlier: bool = False
 ) -> tuple[Doubt, ...]:
-    """What nobody understands, what may be out of sight, and the gaps in each branch's row of snapshots.
+    """All doubts: roots that cannot be parsed, versions that may be missing, and gaps in the snapshot ids of a branch.
 
-    Without gaps right below one that goes in `but_below`. With `but_earlier` without what may be out of sight before
-    the earliest snapshot of the table's branch.
+    Gaps directly below a root in `but_below`, which is being removed, are left out. With `but_earlier`, doubts about
+    versions before the earliest snapshot of the table's branch are left out.
     """
     removed_ids = {root.identity for root in but_below}
     found = list(roots.doubts)
@@ -234,7 +244,7 @@ def lost_roots(
     for branch in dict.fromkeys(root.branch for root in roots):
         line = [root for root in roots if root.branch == branch and root.is_snapshot]
         ends = {root.snapshot.id - 1 for root in line if root.identity in removed_ids}
-        unread = roots.unread(branch, on_line(table, branch).paths.snapshot)
+        unread = roots.unread(branch, with_branch_paths(table, branch).paths.snapshot)
         gaps = missing_between(branch, sorted({*(root.snapshot.id for root in line), *unread}))
         found += (gap for gap in gaps if gap.snapshot_id not in ends)
     return tuple(found)
@@ -245,28 +255,28 @@ def lost_roots(
 
 @dataclass(frozen=True)
 class RootFiles:
-    """The metadata of a root: manifests in order (base, then delta), and path → size of every metadata file.
+    """The metadata of a root: manifests in order (base, then delta), and path → size in bytes of every metadata file.
 
-    A size is None where no other file tells it.
+    A size is None if no other file states it.
     """
 
     manifests: tuple[ManifestFile, ...]
     changelog_manifests: tuple[ManifestFile, ...]
     metadata: Mapping[str, int | None]
     delta_manifests: tuple[ManifestFile, ...] = ()
-    """Of a changelog whose data files are the changelog."""
+    """For a changelog whose commit's data files are the changelog: the manifests of its delta list."""
     base_count: int = 0
     """How many of the `manifests` are of the base list."""
 
     @property
     def names(self) -> Iterator[str]:
-        """Names of the manifests of which entries are read."""
+        """Names of all manifests whose entries are read."""
         return (item.name for item in (*self.manifests, *self.changelog_manifests, *self.delta_manifests))
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A root whose metadata cannot be read; `may_pass` says whether another try may well be able to."""
+    """A root whose metadata cannot be read; `may_pass` says whether a later try may succeed."""
 
     reason: str
     may_pass: bool = False
@@ -293,7 +303,7 @@ def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
     if snapshot.index_manifest is not None:
         metadata[paths.manifest(snapshot.index_manifest)] = None
         for file in live_index_files(table, snapshot):
-            # Files outside the table are not ours to delete.
+            # Files outside the table are never deleted.
             if file.external_path is None:
                 metadata[paths.index(file.name)] = file.size_bytes
     if snapshot.statistics is not None:
@@ -302,9 +312,9 @@ def root_files(table: TableHandle, snapshot: Snapshot) -> RootFiles:
 
 
 def changelog_files(table: TableHandle, root: Root, *, left_behind: bool = False) -> RootFiles:
-    """The metadata that a changelog reaches; with `left_behind` also what an expiry that was cut short did not delete.
+    """The metadata that a changelog reaches; with `left_behind` also what an interrupted expiry has left.
 
-    What expiry takes away before the changelog itself may be missing.
+    Files that an expiry deletes before the changelog itself may be missing.
 
     Raises: CorruptTableError.
     """
@@ -328,7 +338,7 @@ def changelog_files(table: TableHandle, root: Root, *, left_behind: bool = False
         listed(snapshot.base_manifest_list)
         delta = listed(snapshot.delta_manifest_list)
     if left_behind:
-        # Sizes are not known, so that what is not there any more is found out.
+        # Without sizes, so that the deletion checks which of the files still exist.
         metadata = dict.fromkeys(metadata)
         metadata.update(_index_left(table, snapshot))
     return RootFiles((), changelog, metadata, delta)
@@ -348,7 +358,7 @@ def _index_left(table: TableHandle, snapshot: Snapshot) -> dict[str, int | None]
 
 
 def _changelog_manifests(table: TableHandle, name: str) -> list[ManifestFile]:
-    """A changelog list that is gone reaches nothing: Java's expiry takes it from tagged snapshots."""
+    """The manifests of a changelog list; none if it is missing: Java's expiry deletes that of a tagged snapshot."""
     try:
         return read_manifest_list(table, name)
     except NotFoundError:
@@ -367,7 +377,7 @@ def try_root_files(table: TableHandle, root: Root) -> RootFiles | Unreadable:
 
 
 class DataPaths:
-    """Paths of the files that manifest entries name; a bucket's directory is worked out once."""
+    """Paths of the files that manifest entries name; the directory of each bucket is computed once."""
 
     def __init__(self, table: TableHandle) -> None:
         self._table = table
@@ -377,10 +387,10 @@ class DataPaths:
         """Directory of the entry's file."""
         if entry.file.external_path is not None:
             return entry.file.external_path.rpartition("/")[0]
-        place = entry.partition, entry.bucket
-        if place not in self._directories:
-            self._directories[place] = bucket_path(self._table, *place)
-        return self._directories[place]
+        bucket = entry.partition, entry.bucket
+        if bucket not in self._directories:
+            self._directories[bucket] = bucket_path(self._table, *bucket)
+        return self._directories[bucket]
 
     def of(self, entry: ManifestEntry) -> list[tuple[str, int | None]]:
         """Paths of the file and its extra files, with their sizes where known."""

@@ -1,6 +1,6 @@
-"""Entries of many snapshots one after another, read some snapshots ahead, so that a store's latency adds up only once.
+"""Reads manifest entries of many snapshots in order, several snapshots ahead in threads.
 
-What is held at a time is bounded: the entries of `_AHEAD` snapshots.
+So the latency of the storage adds up once per `_AHEAD` snapshots. At most the entries of so many are held in memory.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _AHEAD: Final = 32
 
 
 class ReadingAhead:
-    """Reads entries of `roots`, which are asked for in this order; of others when they are asked for."""
+    """Reads entries of `roots`, which are requested in this order; those of other roots are read on request."""
 
     def __init__(self, table: TableHandle, roots: Sequence[Root] = ()) -> None:
         self._table = table
         self._roots = roots
-        self._places = {root.identity: place for place, root in enumerate(roots)}
+        self._index_of = {root.identity: index for index, root in enumerate(roots)}
         self._found: dict[tuple[Read, RootIdentity], list[ManifestEntry] | PaimonError] = {}
 
     def __call__(self, read: Read, root: Root) -> list[ManifestEntry]:
         """What `read` gives for the snapshot of a root. Raises: as `read` does."""
-        place = self._places.get(root.identity)
-        if place is None:
+        index = self._index_of.get(root.identity)
+        if index is None:
             return read(self._table, root.snapshot)
         if (read, root.identity) not in self._found:
-            ahead = self._roots[place : place + _AHEAD]
+            ahead = self._roots[index : index + _AHEAD]
             found = in_threads(self._table, lambda table, item: _try(read, table, item), ahead)
             self._found |= {(read, item.identity): entries for item, entries in zip(ahead, found, strict=True)}
         entries = self._found.pop((read, root.identity))

@@ -1,7 +1,7 @@
-"""Which of the files in question do roots still reach?
+"""Which of the files in question roots still reach.
 
-Every root is asked. Roots share most of their manifests: each manifest is read once, in this process or as tasks where
-there are many, and only entries of files in question are kept.
+Every root is checked. Roots share most of their manifests, so each manifest is read once, in this process, or as tasks
+if there are many. Only entries of the files in question are kept in memory.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from paimon_engine.executor import Done, Executor, Failed, LocalExecutor
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.table.reach.doubts import Doubt
+from paimon_engine.table.reach.list_check import Lists, commit_name, lists_of, mismatched
 from paimon_engine.table.reach.reachability import (
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
@@ -25,7 +26,6 @@ from paimon_engine.table.reach.reachability import (
     Unreadable,
     try_root_files,
 )
-from paimon_engine.table.reach.succession import Lists, commit_name, lists_of, mismatched
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 from paimon_engine.table.state.manifests import read_manifest
@@ -60,7 +60,7 @@ def _entries_of(table: TableHandle, manifest: ManifestFile, task: _ScanTask) -> 
 def _read_manifests(
     table: TableHandle, known: Sequence[tuple[Root, RootFiles]], names: frozenset[str], executor: Executor
 ) -> dict[str, list[ManifestEntry] | Failed]:
-    """Entries of the named data files, by manifest. In this process, or as tasks where there are many."""
+    """Entries of the named data files, by manifest name; a failure for each manifest that cannot be read."""
     strict, lenient = (
         {
             item.name: item
@@ -70,7 +70,8 @@ def _read_manifests(
         }
         for is_changelog in (False, True)
     )
-    # Java deletes the lists of a deleted tag whatever changelog needs them.
+    # Manifests that only changelogs name may be missing: when a tag is deleted, Java also deletes manifests that a
+    # changelog still needs.
     may_miss = frozenset(lenient.keys() - strict.keys())
     wanted = sorted({**lenient, **strict}.values(), key=lambda item: item.name)
     if len(wanted) <= LOCAL_MANIFESTS_MAX:
@@ -96,7 +97,8 @@ def _read_manifests(
 class Protection:
     """Which of the paths in question roots still reach.
 
-    `holders` counts the paths by root. `unknown` says which roots could not be read: they may reach any other path.
+    `holders` is the number of these paths by root. `unknown` are roots that could not be read: they may reach any of
+    the other paths.
     """
 
     paths: frozenset[str] = frozenset()
@@ -115,8 +117,9 @@ def protected(
 ) -> Protection:
     """Those of the `metadata` and `data` paths that a root reaches.
 
-    `data` maps a path to the name of the data file that it belongs to: its own, or for an extra file its owner's.
-    `beside` are manifest lists of other roots, which tell of their neighbours'.
+    `data` maps a path to the name of the data file that it belongs to: its own, or for an extra file that of its data
+    file. `beside` are manifest lists of other roots, so that the lists of their neighbours can be checked
+    (`table.reach.list_check`).
     """
     found = list(zip(roots, in_threads(table, try_root_files, roots), strict=True))
     unknown = [
@@ -131,7 +134,8 @@ def protected(
     holders: dict[RootIdentity, int] = {}
     reached: set[str] = set()
     for root, item in known:
-        # Also what a key names that we do not know: one of a later release, or a known one with a bit flipped.
+        # Also files named by snapshot fields that are unknown here: those of a later release, or a known field whose
+        # name is damaged.
         extras = {value for value in root.snapshot.extras.values() if isinstance(value, str)}
         held = {path for path in metadata if path in item.metadata or path.rpartition("/")[2] in extras}
         failed = next(((name, entries[name]) for name in item.names if isinstance(entries.get(name), Failed)), None)
@@ -162,13 +166,14 @@ def _doubt(root: Root, reason: str, *, may_pass: bool = False) -> Doubt:
 
 
 def _beside_missing(table: TableHandle, files: Sequence[RootFiles], metadata: Collection[str]) -> set[str]:
-    """Those of the paths in whose directory a root names a file that is not there.
+    """Those of the paths in whose directory (`statistics` or `index`) a root names a file that does not exist.
 
-    These files are named once and not read here, so that a damaged name would go unnoticed and its file be deleted.
+    Such a file is named in one place and not read here. If that name were damaged, the file with the correct name would
+    look unneeded. So nothing in a directory is deleted while a named file is missing there.
     """
-    places = {f"{table.paths.root}/statistics", f"{table.paths.root}/index"}
-    asked = places & {_directory(path) for path in metadata}
-    stored = {info.path for place in asked for info in table.env.storage.list(place)}
+    directories = {f"{table.paths.root}/statistics", f"{table.paths.root}/index"}
+    asked = directories & {_directory(path) for path in metadata}
+    stored = {info.path for directory in asked for info in table.env.storage.list(directory)}
     named = {path for item in files for path in item.metadata if _directory(path) in asked}
     doubtful = {_directory(path) for path in named - stored}
     return {path for path in metadata if _directory(path) in doubtful}
@@ -179,13 +184,15 @@ def _directory(path: str) -> str:
 
 
 def _reached(files: RootFiles, entries: Entries, paths: DataPaths) -> Iterator[str]:
+    """Paths of the data files that a root reaches. Raises: CorruptTableError if its entries contradict each other."""
+
     def named(manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
         for manifest in manifests:
             found = entries.get(manifest.name, ())
             assert not isinstance(found, Failed)
             yield from found
 
-    # A removal without an addition means that a manifest no longer names what it did.
+    # `live_files` raises if a DELETE entry has no ADD entry before it: then a manifest does not hold what it should.
     delta = (entry for entry in named(files.delta_manifests) if entry.kind is FileKind.ADD and is_change(entry))
     for entry in (*live_files(named(files.manifests)), *named(files.changelog_manifests), *delta):
         for path, _ in paths.of(entry):

@@ -11,6 +11,7 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.storage.places import leads_out
 from paimon_engine.table.files.external import deletable_path
+from paimon_engine.table.reach.list_check import Lists, lists_of
 from paimon_engine.table.reach.reachability import (
     DataPaths,
     Root,
@@ -20,7 +21,6 @@ from paimon_engine.table.reach.reachability import (
     try_root_files,
 )
 from paimon_engine.table.reach.reading_ahead import ReadingAhead
-from paimon_engine.table.reach.succession import Lists, lists_of
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries

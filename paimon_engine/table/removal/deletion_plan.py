@@ -14,7 +14,7 @@ A crash in between leaves files that nobody reaches, never a root with files mis
 What is in doubt stays:
 
 - a snapshot, tag or changelog that stays cannot be read, or one of its manifests cannot, or a manifest list of it may
-  be another's (`table.reach.succession`), or snapshots are missing in between: no file is deleted that was there at the
+  be another's (`table.reach.list_check`), or snapshots are missing in between: no file is deleted that was there at the
   time of that commit (`table.reach.doubts`);
 - a manifest of a root to be removed cannot be read: the files only it names stay;
 - a file lies outside the table's directory, where nobody allows to delete, or behind a link out of it: it stays.
@@ -32,7 +32,9 @@ from typing import Any
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.table.files.external import delete_outside, is_outside, store_of
+from paimon_engine.table.reach.deletion_records import Record, forget_record, is_over, open_records, write_record
 from paimon_engine.table.reach.doubts import Doubt
+from paimon_engine.table.reach.list_check import Lists
 from paimon_engine.table.reach.quarantine import Quarantine, extend_quarantine, read_quarantine, write_quarantine
 from paimon_engine.table.reach.reachability import (
     Root,
@@ -42,8 +44,6 @@ from paimon_engine.table.reach.reachability import (
     lost_roots,
 )
 from paimon_engine.table.reach.still_needed import protected
-from paimon_engine.table.reach.succession import Lists
-from paimon_engine.table.reach.unfinished import Record, forget_record, is_over, open_records, write_record
 from paimon_engine.table.removal.candidates import Candidates, DataCandidate
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
 from paimon_engine.table.state.handle import TableHandle

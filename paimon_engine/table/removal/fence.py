@@ -1,33 +1,34 @@
-"""A clean-up of orphan files keeps out commits whose files it is about to delete.
+"""Fences: how a clean-up of orphan files stops commits whose files it is about to delete.
 
-The age of a file alone does not protect it: a writer may be held up for longer than the clean-up's age, and a store's
-clock, or a copy that keeps times, may make a new file look old. The only atomic thing that there is, is *create
-snapshot n+1 if absent*. So a clean-up that has found something to delete
+The files of a commit that is being prepared look like orphans. Their age alone does not protect them: a writer may be
+paused for longer than the minimum age, and a wrong clock of the storage, or a copy that keeps times, may make a new
+file look old. The only atomic operation is *create snapshot n+1 if absent*. So a clean-up that has found orphans
 
-1. writes a *plan* `deletion/orphans/<id>.json` (`table.reach.clean_up_plan`) with the paths that it is going to delete;
-2. commits a *fence* on every branch that has snapshots: a snapshot that changes nothing, of kind COMPACT, which readers
-   of changes pass over, under a commit user that starts with `FENCE_USER`. Whoever had prepared the next snapshot loses
-   the race;
-3. looks once more at everything that roots name, up to the fence and beyond, and leaves what is named now;
-4. deletes, or moves into a quarantine; 5. removes the plan.
+1. writes a *plan* `deletion/orphans/<id>.json` (`table.reach.clean_up_plan`) with the paths that it will delete;
+2. commits a *fence* on every branch that has snapshots: an empty snapshot of kind COMPACT, which readers of changes
+   skip, under a commit user that starts with `FENCE_USER`. A commit that was already prepared as the next snapshot
+   loses the race against the fence, and has to try again;
+3. reads again everything that roots name, up to the fence and beyond, and takes files that are named now off its list;
+4. deletes the files, or moves them into a quarantine;
+5. deletes the plan.
 
-A commit that finds a fence made after its own work began (`table.commit.own_files`) asks whether its files stand in a
-plan, and then whether they are there, in that order: the plan goes last. So for a file that a clean-up has listed
+A commit that finds a fence made after its own work began (`table.commit.own_files`) checks whether its files are in a
+plan, and then whether they exist. The order matters, as the clean-up deletes the plan last. So, for a file that the
+clean-up has listed as an orphan:
 
-- if it was committed before the fence, the third look sees it, and it stays;
-- if it is to be committed after the fence, that commit finds the plan, or that the file is gone, and is refused;
-- if it was written after the fence, it is in no plan, since files are listed before; so a clean-up that goes on after
-  hours does not meet it.
+- if it was committed before the fence, step 3 sees it, and it stays;
+- if its commit comes after the fence, that commit finds it in the plan, or finds it deleted, and is refused;
+- if it was written after the fence, it is in no plan, since files are listed before the fence. This holds however long
+  the clean-up takes.
 
-A clean-up that is killed leaves its plan; commits whose files stand in it are refused until the next clean-up has
-deleted these files and removed the plan. A plan may be removed by others only when each of its files is gone, or is
-named: then whoever wrote it, if it is alive after all, deletes nothing that is needed.
+A clean-up that is killed leaves its plan. Commits with files in it are refused until the next clean-up has deleted
+these files and the plan. Another process may delete a plan only if each of its files is deleted or named by a root:
+then the clean-up that wrote it, should it still run, deletes nothing that is needed.
 
-A table to which this engine cannot commit (`manifest.format` is not Avro) gets no fence: it has no commit in flight.
-
-A branch without snapshots gets no fence, since a first snapshot would change what it means; whoever makes the first
-snapshot of a branch looks after its files once more when it is made. Other engines do not look at plans: of their
-commits only the age of the files tells.
+There is no fence in a table that this engine cannot commit to (`manifest.format` is not Avro): none of our commits is
+being prepared there. There is none on a branch without snapshots either, since an empty first snapshot would change
+the branch's meaning; instead, the first commit of a branch checks its files again after it has published. Other
+engines do not read plans: their files are protected by their age only.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from paimon_engine.table.state.snapshots import branches, snapshot_ids
 
 
 def raise_fences(table: TableHandle, plan: CleanUpPlan) -> list[str]:
-    """Commits a fence on every branch that has snapshots; texts that say where that was not possible, and why."""
+    """Commits a fence on every branch that has snapshots; returns messages for branches where that failed."""
     problems: list[str] = []
     if not can_write_metadata(table.options):
         return problems
@@ -57,14 +58,14 @@ def raise_fences(table: TableHandle, plan: CleanUpPlan) -> list[str]:
                 continue
             outcome = commit(line, CommitRequest((), CommitKind.COMPACT, FENCE_USER + plan.id))
         except PaimonError as error:
-            problems.append(f"commits to branch {branch!r} could not be kept out: {error}")
+            problems.append(f"commits to branch {branch!r} could not be stopped: {error}")
             continue
         assert not isinstance(outcome, Conflict), "a fence changes no files"
     return problems
 
 
 def forget_finished_plans(table: TableHandle, named: Collection[str]) -> None:
-    """Removes plans of clean-ups that have died, of whose files each is gone or among the names that are `named`."""
+    """Deletes plans of clean-ups that died, if each of their files is deleted or among the file names `named`."""
     for plan in plans(table):
         waiting = [path for path in plan.paths if path.rpartition("/")[2] not in named]
         if not any(in_threads(table, _exists, waiting)):

@@ -10,7 +10,7 @@ An orphan is a file that no root names. Whether all roots are in sight is asked 
    there. A job that dies in the moment of its commit leaves that, a newer Java release after a rollback or the deletion
    of a branch does, and it is what an unseen tag or snapshot looks like. It is certainly dead if the headers of its
    base lists say for which snapshots of which branch they were written (`MetadataWriter`), and other commits have
-   become these; or if a deletion of ours that was cut short has hidden its version (`table.reach.unfinished`).
+   become these; or if a deletion of ours that was cut short has hidden its version (`table.reach.deletion_records`).
 4. Data files that commits have removed, and no root reaches any more: an expiry would have deleted them with the
    snapshots before, which may be out of sight; again unless a deletion of ours says so.
 5. Data files that roots need, and schemas that they name, and that listings lack.
@@ -30,9 +30,9 @@ from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import FileKind
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.table.reach.completeness import WAIT, Unseen, shown, unseen_versions
-from paimon_engine.table.reach.reachability import Root, on_line
-from paimon_engine.table.reach.sight import explained, see_line
+from paimon_engine.table.reach.completeness import WAIT, MissingVersions, find_missing_versions, shown
+from paimon_engine.table.reach.observation import files_of_interrupted_deletions, observe_branch
+from paimon_engine.table.reach.reachability import Root, with_branch_paths
 from paimon_engine.table.state.handle import SCHEMA_PREFIX, TableHandle, numbered
 from paimon_engine.table.state.manifests import commit_note, read_manifest, read_manifest_list, writer_of
 from paimon_engine.table.state.side_by_side import in_threads
@@ -59,11 +59,11 @@ class OrphansSeen:
     stored: Collection[str] = ()
 
 
-def orphan_doubts(table: TableHandle, seen: OrphansSeen) -> list[Unseen]:
+def orphan_doubts(table: TableHandle, seen: OrphansSeen) -> list[MissingVersions]:
     """Why the orphans may belong to versions that are out of sight; empty if all of them are dead."""
-    found: list[Unseen] = []
+    found: list[MissingVersions] = []
     for branch in (MAIN_BRANCH, *branches(table)):
-        found += unseen_versions(see_line(on_line(table, branch)))
+        found += find_missing_versions(observe_branch(with_branch_paths(table, branch)))
     found += _without_schema(table, seen.roots)
     files = [info for info in seen.orphans if _is_of_a_commit(info)]
     if not files:
@@ -75,7 +75,7 @@ def orphan_doubts(table: TableHandle, seen: OrphansSeen) -> list[Unseen]:
         what = f"{len(lost)} data files that snapshots need ({shown(lost)}) are not in the listing"
         found.append(_doubt(f"{what}; {WAIT}, or remove_unexisting_files if they are lost", is_certain=True))
     found += _newer_than_commits(seen.roots, files)
-    known = explained(table)
+    known = files_of_interrupted_deletions(table)
     found += _removed_and_there(seen, known)
     found += _unnamed_versions(table, seen, known)
     return found
@@ -84,8 +84,8 @@ def orphan_doubts(table: TableHandle, seen: OrphansSeen) -> list[Unseen]:
 _OUT: Final = f"snapshots, tags or branches are out of sight; {WAIT}"
 
 
-def _doubt(reason: str, *, is_certain: bool = False) -> Unseen:
-    return Unseen(MAIN_BRANCH, reason, is_certain=is_certain)
+def _doubt(reason: str, *, is_certain: bool = False) -> MissingVersions:
+    return MissingVersions(MAIN_BRANCH, reason, is_certain=is_certain)
 
 
 def _name(path: str) -> str:
@@ -98,18 +98,18 @@ def _is_of_a_commit(info: FileInfo) -> bool:
     return directory.startswith("bucket-") or directory in ("manifest", "index", "statistics")
 
 
-def _without_schema(table: TableHandle, roots: Sequence[Root]) -> Iterator[Unseen]:
+def _without_schema(table: TableHandle, roots: Sequence[Root]) -> Iterator[MissingVersions]:
     if table.schema_service is not None:
         return
     for branch in dict.fromkeys(root.branch for root in roots):
-        there = set(numbered(table.env, on_line(table, branch).paths.schema_dir, SCHEMA_PREFIX))
+        there = set(numbered(table.env, with_branch_paths(table, branch).paths.schema_dir, SCHEMA_PREFIX))
         named = {root.snapshot.schema_id for root in roots if root.branch == branch}
         if lost := sorted(named - there):
             of = "" if branch == MAIN_BRANCH else f" of branch {branch!r}"
-            yield Unseen(branch, f"schema {shown(lost)}{of} is named by a snapshot and not there; {WAIT}")
+            yield MissingVersions(branch, f"schema {shown(lost)}{of} is named by a snapshot and not there; {WAIT}")
 
 
-def _newer_than_commits(roots: Sequence[Root], files: Sequence[FileInfo]) -> Iterator[Unseen]:
+def _newer_than_commits(roots: Sequence[Root], files: Sequence[FileInfo]) -> Iterator[MissingVersions]:
     newest = max(roots, key=lambda root: root.snapshot.time_ms)
     newer = [info for info in files if info.modified_ms > newest.snapshot.time_ms]
     if newer:
@@ -120,7 +120,7 @@ def _newer_than_commits(roots: Sequence[Root], files: Sequence[FileInfo]) -> Ite
         )
 
 
-def _removed_and_there(seen: OrphansSeen, known: set[str]) -> Iterator[Unseen]:
+def _removed_and_there(seen: OrphansSeen, known: set[str]) -> Iterator[MissingVersions]:
     left = sorted(_name(path) for path in set(seen.removed) - known)
     if left:
         yield _doubt(
@@ -180,7 +180,7 @@ class _Unnamed:
             return True
 
 
-def _unnamed_versions(table: TableHandle, seen: OrphansSeen, known: set[str]) -> Iterator[Unseen]:
+def _unnamed_versions(table: TableHandle, seen: OrphansSeen, known: set[str]) -> Iterator[MissingVersions]:
     metadata = [info.path for info in seen.orphans if info.path.startswith(f"{table.paths.root}/manifest/")]
     names = [_name(path) for path in metadata if path not in known]
     unnamed = _Unnamed(table, seen)

@@ -32,6 +32,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.places import leads_out
 from paimon_engine.table.reach.clean_up_plan import plan_directory
+from paimon_engine.table.reach.list_check import Lists, mismatched
 from paimon_engine.table.reach.reachability import (
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
@@ -39,10 +40,9 @@ from paimon_engine.table.reach.reachability import (
     RootIdentity,
     every_root,
     gaps,
-    on_line,
+    with_branch_paths,
 )
 from paimon_engine.table.reach.still_needed import protected
-from paimon_engine.table.reach.succession import Lists, mismatched
 from paimon_engine.table.removal.orphan_doubts import OrphansSeen, orphan_doubts
 from paimon_engine.table.state.changelogs import CHANGELOG_PREFIX
 from paimon_engine.table.state.handle import DELETION_DIRECTORY, PlainTable, TableHandle
@@ -81,7 +81,7 @@ def list_files(table: TableHandle) -> tuple[list[FileInfo], bool]:
     lists = in_threads(table, _files_in, directories)
     named = [*partitions, f"{root}/{DELETION_DIRECTORY}", plan_directory(table)]
     for branch in (MAIN_BRANCH, *branches(table)):
-        paths = on_line(table, branch).paths
+        paths = with_branch_paths(table, branch).paths
         for directory, prefix in ((paths.snapshot_dir, SNAPSHOT_PREFIX), (paths.changelog_dir, CHANGELOG_PREFIX)):
             if leads_out(f"{directory}/.", root):
                 continue

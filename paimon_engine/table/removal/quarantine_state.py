@@ -24,6 +24,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.storage.places import is_local, leads_out
+from paimon_engine.table.reach.deletion_records import forget_record
 from paimon_engine.table.reach.quarantine import (
     LIST_NAME,
     Move,
@@ -32,7 +33,6 @@ from paimon_engine.table.reach.quarantine import (
     quarantine_directory,
     quarantine_names,
 )
-from paimon_engine.table.reach.unfinished import forget_record
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import READER_THREADS, in_threads

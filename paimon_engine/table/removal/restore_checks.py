@@ -16,7 +16,7 @@ from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.storage.base import Storage
 from paimon_engine.table.reach.quarantine import Move, Quarantine, quarantine_names
-from paimon_engine.table.reach.reachability import DataPaths, Root, changelog_root, on_line, root_files
+from paimon_engine.table.reach.reachability import DataPaths, Root, changelog_root, root_files, with_branch_paths
 from paimon_engine.table.removal.quarantine_state import names_held
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import TableHandle
@@ -74,7 +74,7 @@ class Restorable:
 
     def torn(self, older: Root, newer: Root) -> str | None:
         """Why the newer snapshot cannot follow the older one: it must begin with the files that the older one has."""
-        line = on_line(self._table, older.branch)
+        line = with_branch_paths(self._table, older.branch)
         try:
             before = {entry.identity for entry in live_entries(line, older.snapshot)}
             same = before == _begin(line, newer.snapshot)
@@ -124,7 +124,7 @@ def _begin(line: TableHandle, snapshot: Snapshot) -> set[Any]:
 
 def _needs(table: TableHandle, root: Root) -> list[str] | str:
     """Paths of the files inside the table that the version cannot do without; or which of them cannot be read."""
-    line = on_line(table, root.branch)
+    line = with_branch_paths(table, root.branch)
     try:
         return list(_changelog_needs(line, root) if root.is_changelog else _snapshot_needs(line, root))
     except NotFoundError as error:

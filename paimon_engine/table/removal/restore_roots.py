@@ -16,7 +16,7 @@ from paimon_engine.meta.names import check_stays_inside, check_tag_name
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.reach.quarantine import Quarantine
-from paimon_engine.table.reach.reachability import Root, on_line
+from paimon_engine.table.reach.reachability import Root, with_branch_paths
 from paimon_engine.table.removal.restore_checks import Restorable
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import branch_exists, read_snapshot, snapshot_ids, write_hint
@@ -191,7 +191,7 @@ def _changed_neighbours(table: TableHandle, quarantine: Quarantine) -> list[str]
 
 def _torn(table: TableHandle, branch: str, row: Mapping[int, _File]) -> list[str]:
     """Why these snapshots and those that are there make no unbroken row."""
-    ids = snapshot_ids(on_line(table, branch))
+    ids = snapshot_ids(with_branch_paths(table, branch))
     if table.snapshot_service is not None and ids and max(row) > max(ids):
         return [f"a server keeps the snapshots of {table.paths.root} and takes none back (as_tags=True makes tags)"]
     if not ids or _gaps((*ids, *row)) <= _gaps(ids):
@@ -202,7 +202,7 @@ def _torn(table: TableHandle, branch: str, row: Mapping[int, _File]) -> list[str
 
 def _strangers(table: TableHandle, quarantine: Quarantine, branch: str, row: Mapping[int, _File]) -> list[str]:
     """Why these snapshots are of another history than those that would stand next to them."""
-    line, look = on_line(table, branch), Restorable(table, quarantine)
+    line, look = with_branch_paths(table, branch), Restorable(table, quarantine)
     there = set(snapshot_ids(line)) - set(row)
     found = []
     for number in sorted(there | set(row)):
@@ -231,7 +231,7 @@ def bring_back(table: TableHandle, roots: RootsBack) -> None:
         _create(table, item)
     for branch, row in roots.rows.items():
         check_stays_inside("branch", branch)
-        line = on_line(table, branch)
+        line = with_branch_paths(table, branch)
         ids = snapshot_ids(line)
         # From the snapshots that are there outwards, so that the row is unbroken at any moment.
         for number in _outwards(ids, sorted(row)):

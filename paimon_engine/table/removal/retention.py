@@ -1,4 +1,4 @@
-"""Which snapshots, and which changelogs that outlive them, are old enough to go; what `older_than` may be.
+"""Which snapshots and changelogs expire, by number, age and consumers; and the check of `older_than`.
 
 Source: `ExpireSnapshotsImpl`, `ExpireChangelogImpl` of the Java library.
 """
@@ -16,16 +16,16 @@ from paimon_engine.table.state.handle import TableHandle
 
 
 class OlderThan(Protocol):
-    """A spec of an action that removes what is older than a time in epoch milliseconds, if one is given."""
+    """A spec of an action that removes what is older than a time in epoch milliseconds; None if none is given."""
 
     @property
     def older_than(self) -> int | None: ...
 
 
 def check_older_than(table: TableHandle, spec: OlderThan) -> None:
-    """Checks that `older_than` of a spec is not after now, by the table's clock; now itself is allowed.
+    """Checks that `older_than` of a spec is not in the future, by the table's clock; the current time is allowed.
 
-    A time in the future is a mistake: everything would count as old, even what others are writing at this moment.
+    A time in the future is a mistake: everything would count as old, even files that are being written at this moment.
 
     Raises: InvalidArgumentError naming the action, the field, its value and now.
     """
@@ -39,9 +39,10 @@ def check_older_than(table: TableHandle, spec: OlderThan) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What stays: at most `retain_max` (None: any number), at least `retain_min`; between, by `older_than_ms`.
+    """What is kept: at most `retain_max` (None: any number), at least `retain_min`.
 
-    One run expires at most `limit` ids; None lets it take all.
+    Between these, those stay whose time is not before `older_than_ms` (epoch milliseconds). One run expires at most
+    `limit` ids; None: any number.
     """
 
     retain_max: int | None
@@ -52,7 +53,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The ids that go, and what kept more from going."""
+    """The ids that expire, and the reasons why others do not."""
 
     expired: tuple[int, ...]
     reasons: tuple[str, ...] = ()
@@ -65,10 +66,11 @@ def snapshot_retention(
     older_than_ms: int | None,
     limit: int | None = None,
 ) -> Retention:
-    """The retention of snapshots; what is None comes from the table's options.
+    """The retention of snapshots; arguments that are None come from the table's options.
 
-    A limit holds only where it is given, or where the table has the option: Java's default of 50 a run is meant for
-    expiry after every commit, and would never catch up with a table that gets more commits between two runs.
+    There is a limit only if it is given or if the table sets the option: Java's default of 50 per run is meant for
+    expiry after every commit. A run per hour with that limit would never catch up with a table that gets more commits
+    in an hour.
 
     Raises: InvalidArgumentError.
     """
@@ -88,7 +90,7 @@ def changelog_retention(
     older_than_ms: int | None = None,
     limit: int | None = None,
 ) -> Retention:
-    """The retention of changelogs; what is None comes from the table's options.
+    """The retention of changelogs; arguments that are None come from the table's options.
 
     Raises: InvalidArgumentError.
     """
@@ -103,12 +105,12 @@ def changelog_retention(
 
 def _limit(table: TableHandle, limit: int | None, what: str) -> int | None:
     if limit is not None and limit < 1:
-        raise InvalidArgumentError(f"limit={limit}: let at least one {what} go, or do not run it")
+        raise InvalidArgumentError(f"limit={limit}: it must be at least 1 {what}")
     return table.options.snapshot_expire_limit if limit is None else limit
 
 
 def _least(retain_max: int | None, retain_min: int | None, option: int) -> int:
-    """A maximum given alone lowers the option for the least."""
+    """The minimum; a maximum that is given alone also lowers the minimum of the table's option."""
     if retain_min is not None:
         return retain_min
     return option if retain_max is None else min(option, retain_max)
@@ -124,9 +126,10 @@ def _check(most: int | None, least: int, what: str) -> None:
 def choose_expired(
     times_ms: Mapping[int, int], retention: Retention, *, consumers: Mapping[str, int], already: int = 0
 ) -> Choice:
-    """Ids that go, of the existing snapshots' commit times by id; always the oldest ones, never the latest.
+    """Ids that expire, given the commit times (epoch milliseconds) of existing snapshots by id.
 
-    A snapshot counts as old from the time on at which the next one replaced it. `already` have gone in this run.
+    These are always the oldest ones, never the latest. The age of a snapshot counts from the commit that replaced it.
+    `already` is the number that expired earlier in this run.
     """
     ids = sorted(times_ms)
     if not ids:
@@ -144,10 +147,11 @@ def choose_expired_changelogs(
     consumers: Mapping[str, int],
     already: int = 0,
 ) -> Choice:
-    """Ids that go, of the commit times by id of the changelogs that outlive their snapshots.
+    """Ids that expire, given the commit times (epoch milliseconds) of changelogs by id.
 
-    Numbers count from the latest snapshot down, so that snapshots count as changelogs too. A changelog is as old as its
-    commit. The newest one never goes, as in the Java library: what it names bounds what others may delete there.
+    Numbers of retained changelogs count down from the latest snapshot, so snapshots count as changelogs, too. The age
+    of a changelog counts from its commit. As in the Java library the newest changelog never expires: Java's
+    expiry deletes only files that it does not name.
     """
     ids = sorted(times_ms)
     return (
@@ -166,6 +170,10 @@ def _choose(
     consumers: Mapping[str, int],
     already: int,
 ) -> Choice:
+    """The ids below the first one that has to stay, of `ids` ascending; `since_ms` is when each began to age.
+
+    A consumer keeps everything from the snapshot on that it reads next.
+    """
     earliest = ids[0]
     reasons = []
     end = latest - retention.retain_min + 1
@@ -176,7 +184,7 @@ def _choose(
     for name, next_id in sorted(consumers.items()):
         if max(next_id, earliest) < end:
             end = max(next_id, earliest)
-            reasons.append(f"consumer {name!r} reads on from snapshot {next_id}")
+            reasons.append(f"consumer {name!r} will read snapshot {next_id} next")
     if retention.limit is not None and end > earliest + retention.limit - already:
         end = earliest + retention.limit - already
         reasons.append(

@@ -1,15 +1,17 @@
-"""Do manifest lists belong to their snapshots? What the lists alone can tell, without any manifest.
+"""Checks that manifest lists belong to their snapshots, from the lists alone, without reading manifests.
 
-A list that is whole, but another snapshot's (after a mishap with a backup), names other manifests than were live, and
-what it does not name would look as if nobody needed it. Of lists that go together this holds, whoever wrote them:
+A list may be intact but belong to another snapshot, for example after a wrong restore from a backup. It then names
+other manifests than were live, and files that it does not name would look unneeded. Lists that belong together, by
+whatever engine, satisfy two rules:
 
-1. A snapshot begins with the files with which the one before it ended: the base list of N+1 adds, less what it removes,
-   as many files as the base and the delta list of N together. Merging manifests cancels an addition and a removal at a
-   time. Only repairs that drop manifests from the list change that; they commit an OVERWRITE without changes.
-2. No manifest is in the base and in the delta list of the same snapshot.
+1. A snapshot begins with as many files as the one before it ended with: the number of added minus deleted files in the
+   base list of N+1 equals that in the base and the delta list of N together. Merging manifests does not change the
+   number, as it removes an ADD and its DELETE together. Only repairs that drop lost manifests change it; these commit
+   an OVERWRITE without changes.
+2. No manifest is in the base list and in the delta list of the same snapshot.
 
-Counts of rows would tell more, but a total that one writer once got wrong is carried on in all later snapshots. What
-takes as many files away as it adds goes unnoticed here; `verify` compares the files themselves.
+Row counts would show more, but a total that one writer once computed wrongly is carried over into all later snapshots.
+A wrong list with the same number of files goes unnoticed here; `verify` compares the files themselves.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Lists:
 
     @property
     def is_repair(self) -> bool:
-        """Whether the commit may have dropped manifests that were lost."""
+        """Whether the commit may be a repair that dropped lost manifests."""
         return self.root.snapshot.commit_kind is CommitKind.OVERWRITE and not self.delta
 
 
@@ -59,22 +61,22 @@ def _files(manifests: Iterable[ManifestFile]) -> int:
 
 
 def commit_name(root: Root) -> CommitName:
-    """What is the same of all roots on one commit; the delta list's name is unique to it."""
+    """The same for all roots of one commit (its snapshot and its tags); the delta list's name is unique to it."""
     return root.snapshot.id, root.snapshot.delta_manifest_list
 
 
 def mismatched(found: Sequence[Lists]) -> dict[CommitName, str]:
-    """Commits one of whose lists may be another's, and why."""
+    """Commits one of whose lists may belong to another snapshot, and why."""
     reasons: dict[CommitName, str] = {}
     for item in found:
         if twice := {manifest.name for manifest in item.base} & {manifest.name for manifest in item.delta}:
-            what = f"both manifest lists of {item.root.label} name {min(twice)}: one may be another snapshot's"
+            what = f"both manifest lists of {item.root.label} name {min(twice)}: one may belong to another snapshot"
             reasons.setdefault(commit_name(item.root), what)
     for older, newer in _neighbours(found):
         if older.files_after != newer.files_before and not newer.is_repair:
             what = (
-                f"{newer.root.label} begins with {newer.files_before} files, and {older.root.label} ends with "
-                f"{older.files_after}: a manifest list of one of them may be another snapshot's"
+                f"{newer.root.label} begins with {newer.files_before} files, but {older.root.label} ends with "
+                f"{older.files_after}: a manifest list of one of them may belong to another snapshot"
             )
             reasons.setdefault(commit_name(older.root), what)
             reasons.setdefault(commit_name(newer.root), what)
@@ -82,19 +84,19 @@ def mismatched(found: Sequence[Lists]) -> dict[CommitName, str]:
 
 
 def _neighbours(found: Sequence[Lists]) -> Iterator[tuple[Lists, Lists]]:
-    """Snapshots of a branch that follow on each other.
+    """Pairs of consecutive snapshots of a branch.
 
-    A fast-forward replaces main's snapshots one after another. Where one of two is a branch's too and the other is not,
-    it is under way, or was cut short: they need not go together.
+    A fast-forward replaces the snapshots of main one after another. If one snapshot of a pair is also a snapshot of a
+    branch and the other is not, a fast-forward is running or was interrupted, and the two need not belong together.
     """
     owners: dict[CommitName, set[str]] = {}
-    rows: dict[str, dict[int, Lists]] = {}
+    by_branch: dict[str, dict[int, Lists]] = {}
     for item in found:
         if item.root.is_snapshot:
             owners.setdefault(commit_name(item.root), set()).add(item.root.branch)
-            rows.setdefault(item.root.branch, {})[item.root.snapshot.id] = item
-    for row in rows.values():
-        for number, following in pairwise(sorted(row)):
-            older, newer = row[number], row[following]
+            by_branch.setdefault(item.root.branch, {})[item.root.snapshot.id] = item
+    for by_id in by_branch.values():
+        for number, following in pairwise(sorted(by_id)):
+            older, newer = by_id[number], by_id[following]
             if following == number + 1 and owners[commit_name(older.root)] == owners[commit_name(newer.root)]:
                 yield older, newer

@@ -15,8 +15,8 @@ from paimon_engine.action import Context
 from paimon_engine.actions.remove_unexisting_manifests import RemoveUnexistingManifests, remove_unexisting_manifests
 from paimon_engine.actions.rollback_to_as_latest import RollbackToAsLatest, rollback_to_as_latest
 from paimon_engine.env import EnvConfig
+from paimon_engine.table.reach.list_check import lists_of, mismatched
 from paimon_engine.table.reach.reachability import RootFiles, all_roots, try_root_files
-from paimon_engine.table.reach.succession import lists_of, mismatched
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import read_manifest_list
 from paimon_engine.table.state.side_by_side import in_threads
@@ -71,11 +71,11 @@ def test_an_expiry_of_metadata_keeps_what_the_true_list_of_a_snapshot_names(numb
     result = history.expire(retain_max=9 - number)
 
     assert true <= history.stored()
-    assert any("may be another snapshot's" in reason for reason in result.stopped)
+    assert any("may belong to another snapshot" in reason for reason in result.stopped)
     again = history.expire(retain_max=9 - number)
     history.remove_orphans()
     assert true <= history.stored()
-    assert any("may be another snapshot's" in reason for reason in again.stopped)
+    assert any("may belong to another snapshot" in reason for reason in again.stopped)
 
 
 def test_an_exchanged_list_of_what_has_gone_hinders_nothing_later():

@@ -1,6 +1,6 @@
-"""What is seen of a table's versions, gathered from listings, hints, and files that are asked for by their names.
+"""Observes a branch: which snapshots, tags and changelogs exist, by listings, hints, and requests for single files.
 
-`table.reach.completeness` says what follows from it.
+`table.reach.completeness` decides from this whether versions may be missing from the listings.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 from paimon_engine.meta.paths import MAIN_BRANCH
-from paimon_engine.table.reach.completeness import LineSeen
-from paimon_engine.table.reach.unfinished import Record, records
+from paimon_engine.table.reach.completeness import BranchObservation
+from paimon_engine.table.reach.deletion_records import Record, records
 from paimon_engine.table.state.changelogs import changelog_ids
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id
 from paimon_engine.table.state.snapshots import hint_of, snapshot_ids, tag_names
@@ -21,13 +21,14 @@ from paimon_engine.table.state.snapshots import hint_of, snapshot_ids, tag_names
 _NUMBER: Final = re.compile(r"-(\d+)$")
 
 
-def see_line(line: TableHandle) -> LineSeen:
-    """What is seen of one branch, the table's own or one that `on_line` gives.
+def observe_branch(line: TableHandle) -> BranchObservation:
+    """The observation of one branch: the table's own, or one that `with_branch_paths` gives.
 
-    Hints are read before the listings, and what seems to be missing is listed once more: others may commit meanwhile.
+    Hints are read before the listings, and a directory that seems to lack a file is listed once more: other processes
+    may commit at the same time.
     """
     paths = line.paths
-    # Where a server keeps the snapshots nobody cares for hints.
+    # Where a server keeps the snapshots, no engine maintains the hints.
     latest = None if line.snapshot_service is not None else hint_of(line, paths.latest_hint)
     earliest = None if line.snapshot_service is not None else hint_of(line, paths.earliest_hint)
     latest_changelog = hint_of(line, paths.latest_changelog_hint)
@@ -36,9 +37,9 @@ def see_line(line: TableHandle) -> LineSeen:
     changelogs, unlisted_changelogs = _changelogs(line, latest_changelog, earliest_changelog)
     ids, unlisted = _snapshots(line, latest, earliest)
     if latest is not None and latest > max((*ids, *unlisted), default=0):
-        # Whoever rolls back lowers the hint before snapshots go.
+        # A rollback may be running: it lowers the hint before it removes snapshots.
         latest = hint_of(line, paths.latest_hint)
-    seen = LineSeen(
+    seen = BranchObservation(
         paths.branch,
         tuple(ids),
         latest,
@@ -55,16 +56,17 @@ def see_line(line: TableHandle) -> LineSeen:
 
 
 def _snapshots(line: TableHandle, latest: int | None, earliest: int | None) -> tuple[list[int], list[int]]:
-    """Ids of the listing, and those that are there by name and not in it."""
+    """Ids in the listing, and ids of files that exist but are not in it."""
     ids = snapshot_ids(line)
-    if not (there := _unlisted(line, ids, latest, earliest)):
+    if not (existing := _unlisted(line, ids, latest, earliest)):
         return ids, []
-    # Somebody may have committed since the directory was listed.
+    # They may have been committed since the directory was listed.
     ids = snapshot_ids(line)
-    return ids, [number for number in there if number not in ids]
+    return ids, [number for number in existing if number not in ids]
 
 
 def _unlisted(line: TableHandle, ids: list[int], latest: int | None, earliest: int | None) -> list[int]:
+    """Ids of existing snapshots that `ids` lacks, among those of the hints and next to its ends and gaps."""
     asked = {number for number in (latest, earliest) if number}
     if ids:
         asked |= {ids[0] - 1, *_ends_of_gaps(ids), *([ids[-1] + 1] if line.snapshot_service is None else [])}
@@ -81,26 +83,26 @@ def _ends_of_gaps(ids: Sequence[int]) -> Iterator[int]:
 
 
 def _changelogs(line: TableHandle, latest: int | None, earliest: int | None) -> tuple[list[int], list[int]]:
-    """Ids of the listing, and those that are there by name and not in it."""
+    """As `_snapshots`, for changelogs."""
     ids = changelog_ids(line)
     asked = {number for number in (latest, earliest) if number}
     if ids:
         asked |= {ids[0] - 1, ids[-1] + 1, *_ends_of_gaps(ids)}
     wanted = sorted(number for number in asked - set(ids) if number > 0)
-    there = [number for number in wanted if line.env.storage.exists(line.paths.changelog(number))]
-    if not there:
+    existing = [number for number in wanted if line.env.storage.exists(line.paths.changelog(number))]
+    if not existing:
         return ids, []
-    # An expiry may have kept one since the directory was listed.
+    # An expiry may have written one since the directory was listed.
     ids = changelog_ids(line)
-    return ids, [number for number in there if number not in ids]
+    return ids, [number for number in existing if number not in ids]
 
 
-def _with_records(line: TableHandle, seen: LineSeen) -> LineSeen:
-    """With what records say of removed files, where files seem to be missing."""
+def _with_records(line: TableHandle, seen: BranchObservation) -> BranchObservation:
+    """Adds the ids that records of interrupted deletions name, if files seem to be missing."""
     first = (min(seen.snapshots, default=0), min(seen.changelogs, default=0))
     hints = (seen.earliest_hint or 0, seen.earliest_changelog_hint or seen.latest_changelog_hint or 0)
-    without = not seen.snapshots and (seen.tags or seen.changelogs)
-    if not without and not any(hint and hint != number for hint, number in zip(hints, first, strict=True)):
+    lacks_snapshots = not seen.snapshots and (seen.tags or seen.changelogs)
+    if not lacks_snapshots and not any(hint and hint != number for hint, number in zip(hints, first, strict=True)):
         return seen
     found = [path for record in records(line)[0] for path in record.roots]
     return replace(
@@ -115,8 +117,8 @@ def _numbers(paths: list[str], directory: str) -> frozenset[int]:
     return frozenset(int(match[1]) for path in inside if (match := _NUMBER.search(path)) is not None)
 
 
-def explained(table: TableHandle) -> set[str]:
-    """Paths of files whose versions a deletion of ours has removed, and did not come to remove them."""
+def files_of_interrupted_deletions(table: TableHandle) -> set[str]:
+    """Paths of files that an interrupted deletion has left: it removed their snapshots, but not yet the files."""
     return {
         path for record in records(table)[0] if _is_hidden(table, record) for path in (*record.data, *record.metadata)
     }

@@ -1,9 +1,9 @@
-"""Deletions that were cut short: what they had left to do, so that the next run finishes it.
+"""Records of deletions, so that the next run can finish one that was interrupted.
 
-Before an action hides roots it writes a record `deletion/<id>.json` of the files that go with them, and removes it when
-they are gone. A run that dies in between leaves the record; without it the files would wait for an orphan clean-up.
-Who finishes a record trusts nothing in it: each file is asked for anew in all snapshots, tags, branches and changelogs
-that there are, and in doubt everything stays.
+Before an action removes roots, it writes a record `deletion/<id>.json` with the files that only these roots need, and
+deletes it when the files are deleted. A run that dies in between leaves the record; without it the files would stay
+until an orphan clean-up. A run that finishes a record does not trust it: for each file it checks again that no
+snapshot, tag, branch or changelog needs it, and in doubt the file stays.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from paimon_engine.units import DAY_MS
 
 _ENDING: Final = ".json"
 _FORGOTTEN_AFTER_MS: Final = DAY_MS
-"""Age at which a record whose roots are still there is dropped: its run ended before it hid them."""
+"""Age at which a record whose roots still exist is deleted: its run ended before it removed them."""
 
 
 @dataclass(frozen=True)
 class Record:
     """Files to be deleted, by full path.
 
-    `data` maps data files and what lies beside them to the name of the data file; `roots` are the files to be hidden
-    before. `quarantine` says that files are moved into the quarantine of the record's id.
+    `data` maps data files and their extra files to the name of the data file. `roots` are the root files that are
+    removed first. `quarantine` says that files are moved into the quarantine with the record's id.
     """
 
     id: str
@@ -56,14 +56,14 @@ def write_record(table: TableHandle, record: Record) -> None:
 
 
 def forget_record(table: TableHandle, record_id: str) -> None:
-    """Removes a record; one that is gone is fine."""
+    """Deletes a record, if it exists."""
     table.env.storage.delete([_path(table, record_id)])
 
 
 def forget_old_records(table: TableHandle, older_than_ms: int) -> None:
-    """Removes records of runs that have ended, for whoever has seen to all old files of the table.
+    """Deletes records older than a time; for an orphan clean-up that has just handled all old files of the table.
 
-    Those of quarantines stay: who finishes them moves files aside.
+    Records of quarantines stay: the run that finishes them has to move files, not delete them.
     """
     for record in records(table)[0]:
         if not record.quarantine and 0 < record.modified_ms < older_than_ms:
@@ -71,9 +71,10 @@ def forget_old_records(table: TableHandle, older_than_ms: int) -> None:
 
 
 def open_records(table: TableHandle) -> tuple[list[Record], list[str]]:
-    """The records that can still be finished, and texts about those that nobody understands.
+    """The records that can still be finished, and messages about those that cannot be parsed.
 
-    Where files were to be moved into a quarantine that is gone, nothing can: they wait for an orphan clean-up.
+    A record whose files were to be moved into a quarantine that no longer exists cannot be finished and is deleted; an
+    orphan clean-up finds its files.
     """
     found, problems = records(table)
     left = []
@@ -81,7 +82,7 @@ def open_records(table: TableHandle) -> tuple[list[Record], list[str]]:
         try:
             is_gone = record.quarantine and find_quarantine(table, record.id) is None
         except PaimonError:
-            # Its list is damaged; who reads it says so.
+            # The quarantine's list is damaged; the code that needs it reports that.
             is_gone = False
         if is_gone:
             forget_record(table, record.id)
@@ -91,7 +92,7 @@ def open_records(table: TableHandle) -> tuple[list[Record], list[str]]:
 
 
 def records(table: TableHandle) -> tuple[list[Record], list[str]]:
-    """The records that there are, and texts about those that nobody understands."""
+    """All records, and messages about those that cannot be parsed."""
     found: list[Record] = []
     problems: list[str] = []
     for info in table.env.storage.list(f"{table.paths.root}/{DELETION_DIRECTORY}"):
@@ -103,7 +104,7 @@ def records(table: TableHandle) -> tuple[list[Record], list[str]]:
         except NotFoundError:
             continue
         except PaimonError as error:
-            problems.append(f"what a run that was cut short has left stays: {error}")
+            problems.append(f"files of an interrupted deletion stay: {error}")
     return found, problems
 
 
@@ -124,20 +125,23 @@ def _read(table: TableHandle, record_id: str, modified_ms: int) -> Record:
             modified_ms,
         )
     except WRONG as error:
-        raise damaged(path, f"no valid record of a deletion: {reason(error)}") from error
+        raise damaged(path, f"it is not a valid record of a deletion: {reason(error)}") from error
 
 
 def _deletable(relative: str) -> str:
-    """The path, if files of commits lie there: schemas, snapshots and tags are no deletion's. Raises: ValueError."""
+    """The path, if it is in a directory for files of commits; a record may not name schemas, snapshots or tags.
+
+    Raises: ValueError.
+    """
     *directories, _ = relative.split("/")
-    place = directories[-1] if directories else ""
-    if place.startswith("bucket-") or directories in [[name] for name in ("manifest", "index", "statistics")]:
+    directory = directories[-1] if directories else ""
+    if directory.startswith("bucket-") or directories in [[name] for name in ("manifest", "index", "statistics")]:
         return relative
-    raise ValueError(f"{relative!r} is no data, index or metadata file")
+    raise ValueError(f"{relative!r} is not a data, index or metadata file")
 
 
 def is_over(table: TableHandle, record: Record) -> bool:
-    """Whether nothing more can come of the record once its files were seen to: its roots are hidden, or it is old."""
+    """Whether a record can be deleted once its files are handled: its roots are removed, or it is old."""
     if table.env.clock() - record.modified_ms > _FORGOTTEN_AFTER_MS and record.modified_ms:
         return True
     return not any(table.env.storage.exists(path) for path in record.roots)
