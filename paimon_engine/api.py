@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_engine import inspect
 from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_table
 from paimon_engine.actions.commit import CommitResult, commit_messages
-from paimon_engine.actions.write import CommitName, WriteResult, write_arrow, write_frame
+from paimon_engine.actions.write import CommitAttributes, WriteResult, write_arrow, write_frame
 from paimon_engine.clean_up_verbs import CleanUpVerbs
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import Executor
@@ -90,7 +90,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
         """
-        name = CommitName(commit_user, commit_identifier, watermark, properties)
+        name = CommitAttributes(commit_user, commit_identifier, watermark, properties)
         if _is_frame(data):
             if row_kinds is not None and not isinstance(row_kinds, str):
                 raise InvalidArgumentError("rows of a DataFrame have no order: name the column that holds their kinds")

@@ -26,7 +26,7 @@ from paimon_engine.errors import PaimonError
 
 T = TypeVar("T")
 R = TypeVar("R")
-Group = Callable[[pa.RecordBatch], pa.Array]
+GroupOfRows = Callable[[pa.RecordBatch], pa.Array]
 """Gives the group of every row of a batch: int32, not negative, no nulls."""
 
 _KEPT_BLOCK_BYTES = 31 << 20
@@ -98,7 +98,7 @@ class TaskRows(Generic[T]):
     tasks: Sequence[T]
 
 
-class Split(Protocol):
+class SplitRows(Protocol):
     """Sees the rows of a part of the source and says where they go; a module-level function or a value that pickles.
 
     Rows go to groups, whose numbers are not negative. What needs no rows of other parts can be done on the way: a
@@ -116,7 +116,7 @@ class Split(Protocol):
 class ByGroup:
     """Sends each row to its group."""
 
-    group: Group
+    group: GroupOfRows
 
     def __call__(
         self, _env: Env, _part: int, batches: Iterator[pa.RecordBatch], /
@@ -161,7 +161,7 @@ class Executor(Protocol):
         self,
         source: Any,
         *,
-        split: Split,
+        split: SplitRows,
         run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
         config: EnvConfig,
     ) -> list[Done[R] | Failed]:
@@ -202,7 +202,7 @@ class LocalExecutor:
         self,
         source: pa.Table | TaskRows[Any] | Iterable[pa.RecordBatch],
         *,
-        split: Split,
+        split: SplitRows,
         run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
         config: EnvConfig,
     ) -> list[Done[R] | Failed]:

@@ -74,6 +74,22 @@ def test_nothing_is_left_open(path: Path):
     assert [line for line in lines if LEFT_OPEN.search(line)] == []
 
 
+def _types_of(path: Path) -> Iterator[str]:
+    """Names of the classes of a module."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+
+
+def test_a_type_has_its_name_for_itself():
+    homes: dict[str, list[str]] = {}
+    for path in _sources():
+        for name in _types_of(path):
+            homes.setdefault(name, []).append(_name(path))
+
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}, "one meaning for each name"
+
+
 @pytest.mark.parametrize("path", _sources(), ids=_name)
 def test_modules_say_what_they_are(path: Path):
     tree = ast.parse(path.read_text(encoding="utf-8"))

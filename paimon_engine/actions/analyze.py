@@ -28,7 +28,7 @@ from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.commit.own_commits import OwnCommit, find_own_commit
 from paimon_engine.table.commit.own_files import work_begins
-from paimon_engine.table.read.reader import Rows, check_rows, read_split
+from paimon_engine.table.read.reader import RowSelection, check_rows, read_split
 from paimon_engine.table.read.scan import Split, plan_splits
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 from paimon_engine.table.state.manifests import live_entries
@@ -138,7 +138,7 @@ def _statistics(
 ) -> TableStatistics:
     # Rows are counted by a column: a read of none has no batches to count.
     looked_at = columns or table.schema.row_type.names[:1]
-    check_rows(table, Rows(tuple(looked_at)))
+    check_rows(table, RowSelection(tuple(looked_at)))
     tasks = [AnalyzeTask(table.plain(), split, tuple(looked_at)) for split in plan_splits(table, snapshot)]
     listener = counting(on_progress, "analyze", len(tasks))
     found = values(executor.map(sketch_split, tasks, config=table.config, on_done=listener)) if tasks else []
@@ -164,7 +164,7 @@ def sketch_split(env: Env, task: AnalyzeTask) -> tuple[int, list[ColumnSketch]]:
     fields = [table.schema.row_type.field(name) for name in task.columns]
     sketches = [ColumnSketch(column) for column in fields if has_statistics(column)]
     rows = 0
-    for batch in read_split(table, task.split, Rows(task.columns)):
+    for batch in read_split(table, task.split, RowSelection(task.columns)):
         rows += batch.num_rows
         for sketch in sketches:
             sketch.add(batch[sketch.column.name])

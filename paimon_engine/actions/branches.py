@@ -63,7 +63,7 @@ from paimon_engine.table.removal.deletion_plan import (
     DeletedFile,
     Deletion,
     DeletionPlan,
-    Prepared,
+    PreparedDeletion,
     carry_out,
     finish_interrupted,
     prepare,
@@ -280,7 +280,7 @@ def _with_files(result: BranchResult, plan: DeletionPlan) -> BranchResult:
 
 
 def _carried_out(
-    result: BranchResult, table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: Prepared
+    result: BranchResult, table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: PreparedDeletion
 ) -> BranchResult:
     return _with_deletion(result, carry_out(table, plan, executor, prepared))
 

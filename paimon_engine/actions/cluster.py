@@ -152,7 +152,7 @@ class ClusterResult(Result):
 
 
 @dataclass(slots=True)
-class _Run:
+class _ClusteringState:
     """State of one clustering over its rounds."""
 
     table: TableHandle
@@ -245,7 +245,7 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
 # ── what is asked ───────────────────────────────────────────────────────────────────────────────
 
 
-def _begin(table: TableHandle, spec: Cluster) -> _Run:
+def _begin(table: TableHandle, spec: Cluster) -> _ClusteringState:
     """The run, with a table that writes files of the size that is asked for."""
     check_writable(table.options)
     _check_unordered(table)
@@ -260,7 +260,7 @@ def _begin(table: TableHandle, spec: Cluster) -> _Run:
             _schemas={},
         )
     budget = Budget(spec.max_bytes, None, spec.round_bytes or ROUND_BYTES)
-    return _Run(table, spec, curve, columns, budget)
+    return _ClusteringState(table, spec, curve, columns, budget)
 
 
 def _check_unordered(table: TableHandle) -> None:
@@ -312,7 +312,7 @@ def _done_before(table: TableHandle, commit_user: str) -> frozenset[Bucket]:
 # ── planning ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plan(run: _Run, only: frozenset[Bucket] | None, snapshot: Snapshot | None) -> list[CompactTask]:
+def _plan(run: _ClusteringState, only: frozenset[Bucket] | None, snapshot: Snapshot | None) -> list[CompactTask]:
     """Tasks of all chosen buckets, or of `only` these."""
     # A handle that was opened before somebody added a column would drop its values.
     run.table, run.seen = run.table.newest(), snapshot
@@ -333,7 +333,7 @@ def _plan(run: _Run, only: frozenset[Bucket] | None, snapshot: Snapshot | None) 
     return tasks
 
 
-def _next_round(run: _Run, tasks: Sequence[CompactTask]) -> Round:
+def _next_round(run: _ClusteringState, tasks: Sequence[CompactTask]) -> Round:
     taken = run.budget.next_round(tasks)
     for task, reason in taken.left:
         run.left[task.partition, task.bucket] = reason
@@ -344,7 +344,7 @@ def _next_round(run: _Run, tasks: Sequence[CompactTask]) -> Round:
     return taken
 
 
-def _range_count(run: _Run, task: CompactTask) -> int:
+def _range_count(run: _ClusteringState, task: CompactTask) -> int:
     return max(1, math.ceil(task.bytes_to_rewrite / run.task_bytes))
 
 
@@ -352,7 +352,7 @@ def _range_count(run: _Run, task: CompactTask) -> int:
 
 
 def _rewrite(
-    run: _Run, tasks: Sequence[CompactTask], executor: Executor, on_progress: OnProgress | None
+    run: _ClusteringState, tasks: Sequence[CompactTask], executor: Executor, on_progress: OnProgress | None
 ) -> list[CommitMessage]:
     """Messages of the buckets that succeeded. Where rows of a round cannot be read, each bucket is tried alone."""
     try:
@@ -365,7 +365,7 @@ def _rewrite(
 
 
 def _rewrite_together(
-    run: _Run, tasks: Sequence[CompactTask], executor: Executor, on_progress: OnProgress | None
+    run: _ClusteringState, tasks: Sequence[CompactTask], executor: Executor, on_progress: OnProgress | None
 ) -> list[CommitMessage]:
     plain = run.table.plain()
     reads = [
@@ -397,7 +397,7 @@ def _rewrite_together(
     return [_joined(run, task, found) for task, found in zip(tasks, parts, strict=True)]
 
 
-def _joined(run: _Run, task: CompactTask, parts: Sequence[CommitMessage]) -> CommitMessage:
+def _joined(run: _ClusteringState, task: CompactTask, parts: Sequence[CommitMessage]) -> CommitMessage:
     """The parts in order of their ranges as one message, which also drops the vectors of the old files."""
     vectors = run.vectors.get((task.partition, task.bucket), ())
     try:
@@ -407,7 +407,7 @@ def _joined(run: _Run, task: CompactTask, parts: Sequence[CommitMessage]) -> Com
         raise
 
 
-def _commit(run: _Run, request: CommitRequest, part: int) -> set[Bucket]:
+def _commit(run: _ClusteringState, request: CommitRequest, part: int) -> set[Bucket]:
     """Commits what still applies; the buckets to be planned anew, without those that others replaced too often."""
     if not request.messages:
         return set()
@@ -426,7 +426,7 @@ def _commit(run: _Run, request: CommitRequest, part: int) -> set[Bucket]:
 # ── report ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _result(run: _Run) -> ClusterResult:
+def _result(run: _ClusteringState) -> ClusterResult:
     reports = tuple(_report(run, bucket) for bucket in run.files)
     after = [file for bucket, files in run.files.items() for file in run.after.get(bucket, files)]
     is_dry = run.spec.dry_run
@@ -451,7 +451,7 @@ def _result(run: _Run) -> ClusterResult:
     )
 
 
-def _report(run: _Run, bucket: Bucket) -> ClusterReport:
+def _report(run: _ClusteringState, bucket: Bucket) -> ClusterReport:
     before, after = run.files[bucket], run.after.get(bucket)
     bytes_before = sum(file.size_bytes for file in before)
     expected = None

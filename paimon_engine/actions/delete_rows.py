@@ -73,7 +73,7 @@ class DeleteRowsResult(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _DeleteTask:
     """The files of one bucket that may have matching rows, and the index files of their vectors."""
 
     table: PlainTable
@@ -164,7 +164,7 @@ def _check(table: TableHandle) -> None:
         )
 
 
-def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> tuple[list[_Task], WorkBegun]:
+def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> tuple[list[_DeleteTask], WorkBegun]:
     work = work_begins(table, snapshot)
     files: dict[Bucket, list[DataFile]] = {}
     for split in plan_splits(table, snapshot, where):
@@ -173,13 +173,14 @@ def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> tu
     vectors = vector_files(table, snapshot)
     plain, total = table.plain(), table.options.bucket
     tasks = [
-        _Task(plain, bucket, total, tuple(found), vectors.get(bucket, ()), where) for bucket, found in files.items()
+        _DeleteTask(plain, bucket, total, tuple(found), vectors.get(bucket, ()), where)
+        for bucket, found in files.items()
     ]
     return tasks, work
 
 
 def _mark_all(
-    table: TableHandle, tasks: Sequence[_Task], executor: Executor, on_progress: OnProgress | None
+    table: TableHandle, tasks: Sequence[_DeleteTask], executor: Executor, on_progress: OnProgress | None
 ) -> list[_Marked]:
     listener = counting(on_progress, "delete", len(tasks))
     outcomes = executor.map(mark_rows, tasks, config=table.config, on_done=listener) if tasks else []
@@ -190,7 +191,7 @@ def _mark_all(
         raise
 
 
-def mark_rows(env: Env, task: _Task) -> _Marked:
+def mark_rows(env: Env, task: _DeleteTask) -> _Marked:
     """Marks the matching rows of a bucket in new index files.
 
     Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError; StorageError: no file is left.

@@ -115,7 +115,7 @@ def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult
     specs = [meant_spec(table, live, given) for given in spec.partitions]
     found = matching(table, live, specs)
     named = [(item, "named") for item in found]
-    name = _Name(commit_user, identifier_of(Maker.DROP_PARTITION))
+    name = _DropCommitName(commit_user, identifier_of(Maker.DROP_PARTITION))
     done = _drop(table, named, (), name, dry_run=spec.dry_run)
     if isinstance(done, Conflict):
         raise _beaten(table, done)
@@ -131,7 +131,7 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
     """
     table, commit_user = context.table, context.commit_user
     settings = _settings(table, spec)
-    name = _Name(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
+    name = _DropCommitName(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
     only_seen = settings.strategy == "update-time"
     for _ in range(_PLANS):
         expired, stopped = seen_at_latest(table, partial(_expired, table, settings))
@@ -227,7 +227,7 @@ def _clock(moment: datetime) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _DropCommitName:
     """Under which name partitions are dropped."""
 
     user: str | None
@@ -238,7 +238,7 @@ def _drop(
     table: TableHandle,
     found: Sequence[tuple[Partition, str]],
     stopped: Sequence[str],
-    name: _Name,
+    name: _DropCommitName,
     *,
     dry_run: bool,
     only_seen: bool = False,

@@ -38,7 +38,7 @@ from paimon_engine.table.removal.expiry import (
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.retention import (
-    Choice,
+    ExpiryChoice,
     Retention,
     changelog_retention,
     check_older_than,
@@ -107,7 +107,7 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
     choice = _choose(table, spec, line)
     rest, reasons = list(choice.expired), list(choice.reasons)
     remaining = 0 if spec.delete_all else len(set(_over(table, spec, line)) - set(rest))
-    rounds: list[_Round] = []
+    rounds: list[_ChangelogExpiryRound] = []
     while rest or not rounds:
         some, rest = rest[:ROUND_SNAPSHOTS], rest[ROUND_SNAPSHOTS:]
         try:
@@ -131,7 +131,7 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
 
 
 @dataclass(frozen=True)
-class _Round:
+class _ChangelogExpiryRound:
     """What went at once; `before` is what there was."""
 
     expiration: ExpirationPlan
@@ -140,7 +140,9 @@ class _Round:
     before: Line
 
 
-def _round(table: TableHandle, spec: ExpireChangelogs, line: Line, ids: Sequence[int], executor: Executor) -> _Round:
+def _round(
+    table: TableHandle, spec: ExpireChangelogs, line: Line, ids: Sequence[int], executor: Executor
+) -> _ChangelogExpiryRound:
     expiration = plan_expiration(table, line, (), {}, set(ids))
     plan = plan_expired_files(table, line, expiration, executor)
     if plan.unknown:
@@ -148,11 +150,11 @@ def _round(table: TableHandle, spec: ExpireChangelogs, line: Line, ids: Sequence
     done = Deletion(plan.files, plan.stopped)
     if not spec.dry_run:
         done = carry_out_expiry(table, line, expiration, plan, executor, how=spec, what="expire_changelogs")
-    return _Round(expiration, plan, done, line)
+    return _ChangelogExpiryRound(expiration, plan, done, line)
 
 
 def _summarize(
-    table: TableHandle, spec: ExpireChangelogs, rounds: Sequence[_Round], reasons: Sequence[str]
+    table: TableHandle, spec: ExpireChangelogs, rounds: Sequence[_ChangelogExpiryRound], reasons: Sequence[str]
 ) -> ExpireChangelogsResult:
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
     left = remaining_changelog_ids(rounds[-1].before, rounds[-1].expiration)
@@ -184,13 +186,13 @@ def _over(table: TableHandle, spec: ExpireChangelogs, line: Line) -> tuple[int, 
     return _chosen(line, replace(retention, limit=None), {}).expired
 
 
-def _chosen(line: Line, retention: Retention, readers: Mapping[str, int]) -> Choice:
+def _chosen(line: Line, retention: Retention, readers: Mapping[str, int]) -> ExpiryChoice:
     times_ms = {root.snapshot.id: root.snapshot.time_ms for root in line.changelogs}
     latest = line.snapshots[-1].snapshot.id if line.snapshots else 0
     return choose_expired_changelogs(times_ms, latest, retention, consumers=readers)
 
 
-def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
+def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> ExpiryChoice:
     times_ms = {root.snapshot.id: root.snapshot.time_ms for root in line.changelogs}
     if spec.delete_all:
         limits = (spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
@@ -199,8 +201,8 @@ def _choose(table: TableHandle, spec: ExpireChangelogs, line: Line) -> Choice:
         ids = (*times_ms, *line.roots.unread(table.paths.branch, table.paths.changelog))
         slowest = min(consumers(table).items(), key=lambda item: item[1], default=None)
         if slowest is None or all(number < slowest[1] for number in ids):
-            return Choice(ids)
+            return ExpiryChoice(ids)
         reason = f"consumer {slowest[0]!r} will read snapshot {slowest[1]} next"
-        return Choice(tuple(number for number in ids if number < slowest[1]), (reason,))
+        return ExpiryChoice(tuple(number for number in ids if number < slowest[1]), (reason,))
     retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than, spec.limit)
     return _chosen(line, retention, consumers(table))

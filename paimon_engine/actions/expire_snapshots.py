@@ -113,7 +113,7 @@ class ExpireResult(Result):
 
 
 @dataclass(frozen=True)
-class _Run:
+class _ExpiryRun:
     """What holds for all rounds of a run; `over` are the ids that are old enough to go, whatever keeps them."""
 
     table: TableHandle
@@ -131,7 +131,7 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Round:
+class _SnapshotExpiryRound:
     """What a round did; `before` and `after` are the snapshots of the branch, and `why` what kept more from going."""
 
     expiration: ExpirationPlan
@@ -163,9 +163,9 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     line = line_of(table, all_roots(table))
     # Snapshots that others commit meanwhile are for the next run.
     over = choose_expired(_times_ms(line), replace(snapshots, limit=None), consumers={}).expired
-    run = _Run(table, spec, executor, snapshots, changelogs, over, ends_at_s)
+    run = _ExpiryRun(table, spec, executor, snapshots, changelogs, over, ends_at_s)
     listener = counting(on_progress, "expire", len(over))
-    rounds: list[_Round] = []
+    rounds: list[_SnapshotExpiryRound] = []
     failure: tuple[str, ...] = ()
     while not rounds or (_may_go_on(rounds[-1]) and not run.is_late):
         try:
@@ -188,12 +188,12 @@ def _times_ms(line: Line) -> dict[int, int]:
     return {root.snapshot.id: root.snapshot.time_ms for root in line.snapshots}
 
 
-def _may_go_on(last: _Round) -> bool:
+def _may_go_on(last: _SnapshotExpiryRound) -> bool:
     """Whether there is more to do, and the store does what it is asked."""
     return last.expiration.has_more and bool(last.done.files or not last.plan.files)
 
 
-def _round(run: _Run, line: Line, rounds: Sequence[_Round]) -> _Round:
+def _round(run: _ExpiryRun, line: Line, rounds: Sequence[_SnapshotExpiryRound]) -> _SnapshotExpiryRound:
     """One expiry, whole in itself, of the oldest snapshots that are to go."""
     table, executor = run.table, run.executor
     expiration, reasons = _choose(run, line, rounds, before=next((item.sound for item in rounds), None))
@@ -212,10 +212,10 @@ def _round(run: _Run, line: Line, rounds: Sequence[_Round]) -> _Round:
     if not run.spec.dry_run:
         done = carry_out_expiry(table, line, expiration, plan, executor, how=run.spec, what="expire_snapshots")
     kept_by_tags = _kept_by_tags(table, line.roots, plan, set(expiration.snapshot_ids))
-    return _Round(expiration, plan, done, line, kept_by_tags, reasons, sound)
+    return _SnapshotExpiryRound(expiration, plan, done, line, kept_by_tags, reasons, sound)
 
 
-def _summarize(run: _Run, rounds: Sequence[_Round], failure: tuple[str, ...]) -> ExpireResult:
+def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure: tuple[str, ...]) -> ExpireResult:
     last = rounds[-1]
     expired = tuple(number for item in rounds for number in item.expiration.snapshot_ids)
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
@@ -267,7 +267,7 @@ def _newest_readable(table: TableHandle, line: Line, expiration: ExpirationPlan,
 
 
 def _choose(
-    run: _Run, line: Line, rounds: Sequence[_Round], *, before: int | None
+    run: _ExpiryRun, line: Line, rounds: Sequence[_SnapshotExpiryRound], *, before: int | None
 ) -> tuple[ExpirationPlan, tuple[str, ...]]:
     """What goes in the next round, of the snapshots before `before`; and what kept more from going."""
     table, newest = run.table, max(run.over, default=0)

@@ -97,7 +97,7 @@ class MergeBranchResult(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _MergeCommitName:
     """Who commits, and up to which snapshot it is known that they have not; None if nobody chose the name."""
 
     user: str
@@ -118,7 +118,7 @@ def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
         raise InvalidArgumentError(f"{spec.branch!r} cannot be merged into itself")
     existing_branch(table, spec.branch)
     source = table.on_branch(spec.branch)
-    name = _Name(commit_user or str(uuid.uuid4()), None)
+    name = _MergeCommitName(commit_user or str(uuid.uuid4()), None)
     if commit_user is not None and not spec.dry_run:
         for kind in _KINDS:
             own = find_own_commit(table, commit_user, kind, _IDENTIFIER)
@@ -133,7 +133,9 @@ def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     raise ConflictError(f"{table.paths.root}: others keep writing during the merge; run it again")
 
 
-def _round(table: TableHandle, source: TableHandle, spec: MergeBranch, name: _Name) -> MergeBranchResult | None:
+def _round(
+    table: TableHandle, source: TableHandle, spec: MergeBranch, name: _MergeCommitName
+) -> MergeBranchResult | None:
     """The result, or None if others wrote meanwhile."""
     ours, theirs = latest_snapshot(table), latest_snapshot(source)
     if theirs is None:
@@ -245,7 +247,7 @@ def _remember(table: TableHandle, source: TableHandle, snapshot: Snapshot) -> No
 
 
 @dataclass(frozen=True)
-class _Difference:
+class _BranchDifference:
     added: tuple[ManifestEntry, ...]
     removed: tuple[ManifestEntry, ...]
     new_index_files: tuple[IndexFile, ...] = ()
@@ -257,7 +259,7 @@ class _Difference:
         return not (self.added or self.removed or self.new_index_files or self.deleted_index_files)
 
 
-def _difference(source: TableHandle, base: Snapshot | None, newest: Snapshot) -> _Difference:
+def _difference(source: TableHandle, base: Snapshot | None, newest: Snapshot) -> _BranchDifference:
     before = {entry.identity: entry for entry in live_entries(source, base)}
     after = {entry.identity: entry for entry in live_entries(source, newest)}
     old = {(file.kind, file.name): file for file in live_index_files(source, base)}
@@ -267,7 +269,7 @@ def _difference(source: TableHandle, base: Snapshot | None, newest: Snapshot) ->
     for entry in (*before.values(), *after.values()):
         buckets.setdefault(entry.partition, set()).add(entry.total_buckets)
     changed = {entry.partition for entry in added}
-    return _Difference(
+    return _BranchDifference(
         added,
         tuple(entry for identity, entry in before.items() if identity not in after),
         tuple(file for name, file in new.items() if name not in old),
@@ -276,7 +278,7 @@ def _difference(source: TableHandle, base: Snapshot | None, newest: Snapshot) ->
     )
 
 
-def _check_schemas(table: TableHandle, source: TableHandle, difference: _Difference) -> None:
+def _check_schemas(table: TableHandle, source: TableHandle, difference: _BranchDifference) -> None:
     """Raises InvalidArgumentError if files of the branch would mean something else in the table."""
     if table.options.raw.get("row-tracking.enabled", "false").lower() == "true":
         raise UnsupportedError(f"{table.paths.root}: rows of a branch got the same row ids as others; it cannot merge")
@@ -302,7 +304,7 @@ _Scope = tuple[bytes | None, int | None]
 """A partition and a bucket; None stands for all of them."""
 
 
-def _scopes(table: TableHandle, difference: _Difference) -> set[_Scope]:
+def _scopes(table: TableHandle, difference: _BranchDifference) -> set[_Scope]:
     """The scopes that must not have changed in the table."""
     mode = table.schema.bucket_mode
     has_keys = bool(table.schema.primary_keys)
@@ -324,7 +326,7 @@ def _scopes(table: TableHandle, difference: _Difference) -> set[_Scope]:
 def _conflicts(
     table: TableHandle,
     source: TableHandle,
-    difference: _Difference,
+    difference: _BranchDifference,
     base: Snapshot | None,
     ours: Snapshot | None,
 ) -> list[str]:
@@ -380,7 +382,7 @@ class _Ends:
 
 
 def _request(
-    table: TableHandle, source: TableHandle, difference: _Difference, ends: _Ends, name: _Name
+    table: TableHandle, source: TableHandle, difference: _BranchDifference, ends: _Ends, name: _MergeCommitName
 ) -> CommitRequest:
     is_exclusive = bool(_scopes(table, difference))
     changelog = _changelog(table, source, ends)
@@ -417,7 +419,7 @@ def _changelog(table: TableHandle, source: TableHandle, ends: _Ends) -> list[Man
     return found
 
 
-def _messages(difference: _Difference, changelog: Sequence[ManifestEntry]) -> list[CommitMessage]:
+def _messages(difference: _BranchDifference, changelog: Sequence[ManifestEntry]) -> list[CommitMessage]:
     totals: dict[tuple[bytes, int], int] = {}
     messages: dict[tuple[bytes, int], CommitMessage] = {}
 

@@ -37,8 +37,8 @@ from paimon_engine.table.reach.quarantine import Move, Quarantine, find_quaranti
 from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.removal.file_removal import Disposal, move_files
 from paimon_engine.table.removal.quarantine_state import (
-    Held,
     QuarantineState,
+    StoredQuarantine,
     all_held,
     close,
     empty,
@@ -167,7 +167,7 @@ def _aside(table: TableHandle, moves: Sequence[Move]) -> list[Move]:
     return [move for move in moves if table.env.storage.exists(move.source)]
 
 
-def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Held) -> RestoreResult:
+def _returned(table: TableHandle, spec: Restore, executor: Executor, held: StoredQuarantine) -> RestoreResult:
     """Brings back the files of a quarantine without a list."""
     moves, problems = plan_return(table, held)
     left = ("without a list only files come back; an orphan clean-up deletes those that nothing needs",)
@@ -287,7 +287,7 @@ def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantine
     return EmptyQuarantineResult(status, told, files, size_bytes, stopped=tuple(stopped))
 
 
-def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[Held], list[Held]]:
+def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[StoredQuarantine], list[StoredQuarantine]]:
     """The quarantines to be emptied, and those old enough whose lists nobody understands."""
     if spec.quarantine is not None:
         held = look_at(table, spec.quarantine)

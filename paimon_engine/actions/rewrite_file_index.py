@@ -76,7 +76,7 @@ class RewriteFileIndexResult(Result):
 
 
 @dataclass(slots=True)
-class _Run:
+class _IndexRewriteState:
     """State over the rounds, by bucket."""
 
     chosen: dict[Bucket, int] = field(default_factory=dict)
@@ -110,7 +110,7 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
         if own.snapshot is not None:
             return RewriteFileIndexResult("already_done", own.snapshot.id)
         checked_up_to, parts_before = own.checked_up_to, own.parts
-    run = _Run()
+    run = _IndexRewriteState()
     only: frozenset[Bucket] | None = None
     user = commit_user or str(uuid.uuid4())
     for number in range(1, ROUNDS_MAX + 1):
@@ -139,7 +139,7 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
 def _plan(
     table: TableHandle,
     spec: RewriteFileIndex,
-    run: _Run,
+    run: _IndexRewriteState,
     only: frozenset[Bucket] | None,
     snapshot: Snapshot | None,
 ) -> list[ManifestEntry]:
@@ -175,7 +175,7 @@ def _reindex(
     table: TableHandle,
     entries: Sequence[ManifestEntry],
     executor: Executor,
-    run: _Run,
+    run: _IndexRewriteState,
     on_progress: OnProgress | None,
 ) -> tuple[list[CommitMessage], dict[Bucket, list[tuple[DataFile, Reindexed]]]]:
     """A message for each bucket of which a file succeeded, and what was done in it."""
@@ -209,7 +209,9 @@ def _reindex(
     return messages, done
 
 
-def _note(run: _Run, parts: Parts, work: dict[Bucket, list[tuple[DataFile, Reindexed]]]) -> frozenset[Bucket]:
+def _note(
+    run: _IndexRewriteState, parts: Parts, work: dict[Bucket, list[tuple[DataFile, Reindexed]]]
+) -> frozenset[Bucket]:
     """Takes down what was committed; the buckets to be done anew."""
     run.conflicts += len(parts.conflicting)
     if parts.snapshot is not None:
@@ -219,7 +221,7 @@ def _note(run: _Run, parts: Parts, work: dict[Bucket, list[tuple[DataFile, Reind
     return parts.conflicting
 
 
-def _result(table: TableHandle, spec: RewriteFileIndex, run: _Run) -> RewriteFileIndexResult:
+def _result(table: TableHandle, spec: RewriteFileIndex, run: _IndexRewriteState) -> RewriteFileIndexResult:
     files, stale = sum(run.chosen.values()), [file for members in run.stale.values() for file in members]
     if spec.dry_run:
         indexed = len(stale) if _any(table) else 0

@@ -91,7 +91,7 @@ class WriteResult(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitName(Spec):
+class CommitAttributes(Spec):
     """Under which name a write commits, and what its snapshot says besides.
 
     A name given by the caller makes repeating the write safe. `earlier_user` made the same write before.
@@ -113,7 +113,7 @@ def write_arrow(
     *,
     overwrite: Mapping[str, Any] | None = None,
     kind_column: str | None = None,
-    name: CommitName | None = None,
+    name: CommitAttributes | None = None,
 ) -> WriteResult:
     """Writes batches in this process and commits them.
 
@@ -126,7 +126,7 @@ def write_arrow(
     def produce(state: WriteState) -> list[CommitMessage]:
         return write_batches(table, state, source, kind_column=kind_column)
 
-    return _write(table, produce, overwrite, name or CommitName(), by_partition=True)
+    return _write(table, produce, overwrite, name or CommitAttributes(), by_partition=True)
 
 
 class _Replay:
@@ -150,7 +150,7 @@ def write_frame(
     *,
     overwrite: Mapping[str, Any] | None = None,
     kind_column: str | None = None,
-    name: CommitName | None = None,
+    name: CommitAttributes | None = None,
 ) -> WriteResult:
     """Writes a DataFrame: its tasks write large parts of buckets as they come; the rest is brought together by bucket.
 
@@ -164,7 +164,7 @@ def write_frame(
         outcomes = executor.shuffle(frame, split=split, run=_WriteRests(state), config=table.config)
         return _all_messages(table, outcomes)
 
-    return _write(table, produce, overwrite, name or CommitName())
+    return _write(table, produce, overwrite, name or CommitAttributes())
 
 
 @action
@@ -174,7 +174,7 @@ def write(context: Context, spec: Write) -> WriteResult:
     Raises: as `write_arrow`; NotFoundError if no file matches.
     """
     table, executor, on_progress = context.table, context.executor, context.on_progress
-    name = CommitName(
+    name = CommitAttributes(
         context.commit_user, watermark=spec.watermark, properties=spec.properties, earlier_user=context.earlier_user
     )
 
@@ -187,7 +187,7 @@ def write(context: Context, spec: Write) -> WriteResult:
         outcomes = executor.map(write_files, tasks, config=table.config, on_done=listener)
         return _all_messages(table, outcomes)
 
-    return _write(table, produce, spec.overwrite, name or CommitName())
+    return _write(table, produce, spec.overwrite, name or CommitAttributes())
 
 
 def _write_by_key(
@@ -207,7 +207,7 @@ def _write(
     table: TableHandle,
     produce: Callable[[WriteState], list[CommitMessage]],
     overwrite: Mapping[str, Any] | None,
-    name: CommitName,
+    name: CommitAttributes,
     *,
     by_partition: bool = False,
 ) -> WriteResult:

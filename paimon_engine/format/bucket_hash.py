@@ -132,7 +132,7 @@ class _Strings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _HashedColumn:
     """What one column adds to the rows."""
 
     low: Word
@@ -144,7 +144,7 @@ class _Column:
 def _hash_chunk(columns: Sequence[pa.Array], types: Sequence[AtomicType], hashes: Array, scratch: Array) -> None:
     size: Word = null_bits_size(len(types)) + 8 * len(types)
     murmur = Murmur(hashes, scratch)
-    parts: list[_Column] = []
+    parts: list[_HashedColumn] = []
     nulls = [_nulls(column) for column in columns]
     for word in _null_words(nulls):
         murmur.add(word)
@@ -202,11 +202,11 @@ def _nulls(column: pa.Array) -> Array | None:
     return nulls
 
 
-def _column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: Word) -> _Column:
+def _column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: Word) -> _HashedColumn:
     """Words of a column whose variable part would begin at `offset` of the row."""
     root = data_type.root
     if root == TypeRoot.BOOLEAN:
-        return _Column(_bits(column), 0)
+        return _HashedColumn(_bits(column), 0)
     if root in _FIXED_DTYPES:
         return _fixed_slot(_not_null(_values(column, _FIXED_DTYPES[root]), null))
     if root in TIMESTAMP_ROOTS:
@@ -236,11 +236,11 @@ def _bits(column: pa.Array) -> Array:
     return bits
 
 
-def _fixed_slot(values: Array) -> _Column:
+def _fixed_slot(values: Array) -> _HashedColumn:
     """Slot of integers by their own width: the bytes beyond are zero, not the sign."""
     if values.dtype.itemsize == 8:
-        return _Column(*_halves(values))
-    return _Column(values.view(f"<u{values.dtype.itemsize}").astype(np.uint32, copy=False), 0)
+        return _HashedColumn(*_halves(values))
+    return _HashedColumn(values.view(f"<u{values.dtype.itemsize}").astype(np.uint32, copy=False), 0)
 
 
 def _halves(values: Array) -> tuple[Array, Array]:
@@ -254,7 +254,7 @@ def _word(number: Word) -> Word:
     return number if isinstance(number, int) else number.astype(np.uint32)
 
 
-def _timestamp_column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: Word) -> _Column:
+def _timestamp_column(column: pa.Array, data_type: AtomicType, null: Array | None, offset: Word) -> _HashedColumn:
     values = _not_null(_values(column, "<i8"), null)
     nanos_per_unit = NANOS_PER_UNIT[column.type.unit]
     nanos_of_milli: Word = 0
@@ -265,11 +265,11 @@ def _timestamp_column(column: pa.Array, data_type: AtomicType, null: Array | Non
         millis = values // units_per_milli
         nanos_of_milli = ((values - millis * units_per_milli) * nanos_per_unit).astype(np.uint32)
     if data_type.precision <= COMPACT_TIMESTAMP_PRECISION_MAX:
-        return _Column(*_halves(millis))
-    return _Column(nanos_of_milli, _word(offset), _halves(millis), 8)
+        return _HashedColumn(*_halves(millis))
+    return _HashedColumn(nanos_of_milli, _word(offset), _halves(millis), 8)
 
 
-def _wide_decimal_column(column: pa.Array, null: Array | None, offset: Word) -> _Column:
+def _wide_decimal_column(column: pa.Array, null: Array | None, offset: Word) -> _HashedColumn:
     """16 bytes each: the shortest two's complement, big endian, followed by zeros."""
     pairs = _values(column, "<i8", 2)
     low, high = _not_null(pairs[:, 0], null), _not_null(pairs[:, 1], null)
@@ -282,7 +282,7 @@ def _wide_decimal_column(column: pa.Array, null: Array | None, offset: Word) -> 
     second = (low_bits << shift).byteswap()
     if null is not None:
         lengths = np.where(null, 0, lengths)
-    return _Column(lengths.astype(np.uint32), _word(offset), (*_halves(first), *_halves(second)), 16)
+    return _HashedColumn(lengths.astype(np.uint32), _word(offset), (*_halves(first), *_halves(second)), 16)
 
 
 def _minimal_lengths(low: Array, high: Array) -> Array:
@@ -299,11 +299,11 @@ def _minimal_lengths(low: Array, high: Array) -> Array:
 # ── Strings ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _string_column(column: pa.Array, null: Array | None, offset: Word) -> _Column:
+def _string_column(column: pa.Array, null: Array | None, offset: Word) -> _HashedColumn:
     data, starts, lengths = _string_buffers(column, null)
     length = int(lengths[0]) if len(lengths) else 0
     if length > INLINE_BYTES_MAX and len(lengths) >= SCALAR_ROWS_MAX and (lengths == length).all():
-        return _Column(length, _word(offset), _words_of_one_length(data, length), (length + 7) & ~7)
+        return _HashedColumn(length, _word(offset), _words_of_one_length(data, length), (length + 7) & ~7)
     # Reading eight bytes from any position touches up to two words.
     words = np.zeros(len(data) // 8 + 3, np.uint64)
     words.view(np.uint8)[: len(data)] = data
@@ -314,7 +314,7 @@ def _string_column(column: pa.Array, null: Array | None, offset: Word) -> _Colum
     place = lengths.astype(np.uint64) | np.asarray(offset).astype(np.uint64) << np.uint64(32)
     slots = _not_null(np.where(inline, heads | mark, place), null)
     stored = np.where(inline, 0, lengths)
-    return _Column(*_halves(slots), _Strings(words, starts, stored), (stored + 7) & ~7)
+    return _HashedColumn(*_halves(slots), _Strings(words, starts, stored), (stored + 7) & ~7)
 
 
 def _words_of_one_length(data: Array, length: int) -> tuple[Word, ...]:

@@ -50,7 +50,7 @@ _SPARE_BYTES: Final = 1 << 20
 _Copied = Callable[[bytes, str], bytes]
 
 
-class Copies(NamedTuple):
+class ColumnCopies(NamedTuple):
     """`names` are the file's top-level columns, `sources` the copied column of each that is a copy.
 
     Sources have no parts, and are the file's first columns, in this order. `field_ids` are those of the copies that
@@ -71,7 +71,7 @@ class Copies(NamedTuple):
         return sum(int(rows[name].nbytes) * 5 // 4 + 5 * rows.num_rows + _SPARE_BYTES for name in self.sources.values())
 
 
-def copies_of(schema: pa.Schema, asked: Mapping[str, str]) -> Copies:
+def copies_of(schema: pa.Schema, asked: Mapping[str, str]) -> ColumnCopies:
     """The copies, if they can be made: where their sources are the first columns, of the same type."""
     names = schema.names
     is_possible = names[: len(asked)] == list(asked.values()) and all(
@@ -82,7 +82,7 @@ def copies_of(schema: pa.Schema, asked: Mapping[str, str]) -> Copies:
     )
     marks = {name: schema.field(name).metadata or {} for name in asked}
     ids = {name: int(mark[_FIELD_ID_KEY]) for name, mark in marks.items() if _FIELD_ID_KEY in mark}
-    return Copies(tuple(names), asked if is_possible else {}, ids)
+    return ColumnCopies(tuple(names), asked if is_possible else {}, ids)
 
 
 def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
@@ -99,7 +99,7 @@ def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
     return chunks
 
 
-def with_copies(footer: bytes, copies: Copies, shifts: Sequence[Mapping[str, int]]) -> bytes:
+def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[str, int]]) -> bytes:
     """The footer of a file without the copies → with them.
 
     `shifts` says for each row group by how many bytes each copy lies behind what it was copied from.
@@ -130,7 +130,7 @@ def with_copies(footer: bytes, copies: Copies, shifts: Sequence[Mapping[str, int
     return changed(footer, {SCHEMA_FIELD: schema, ROW_GROUPS: row_groups, COLUMN_ORDERS: orders})
 
 
-def _in_order(copies: Copies, own: Sequence[Sequence[bytes]], copied: _Copied) -> list[bytes]:
+def _in_order(copies: ColumnCopies, own: Sequence[Sequence[bytes]], copied: _Copied) -> list[bytes]:
     """What belongs to each column in the file's order; of a copy it is made of what belongs to its source."""
     of_column = dict(zip(copies.written, own, strict=True))
     found: list[bytes] = []
@@ -155,7 +155,7 @@ def _trees(parts: Sequence[bytes]) -> list[list[bytes]]:
     return trees
 
 
-def _renamed(copies: Copies, element: bytes, name: str) -> bytes:
+def _renamed(copies: ColumnCopies, element: bytes, name: str) -> bytes:
     def field_id(found: bytes) -> bytes:
         return integer(copies.field_ids[name]) if name in copies.field_ids else found
 

@@ -26,7 +26,7 @@ from paimon_engine.lsm.sections import Section
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 
-Group = tuple[Section, ...]
+SectionGroup = tuple[Section, ...]
 KeySamples = Sequence[bytes]
 """Keys of a file, ascending; from one to the next lie equally many rows."""
 
@@ -40,7 +40,7 @@ class _Piece:
     """What must stay in one part; `size_bytes` is about what it reads."""
 
     size_bytes: int
-    group: Group = ()
+    group: SectionGroup = ()
     is_followed: bool = False
     upgrades: tuple[DataFile, ...] = ()
     keys: KeyRange | None = None
@@ -101,7 +101,7 @@ def _part(task: CompactTask, pieces: Sequence[_Piece]) -> CompactTask:
 
 
 def _pieces(
-    group: Group, order: KeyOrder | None, part_bytes: int, samples: Mapping[str, KeySamples]
+    group: SectionGroup, order: KeyOrder | None, part_bytes: int, samples: Mapping[str, KeySamples]
 ) -> Iterator[_Piece]:
     """A group, cut between sections, and within those that are too large."""
     together: list[Section] = []
@@ -122,7 +122,7 @@ def _pieces(
         yield _of_group(tuple(together))
 
 
-def _of_group(group: Group) -> _Piece:
+def _of_group(group: SectionGroup) -> _Piece:
     return _Piece(sum(map(_size_bytes, group)), group)
 
 

@@ -22,7 +22,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.options import TableOptions
 
-Changes = Literal["full-compaction", "lookup", "first-row"]
+ChangeDetection = Literal["full-compaction", "lookup", "first-row"]
 """What a compaction must find out beside merging: which rows of the highest level, or of levels above 0, it changes."""
 
 _NOTHING_DELETED: Final[Mapping[str, int]] = MappingProxyType({})
@@ -62,7 +62,7 @@ class CompactTask:
     upgrades: tuple[DataFile, ...]
     reason: str
     run_count: int
-    changes: Changes | None = None
+    changes: ChangeDetection | None = None
     lookups: tuple[DataFile, ...] = ()
     limit: BatchLimit = BATCH_LIMIT
     row_group_bytes: int = ROW_GROUP_BYTES_MAX
@@ -212,7 +212,7 @@ def plan_bucket(
     )
 
 
-def _changes(pick: Pick, options: TableOptions, *, bottom: bool) -> Changes | None:
+def _changes(pick: Pick, options: TableOptions, *, bottom: bool) -> ChangeDetection | None:
     if options.changelog_producer == "full-compaction":
         # Whether or not `force-lookup` is set: the changelog is what changes at the highest level.
         return "full-compaction" if bottom else None
@@ -222,7 +222,13 @@ def _changes(pick: Pick, options: TableOptions, *, bottom: bool) -> Changes | No
 
 
 def _split(
-    pick: Pick, order: KeyOrder, options: TableOptions, changes: Changes | None, stale: Collection[str], *, bottom: bool
+    pick: Pick,
+    order: KeyOrder,
+    options: TableOptions,
+    changes: ChangeDetection | None,
+    stale: Collection[str],
+    *,
+    bottom: bool,
 ) -> tuple[tuple[tuple[Section, ...], ...], tuple[DataFile, ...]]:
     """Groups of sections to rewrite, and files that only change their level."""
     small_bytes = small_file_bytes(options)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.merge.gather import array_of, numbers_of, validity
-from paimon_engine.merge.versions import Mask, Rows, Step, Versions
+from paimon_engine.merge.versions import Mask, Step, VersionRows, Versions
 
 _SHORT_DIGITS: Final = 18
 _EXACT: Final = Context(prec=400, traps=[Inexact])
@@ -57,7 +57,7 @@ def _folded(ufunc: np.ufunc, versions: Versions, column: str, neutral: float) ->
     result = np.full(len(versions.starts), neutral, dtype=numbers.dtype)
     some = np.zeros(len(result), dtype=bool)
 
-    def taken(rows: Rows) -> tuple[npt.NDArray[Any], Mask | bool]:
+    def taken(rows: VersionRows) -> tuple[npt.NDArray[Any], Mask | bool]:
         found = numbers.take(rows.positions)
         if rows.retracts is not None:
             found = np.where(rows.retracts, -found, found)

@@ -24,7 +24,7 @@ from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_ke
 from paimon_engine.types import RowType
 
 
-class _Run:
+class _RunCursor:
     """A sorted stream of batches, read up to some position of the current one."""
 
     def __init__(
@@ -99,7 +99,7 @@ def _without_lone_followers(
     return found
 
 
-def _next_window(live: Sequence[_Run], sequence: SequenceOrder, *, with_followers: bool) -> Window | None:
+def _next_window(live: Sequence[_RunCursor], sequence: SequenceOrder, *, with_followers: bool) -> Window | None:
     """The rows of the runs up to the frontier, if any are wanted."""
     frontier = min(run.last_key for run in live)
     found = [(run.leads, part) for run in live if (part := run.take_up_to(frontier)) is not None]
@@ -124,7 +124,7 @@ def merge_runs(
     def keys_of(rows: pa.RecordBatch) -> Keys:
         return normalise_keys([rows[name] for name in names], types)
 
-    opened = [_Run(iter(batches), keys_of, leads=number >= followers) for number, batches in enumerate(runs)]
+    opened = [_RunCursor(iter(batches), keys_of, leads=number >= followers) for number, batches in enumerate(runs)]
     live = [run for run in opened if run.fill()]
     while len(live) > 1 and any(run.leads for run in live):
         window = _next_window(live, sequence, with_followers=followers > 0)

@@ -47,7 +47,7 @@ def merge_repeated_runs(
         keys: list[Any] = normalise_keys([rows[name] for name in names], types).tolist()
         return rows, keys, _sequences(rows, sequence.user_columns)
 
-    tree = _Tournament([_Run(iter(run), keyed) for run in runs])
+    tree = _Tournament([_RecordCursor(iter(run), keyed) for run in runs])
     places: list[tuple[pa.RecordBatch, int]] = []
     starts: list[int] = []
     while members := tree.next_round():
@@ -113,7 +113,7 @@ class _State(Enum):
 _LOST = frozenset({_State.LOST_NEW, _State.LOST_SAME, _State.LOST_TAKEN})
 
 
-class _Run:
+class _RecordCursor:
     """A run and its current record; no key once it is over."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], keyed: Callable[[pa.RecordBatch], _Keyed]) -> None:
@@ -149,7 +149,7 @@ class _Run:
 class _Tournament:
     """Matches between runs; each inner node keeps the loser of its match, node 0 the winner of all."""
 
-    def __init__(self, runs: Sequence[_Run]) -> None:
+    def __init__(self, runs: Sequence[_RecordCursor]) -> None:
         self._runs = runs
         self._nodes = [-1] * len(runs)
         for number in reversed(range(len(runs))):
@@ -169,7 +169,7 @@ class _Tournament:
         return members
 
     @property
-    def _winner(self) -> _Run:
+    def _winner(self) -> _RecordCursor:
         return self._runs[self._nodes[0]]
 
     def _climb(self, number: int) -> None:
@@ -196,7 +196,7 @@ class _Tournament:
         self._nodes[0] = number
 
 
-def _play_new(waiting: _Run, rising: _Run, node: int) -> None:
+def _play_new(waiting: _RecordCursor, rising: _RecordCursor, node: int) -> None:
     """A match of a record whose key has not been compared yet."""
     if waiting.state is _State.LOST_TAKEN:
         waiting.state, rising.state = _State.WON_TAKEN, _State.LOST_NEW
@@ -214,7 +214,7 @@ def _play_new(waiting: _Run, rising: _Run, node: int) -> None:
         waiting.won_against_same(node)
 
 
-def _play_same(waiting: _Run, rising: _Run, node: int) -> None:
+def _play_same(waiting: _RecordCursor, rising: _RecordCursor, node: int) -> None:
     """A match of a record of the round's key."""
     if waiting.state is not _State.LOST_SAME:
         return

@@ -38,7 +38,7 @@ class Step(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class VersionRows:
     """Versions of the keys of these numbers, one of each, or of one key: `positions` in the window's rows."""
 
     keys: Positions | slice
@@ -79,15 +79,15 @@ class Versions:
         return np.asarray(self.steps == Step.RETRACT)
 
     @cached_property
-    def turns(self) -> tuple[Sequence[Rows], Sequence[Rows]]:
+    def turns(self) -> tuple[Sequence[VersionRows], Sequence[VersionRows]]:
         """The first version of each key, the second ones of those that have it, and so on; the rest of single keys.
 
         What is left for the latter are a few long histories: a key takes about as long as a turn.
         """
         lengths, retracts = self.ends - self.starts, self.retracts
 
-        def rows(keys: Positions | slice, places: Positions) -> Rows:
-            return Rows(keys, self.positions[places], retracts[places] if retracts.any() else None)
+        def rows(keys: Positions | slice, places: Positions) -> VersionRows:
+            return VersionRows(keys, self.positions[places], retracts[places] if retracts.any() else None)
 
         side_by_side, active, left = [], np.arange(len(lengths)), lengths
         longest = int(lengths.max(initial=0))

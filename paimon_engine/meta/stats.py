@@ -226,7 +226,7 @@ class StatsCollector:
     ) -> None:
         assert len(types) == len(modes), (len(types), len(modes))
         self._modes = tuple(modes)
-        self._columns = tuple(_Column(data_type, ways, bounds_apart=bounds_apart) for data_type in types)
+        self._columns = tuple(_ColumnStats(data_type, ways, bounds_apart=bounds_apart) for data_type in types)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in a batch whose columns are those of the collector, in order."""
@@ -250,7 +250,7 @@ class StatsCollector:
         ]
 
 
-class _Column:
+class _ColumnStats:
     """Running statistics of one column; bounds of each batch wait until they are asked for, Arrow scalars or floats."""
 
     def __init__(self, data_type: DataType, ways: FormatStats, *, bounds_apart: bool) -> None:

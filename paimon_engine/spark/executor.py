@@ -37,7 +37,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import PaimonError, UnsupportedError
-from paimon_engine.executor import Done, Failed, Split, TaskRows, attempt, coalesce
+from paimon_engine.executor import Done, Failed, SplitRows, TaskRows, attempt, coalesce
 from paimon_engine.spark.failures import spark_calls
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class SparkExecutor:
         self,
         source: DataFrame | pa.Table | TaskRows[Any],
         *,
-        split: Split,
+        split: SplitRows,
         run: Callable[[Env, int, Iterator[pa.RecordBatch]], R],
         config: EnvConfig,
     ) -> list[Done[R] | Failed]:
@@ -142,7 +142,7 @@ class SparkExecutor:
             found = self._collect(self._by_group(packs).mapInArrow(_group_work(run, config), _OUTCOME))
         return [outcome for _, outcome in sorted(found, key=lambda item: (item[0] >= 0, abs(item[0])))]
 
-    def _packs(self, source: DataFrame | pa.Table | TaskRows[Any], split: Split, config: EnvConfig) -> DataFrame:
+    def _packs(self, source: DataFrame | pa.Table | TaskRows[Any], split: SplitRows, config: EnvConfig) -> DataFrame:
         """The rows of all parts, split; those of tasks with a partition for each, so that their order is kept."""
         if isinstance(source, TaskRows):
             count = len(source.tasks)
@@ -196,7 +196,7 @@ class _TasksRead:
 
 
 def _split_work(
-    split: Split,
+    split: SplitRows,
     config: EnvConfig,
     read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -215,7 +215,7 @@ def _split_work(
 
 
 def _packed(
-    split: Split, config: EnvConfig, part: int, batches: Iterator[pa.RecordBatch]
+    split: SplitRows, config: EnvConfig, part: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[int, bytes]]:
     """Packs with their groups; an outcome, a failure of the part too, is a pack of the group below zero."""
     try:

@@ -103,7 +103,7 @@ class FsspecStorage:
             native = self._native(path)
             if not self._is_object_store:
                 self._fs.makedirs(self._fs._parent(native), exist_ok=True)  # noqa: SLF001 - no public name
-            return cast("BinaryIO", _NewFile(self, path, self._fs.open(native, "wb")))
+            return cast("BinaryIO", _Upload(self, path, self._fs.open(native, "wb")))
 
     def create(self, path: str, data: bytes) -> bool:
         self._check_writable(path)
@@ -258,7 +258,7 @@ class FsspecStorage:
             )
 
 
-class _NewFile(io.BufferedIOBase):
+class _Upload(io.BufferedIOBase):
     """An upload that is completed when closed, and given up when the `with` block fails."""
 
     def __init__(self, storage: FsspecStorage, path: str, upload: Any) -> None:

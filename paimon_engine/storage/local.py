@@ -45,7 +45,7 @@ class LocalStorage:
 
     def writer(self, path: str) -> BinaryIO:
         with _mapped(path):
-            return cast("BinaryIO", _NewFile(path))
+            return cast("BinaryIO", _LocalFile(path))
 
     def create(self, path: str, data: bytes) -> bool:
         local = _local(path)
@@ -116,7 +116,7 @@ class LocalStorage:
             shutil.rmtree(_local(path))
 
 
-class _NewFile(io.BufferedIOBase):
+class _LocalFile(io.BufferedIOBase):
     """A file being written: kept and flushed to the disk when closed, deleted when its `with` block fails."""
 
     def __init__(self, path: str) -> None:

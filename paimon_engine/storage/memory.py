@@ -41,7 +41,7 @@ class MemoryStorage:
         return io.BytesIO(self.read(path))
 
     def writer(self, path: str) -> BinaryIO:
-        return cast("BinaryIO", _NewFile(self, path))
+        return cast("BinaryIO", _MemoryFile(self, path))
 
     def create(self, path: str, data: bytes) -> bool:
         with self._lock:
@@ -108,7 +108,7 @@ class MemoryStorage:
         self.delete([info.path for info in self.walk(path)])
 
 
-class _NewFile(io.BytesIO):
+class _MemoryFile(io.BytesIO):
     """Bytes being written, which become a file when closed, unless the `with` block fails."""
 
     def __init__(self, storage: MemoryStorage, path: str) -> None:

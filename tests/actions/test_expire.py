@@ -16,7 +16,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import storage_for
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.reach.reachability import LOCAL_MANIFESTS_MAX
-from paimon_engine.table.removal.retention import Choice, Retention, choose_expired
+from paimon_engine.table.removal.retention import ExpiryChoice, Retention, choose_expired
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import read_snapshot, snapshot_ids, tag_names
 from tests.actions.history import HOUR_MS, ROOT, History
@@ -69,7 +69,7 @@ def test_reasons_name_consumers_and_the_limit() -> None:
 
     choice = choose_expired(times, Retention(1, 1, 1, 2), consumers={"slow": 5})
 
-    assert choice == Choice(
+    assert choice == ExpiryChoice(
         (1, 2),
         (
             "consumer 'slow' will read snapshot 5 next",

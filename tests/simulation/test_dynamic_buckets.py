@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from paimon_engine.actions.write import CommitName, write_arrow
+from paimon_engine.actions.write import CommitAttributes, write_arrow
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
@@ -50,7 +50,7 @@ def test_rivals_and_lost_replies_leave_each_key_in_one_bucket(seed: int) -> None
     def write(number: int) -> None:
         keys = chance.sample(range(12), 4)
         rows = pa.record_batch([keys, [number] * 4], schema=SCHEMA)
-        result = write_arrow(table, [rows], name=CommitName(f"user-{number}"))
+        result = write_arrow(table, [rows], name=CommitAttributes(f"user-{number}"))
         acknowledged.append(result.snapshot_id)
         for key in keys:
             may_be.setdefault(key, set()).add(number)

@@ -25,7 +25,7 @@ from paimon_engine.format.file_index.values import Value, is_exact, stored_value
 from paimon_engine.predicate import And, Compare, In, IsNull, Match, Not, Or, Predicate
 from paimon_engine.types import AtomicType, DataType, to_arrow
 
-Rows = BitMap | None
+MatchingRows = BitMap | None
 """Rows that can match; None for all."""
 
 
@@ -51,7 +51,7 @@ class FileIndexes:
         self._columns = columns
         self._places = read_head(stream, path)
 
-    def rows(self, predicate: Predicate) -> Rows:
+    def rows(self, predicate: Predicate) -> MatchingRows:
         """Rows that can match a predicate whose literals are bound to the columns' types.
 
         Raises: CorruptTableError naming file, index and place.
@@ -72,7 +72,7 @@ class FileIndexes:
             case Not() | Match():
                 return None
 
-    def _leaf(self, column: str, operator: str, values: Sequence[Any]) -> Rows:
+    def _leaf(self, column: str, operator: str, values: Sequence[Any]) -> MatchingRows:
         known = self._columns.get(column)
         if known is None or known[0] not in self._places:
             return None
@@ -85,7 +85,7 @@ class FileIndexes:
         test = _Test(operator, stored, exact=is_exact(data_type))
         return _all([self._answer(name, kind, place, test, data_type) for kind, place in usable.items()])
 
-    def _answer(self, name: str, kind: str, place: Place | None, test: _Test, data_type: AtomicType) -> Rows:
+    def _answer(self, name: str, kind: str, place: Place | None, test: _Test, data_type: AtomicType) -> MatchingRows:
         if place is None:
             return None if test.operator == "is null" else BitMap()
         data = read_index(self._stream, place, self._path)
@@ -93,12 +93,12 @@ class FileIndexes:
         return _ANSWERS[kind](cursor, data_type, test, self._row_count)
 
 
-def _all(answers: Sequence[Rows]) -> Rows:
+def _all(answers: Sequence[MatchingRows]) -> MatchingRows:
     known = [rows for rows in answers if rows is not None]
     return BitMap.intersection(*known) if known else None
 
 
-def _any(answers: Sequence[Rows]) -> Rows:
+def _any(answers: Sequence[MatchingRows]) -> MatchingRows:
     known = [rows for rows in answers if rows is not None]
     return BitMap.union(*known) if len(known) == len(answers) and known else None
 
@@ -106,13 +106,13 @@ def _any(answers: Sequence[Rows]) -> Rows:
 # ── index types ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _ask_bloom(cursor: Cursor, _data_type: AtomicType, test: _Test, _row_count: int) -> Rows:
+def _ask_bloom(cursor: Cursor, _data_type: AtomicType, test: _Test, _row_count: int) -> MatchingRows:
     if test.operator not in ("=", "in"):
         return None
     return None if BloomFilter(cursor).may_hold(list(test.values)) else BitMap()
 
 
-def _ask_bitmap(cursor: Cursor, data_type: AtomicType, test: _Test, row_count: int) -> Rows:
+def _ask_bitmap(cursor: Cursor, data_type: AtomicType, test: _Test, row_count: int) -> MatchingRows:
     if test.operator not in ("=", "!=", "in", "not in", "is null", "is not null"):
         return None
     index = BitmapIndex(cursor, data_type)
@@ -127,15 +127,15 @@ def _ask_bitmap(cursor: Cursor, data_type: AtomicType, test: _Test, row_count: i
     return present - index.equal(test.values)
 
 
-def _ask_bsi(cursor: Cursor, _data_type: AtomicType, test: _Test, row_count: int) -> Rows:
+def _ask_bsi(cursor: Cursor, _data_type: AtomicType, test: _Test, row_count: int) -> MatchingRows:
     return _ask_ordered(cursor, BsiIndex(cursor), test, row_count)
 
 
-def _ask_range_bitmap(cursor: Cursor, data_type: AtomicType, test: _Test, row_count: int) -> Rows:
+def _ask_range_bitmap(cursor: Cursor, data_type: AtomicType, test: _Test, row_count: int) -> MatchingRows:
     return _ask_ordered(cursor, RangeBitmapIndex(cursor, data_type), test, row_count)
 
 
-def _ask_ordered(cursor: Cursor, index: BsiIndex | RangeBitmapIndex, test: _Test, row_count: int) -> Rows:
+def _ask_ordered(cursor: Cursor, index: BsiIndex | RangeBitmapIndex, test: _Test, row_count: int) -> MatchingRows:
     _check_rows(cursor, index.row_count, row_count)
     match test.operator:
         case "is null":
@@ -167,7 +167,7 @@ def _check_rows(cursor: Cursor, found: int, expected: int) -> None:
         raise cursor.corrupt(f"it is made for {found} rows, the data file has {expected}", at=0)
 
 
-_ANSWERS: Final[Mapping[str, Callable[[Cursor, AtomicType, _Test, int], Rows]]] = {
+_ANSWERS: Final[Mapping[str, Callable[[Cursor, AtomicType, _Test, int], MatchingRows]]] = {
     BLOOM_FILTER: _ask_bloom,
     BITMAP: _ask_bitmap,
     BSI: _ask_bsi,

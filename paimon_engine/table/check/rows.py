@@ -83,7 +83,7 @@ class FileFindings:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _FileCheckTask:
     table: PlainTable
     entry: ManifestEntry
     path: str
@@ -104,7 +104,7 @@ def read_rows(
         # A file is read with the very schema that it was written with.
         plain = replace(with_branch_paths(table, file.branch).plain(), schema_id=entry.file.schema_id)
         path = data_file_path(table, entry.partition, entry.bucket, entry.file)
-        tasks.append(_Task(plain, entry, path, file.hash_index))
+        tasks.append(_FileCheckTask(plain, entry, path, file.hash_index))
     listener = counting(on_progress, "verify", len(tasks))
     outcomes = executor.map(_look_at, tasks, config=table.config, on_done=listener)
     for task, outcome in zip(tasks, outcomes, strict=True):
@@ -114,7 +114,7 @@ def read_rows(
             yield outcome.value
 
 
-def _look_at(env: Env, task: _Task) -> FileFindings:
+def _look_at(env: Env, task: _FileCheckTask) -> FileFindings:
     try:
         return _check_file(task.table.load(env), task)
     except NotFoundError:
@@ -123,7 +123,7 @@ def _look_at(env: Env, task: _Task) -> FileFindings:
         return FileFindings(task.path, [str(error)])
 
 
-def _check_file(table: TableHandle, task: _Task) -> FileFindings:
+def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     file, schema = task.entry.file, table.schema
     has_keys = bool(schema.primary_keys)
     columns = schema.row_type

@@ -36,7 +36,7 @@ from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownErr
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.lineage import is_in_line
-from paimon_engine.table.commit.next_snapshot import NextSnapshot, Prepared
+from paimon_engine.table.commit.next_snapshot import NextSnapshot, PreparedSnapshot
 from paimon_engine.table.commit.own_commits import Recorder
 from paimon_engine.table.commit.own_files import LostFiles, OwnFiles
 from paimon_engine.table.commit.patience import Patience
@@ -82,7 +82,7 @@ class _TryAgain(Exception):  # noqa: N818 - an outcome of a try, not an error
 class _Try:
     """A snapshot that this commit tried to publish after `base`."""
 
-    prepared: Prepared
+    prepared: PreparedSnapshot
     base: Snapshot | None
 
 
@@ -101,7 +101,7 @@ class _Commit:
         self._checked_up_to = request.checked_up_to
         self._unknown: list[Snapshot] = []
         self._tries: dict[str, _Try] = {}
-        self._last: Prepared | None = None
+        self._last: PreparedSnapshot | None = None
         self._own_files = OwnFiles(table, request.messages, request.statistics, request.begun)
         self._known, self._known_is_old = self._read_by_writer(), True
         self._lost_races = 0
@@ -242,7 +242,7 @@ class _Commit:
                 delete_unneeded(self._table.env.storage, [self._table.paths.snapshot(there.id)])
         self._unknown = unsettled
 
-    def _publish(self, prepared: Prepared, base: Snapshot | None) -> Committed | Conflict:
+    def _publish(self, prepared: PreparedSnapshot, base: Snapshot | None) -> Committed | Conflict:
         """Creates the snapshot if absent. Raises: _TryAgain if another one exists, or if the outcome is unknown."""
         self._last, snapshot = prepared, prepared.snapshot
         self._tries[snapshot.base_manifest_list] = _Try(prepared, base)

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedSnapshot:
     """A snapshot that may be published: all files that it names are stored.
 
     `changes` are the entries of its delta list. `merged_index` are index files of its messages whose content was merged
@@ -113,7 +113,7 @@ class NextSnapshot:
         """Makes the next try read the snapshots of others again: a rollback may have replaced those already read."""
         self._between.clear()
 
-    def prepare(self, latest: Snapshot | None) -> Prepared | Conflict:
+    def prepare(self, latest: Snapshot | None) -> PreparedSnapshot | Conflict:
         """The snapshot after `latest` that makes the request's changes, or the conflicts with `latest`.
 
         Raises: NotFoundError if files of `latest` are missing, as after an expiry; StorageError.
@@ -157,7 +157,7 @@ class NextSnapshot:
         )
         self._writer.store()
         files = frozenset((base_file, *base.files, *lists.files, *index.files))
-        return Prepared(snapshot, changes, index.value.merged, files)
+        return PreparedSnapshot(snapshot, changes, index.value.merged, files)
 
     def _rows_before(self, latest: Snapshot | None) -> int:
         """Rows in the live files of `latest`; counted from manifests if the snapshot, of an early release, lacks it."""

@@ -39,7 +39,7 @@ _INPUT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _RunFiles:
     """Files of one run; `sources` has the number of each among the files to be looked up, −1 for input."""
 
     files: tuple[DataFile, ...]
@@ -89,7 +89,7 @@ class ChangedRows:
         Raises: as the merge function; NotFoundError, CorruptTableError.
         """
         looked_up = self._looked_up(section)
-        inputs = sorted((_Run(run, (_INPUT,) * len(run)) for run in section), key=lambda run: run.sequence_range)
+        inputs = sorted((_RunFiles(run, (_INPUT,) * len(run)) for run in section), key=lambda run: run.sequence_range)
         runs = [*looked_up, *inputs]
         ranges = [run.sequence_range for run in runs]
         in_order = all(older[1] < newer[0] for older, newer in pairwise(ranges))
@@ -119,7 +119,7 @@ class ChangedRows:
             rows = RowBitmap.of(positions[sources == source])
             self._vectors.mark(self._task.lookups[source].name, rows)
 
-    def _looked_up(self, section: Section) -> list[_Run]:
+    def _looked_up(self, section: Section) -> list[_RunFiles]:
         """Runs of the files to be looked up that overlap the section, highest level first: the oldest rows."""
         low, high = map(self._order, _ends(section, self._order))
         found = [
@@ -131,11 +131,11 @@ class ChangedRows:
         runs = []
         for _, members in groupby(found, key=lambda item: item[1].level):
             numbers, level = zip(*members, strict=True)
-            runs.append(_Run(level, numbers))
+            runs.append(_RunFiles(level, numbers))
         return runs
 
     def _rows(
-        self, run: _Run, where: Sequence[Predicate], *, keys_only: bool, widened: bool = False
+        self, run: _RunFiles, where: Sequence[Predicate], *, keys_only: bool, widened: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Rows of the run, perhaps without those of which `where` does not hold; `widened` to lie beside whole ones."""
         for file, source in zip(run.files, run.sources, strict=True):

@@ -59,7 +59,7 @@ class CopiedRowGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class SectionCopies:
     """Row groups to be copied, in the order of their keys; of each file that has some, the numbers of the others."""
 
     groups: Sequence[CopiedRowGroup]
@@ -96,7 +96,7 @@ class RowGroupCopies:
         self._keys = list(schema.trimmed_primary_keys)
         self._partition = partition_values(schema, task.partition, schema.row_type.names)
 
-    def of(self, section: Section) -> Copies:
+    def of(self, section: Section) -> SectionCopies:
         """The row groups of a section that is merged without a look at what that changes.
 
         Raises: NotFoundError, CorruptTableError, UnsupportedError.
@@ -104,7 +104,7 @@ class RowGroupCopies:
         # Other engines may change a row that has no other version.
         passes = len(section) == 1 or self._table.options.merge_engine == "deduplicate"
         if not (passes and self._is_possible):
-            return Copies((), {})
+            return SectionCopies((), {})
         found: list[CopiedRowGroup] = []
         left: dict[str, set[int]] = {}
         for run in section:
@@ -122,7 +122,7 @@ class RowGroupCopies:
             for copy in filter(self._is_inside, map(self._with_ends, free)):
                 found.append(copy)
                 left.setdefault(copy.file.name, {*range(len(groups[copy.file.name]))}).remove(copy.stored.number)
-        return Copies(sorted(found, key=lambda copy: self._span(copy.ends)), left)
+        return SectionCopies(sorted(found, key=lambda copy: self._span(copy.ends)), left)
 
     @cached_property
     def _is_possible(self) -> bool:

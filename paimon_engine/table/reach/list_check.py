@@ -24,7 +24,7 @@ from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.reach.reachability import Root, RootFiles
 
-CommitName = tuple[int, str]
+SnapshotCommit = tuple[int, str]
 
 
 @dataclass(frozen=True)
@@ -60,26 +60,26 @@ def _files(manifests: Iterable[ManifestFile]) -> int:
     return sum(item.added_count - item.deleted_count for item in manifests)
 
 
-def commit_name(root: Root) -> CommitName:
+def commit_of(root: Root) -> SnapshotCommit:
     """The same for all roots of one commit (its snapshot and its tags); the delta list's name is unique to it."""
     return root.snapshot.id, root.snapshot.delta_manifest_list
 
 
-def mismatched(found: Sequence[Lists]) -> dict[CommitName, str]:
+def mismatched(found: Sequence[Lists]) -> dict[SnapshotCommit, str]:
     """Commits one of whose lists may belong to another snapshot, and why."""
-    reasons: dict[CommitName, str] = {}
+    reasons: dict[SnapshotCommit, str] = {}
     for item in found:
         if twice := {manifest.name for manifest in item.base} & {manifest.name for manifest in item.delta}:
             what = f"both manifest lists of {item.root.label} name {min(twice)}: one may belong to another snapshot"
-            reasons.setdefault(commit_name(item.root), what)
+            reasons.setdefault(commit_of(item.root), what)
     for older, newer in _neighbours(found):
         if older.files_after != newer.files_before and not newer.is_repair:
             what = (
                 f"{newer.root.label} begins with {newer.files_before} files, but {older.root.label} ends with "
                 f"{older.files_after}: a manifest list of one of them may belong to another snapshot"
             )
-            reasons.setdefault(commit_name(older.root), what)
-            reasons.setdefault(commit_name(newer.root), what)
+            reasons.setdefault(commit_of(older.root), what)
+            reasons.setdefault(commit_of(newer.root), what)
     return reasons
 
 
@@ -89,14 +89,14 @@ def _neighbours(found: Sequence[Lists]) -> Iterator[tuple[Lists, Lists]]:
     A fast-forward replaces the snapshots of main one after another. If one snapshot of a pair is also a snapshot of a
     branch and the other is not, a fast-forward is running or was interrupted, and the two need not belong together.
     """
-    owners: dict[CommitName, set[str]] = {}
+    owners: dict[SnapshotCommit, set[str]] = {}
     by_branch: dict[str, dict[int, Lists]] = {}
     for item in found:
         if item.root.is_snapshot:
-            owners.setdefault(commit_name(item.root), set()).add(item.root.branch)
+            owners.setdefault(commit_of(item.root), set()).add(item.root.branch)
             by_branch.setdefault(item.root.branch, {})[item.root.snapshot.id] = item
     for by_id in by_branch.values():
         for number, following in pairwise(sorted(by_id)):
             older, newer = by_id[number], by_id[following]
-            if following == number + 1 and owners[commit_name(older.root)] == owners[commit_name(newer.root)]:
+            if following == number + 1 and owners[commit_of(older.root)] == owners[commit_of(newer.root)]:
                 yield older, newer

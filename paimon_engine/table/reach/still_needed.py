@@ -15,7 +15,7 @@ from paimon_engine.executor import Done, Executor, Failed, LocalExecutor
 from paimon_engine.meta.file_set import live_files
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.table.reach.doubts import Doubt
-from paimon_engine.table.reach.list_check import Lists, commit_name, lists_of, mismatched
+from paimon_engine.table.reach.list_check import Lists, commit_of, lists_of, mismatched
 from paimon_engine.table.reach.reachability import (
     LOCAL_MANIFESTS_MAX,
     MANIFESTS_PER_TASK,
@@ -151,7 +151,7 @@ def protected(
         except CorruptTableError as error:
             unknown.append(_doubt(root, f"{root.label} cannot be read: {error}"))
         else:
-            why = None if root.is_changelog else strange.get(commit_name(root))
+            why = None if root.is_changelog else strange.get(commit_of(root))
             if why is None:
                 holders[root.identity] = len(held)
             else:

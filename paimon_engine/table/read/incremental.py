@@ -33,7 +33,7 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.files.data_file import BucketPlace, bucket_place
 from paimon_engine.table.files.deletion_vectors import VectorPlace, VectorReader, vector_places
 from paimon_engine.table.read.read_request import Changes, Difference
-from paimon_engine.table.read.reader import Rows, merge_section, read_splits, shaped
+from paimon_engine.table.read.reader import RowSelection, merge_section, read_splits, shaped
 from paimon_engine.table.read.scan import Split, is_visible, splits_of, visible_entries
 from paimon_engine.table.state.changelogs import Commit, read_commit
 from paimon_engine.table.state.handle import TableHandle
@@ -56,7 +56,7 @@ class Comparison:
 Unit = Split | Comparison
 
 
-def read_units(table: TableHandle, units: Iterable[Unit], rows: Rows) -> Iterator[pa.RecordBatch]:
+def read_units(table: TableHandle, units: Iterable[Unit], rows: RowSelection) -> Iterator[pa.RecordBatch]:
     """Rows of units, one after another, in the read's schema."""
     for is_split, some in groupby(units, lambda unit: isinstance(unit, Split)):
         if is_split:
@@ -67,7 +67,7 @@ def read_units(table: TableHandle, units: Iterable[Unit], rows: Rows) -> Iterato
             yield from shaped(table, _compared(table, unit), rows)
 
 
-def plan_changes(table: TableHandle, changes: Changes, rows: Rows) -> list[Split]:
+def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> list[Split]:
     """Rows that the snapshots wrote, newest version of a key where several deltas have one."""
     commits = [read_commit(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
     # Expiry takes the files and the indexes of a snapshot, also where its changelog lives on.
@@ -149,7 +149,7 @@ def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEn
     return [entry for entry in entries if entry.kind is FileKind.ADD and is_visible(table, entry)]
 
 
-def plan_difference(table: TableHandle, change: Difference, rows: Rows) -> list[Unit]:
+def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) -> list[Unit]:
     """Rows that are new or different in the later state; for readers that keep them also the deleted ones."""
     before, after = (
         {_rows_identity(entry): entry for entry in visible_entries(table, state, rows.file_filter)}

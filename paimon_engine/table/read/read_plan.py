@@ -15,7 +15,7 @@ from paimon_engine.format.layout import cast_rows
 from paimon_engine.predicate import as_predicate
 from paimon_engine.table.read.incremental import Unit, plan_changes, plan_difference, read_units
 from paimon_engine.table.read.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
-from paimon_engine.table.read.reader import Rows, check_rows
+from paimon_engine.table.read.reader import RowSelection, check_rows
 from paimon_engine.table.read.scan import FileChoice, Split, plan_splits, visible_entries
 from paimon_engine.table.state.handle import SeenTable, TableHandle
 from paimon_engine.table.state.level_mode import check_mode
@@ -26,7 +26,7 @@ class ReadPart:
     """Units of one branch of a table, and what the read gives of their rows."""
 
     table: TableHandle
-    rows: Rows
+    rows: RowSelection
     units: Sequence[Unit]
 
 
@@ -49,11 +49,11 @@ class UnitReader:
     """Reads units of a part in a task: a plain value, fit for pickling."""
 
     table: SeenTable
-    rows: Rows
+    rows: RowSelection
     schema: pa.Schema
 
     def __call__(self, env: Env, units: Sequence[Unit]) -> Iterator[pa.RecordBatch]:
-        """Rows of the units in `schema`. Raises: NotFoundError, CorruptTableError, UnsupportedError."""
+        """RowSelection of the units in `schema`. Raises: NotFoundError, CorruptTableError, UnsupportedError."""
         for batch in read_units(self.table.load(env), units, self.rows):
             yield cast_rows(batch, self.schema)
 
@@ -69,7 +69,7 @@ def plan_read(
     Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
     """
     handle, scope = locate(table, request)
-    rows = Rows(request.columns, as_predicate(request.where), request.with_row_kinds, keeps_retracts)
+    rows = RowSelection(request.columns, as_predicate(request.where), request.with_row_kinds, keeps_retracts)
     schema = check_rows(handle, rows)
     fallback = locate_fallback(handle, request, scope)
     units: Sequence[Unit]
@@ -92,7 +92,7 @@ def plan_read(
 def _state_splits(
     table: TableHandle,
     state: State,
-    rows: Rows,
+    rows: RowSelection,
     *,
     only_highest_level: bool = False,
     without: Collection[bytes] = (),
@@ -102,7 +102,9 @@ def _state_splits(
     return plan_splits(table, state.snapshot, rows.file_filter, chosen)
 
 
-def _missing_partitions(table: TableHandle, state: State, fallback: tuple[TableHandle, State], rows: Rows) -> ReadPart:
+def _missing_partitions(
+    table: TableHandle, state: State, fallback: tuple[TableHandle, State], rows: RowSelection
+) -> ReadPart:
     """The partitions that only the branch has."""
     branch, branch_state = fallback
     check_mode(branch, branch_state.snapshot)

@@ -1,6 +1,6 @@
 """Reading splits: sections are merged one after another, delete records dropped, the filter applied, columns chosen.
 
-`Rows` says what a read gives of the merged rows. Row kinds are a first column `rowkind` on demand, `+I -U +U -D`.
+`RowSelection` says what a read gives of merged rows. Row kinds are a first column `rowkind` on demand, `+I -U +U -D`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ROW_KIND_FIELD: Final = pa.field(ROW_KIND, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowSelection:
     """What a read gives: columns (None: all), rows that match, row kinds in front, delete records or not."""
 
     columns: tuple[str, ...] | None = None
@@ -64,7 +64,7 @@ def read_schema(table: TableHandle, columns: Sequence[str] | None, *, with_row_k
     return schema.insert(0, _ROW_KIND_FIELD) if with_row_kinds else schema
 
 
-def check_rows(table: TableHandle, rows: Rows) -> pa.Schema:
+def check_rows(table: TableHandle, rows: RowSelection) -> pa.Schema:
     """Schema of what the read gives, after a look at columns, filter and defaults.
 
     Raises: InvalidArgumentError, UnsupportedError.
@@ -87,12 +87,12 @@ def read_snapshot_rows(
 
     Raises: UnsupportedError, InvalidArgumentError, NotFoundError, CorruptTableError.
     """
-    rows = Rows(None if columns is None else tuple(columns), where)
+    rows = RowSelection(None if columns is None else tuple(columns), where)
     check_rows(table, rows)
     yield from read_splits(table, plan_splits(table, snapshot, where), rows)
 
 
-def read_splits(table: TableHandle, splits: Iterable[Split], rows: Rows) -> Iterator[pa.RecordBatch]:
+def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection) -> Iterator[pa.RecordBatch]:
     """Rows of splits, one split after another, in the read's schema."""
     splits = list(splits)
     vectors = VectorReader(table, {name: place for split in splits for name, place in split.vectors.items()})
@@ -108,12 +108,12 @@ def read_splits(table: TableHandle, splits: Iterable[Split], rows: Rows) -> Iter
             yield from shaped(table, merged, rows)
 
 
-def read_split(table: TableHandle, split: Split, rows: Rows) -> Iterator[pa.RecordBatch]:
+def read_split(table: TableHandle, split: Split, rows: RowSelection) -> Iterator[pa.RecordBatch]:
     """Rows of one split, in the read's schema."""
     return read_splits(table, [split], rows)
 
 
-def shaped(table: TableHandle, batches: Iterable[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
+def shaped(table: TableHandle, batches: Iterable[pa.RecordBatch], rows: RowSelection) -> Iterator[pa.RecordBatch]:
     """Merged rows as the read gives them: defaults filled in, kinds as text, filtered, projected."""
     schema = read_schema(table, rows.columns, with_row_kinds=rows.with_row_kinds)
     asked = None if rows.columns is None else [*([ROW_KIND] if rows.with_row_kinds else []), *rows.columns]
@@ -138,7 +138,7 @@ def _kind_texts(rows: pa.RecordBatch) -> pa.Array:
     return _ROW_KINDS.take(rows[VALUE_KIND])
 
 
-def needed_columns(table: TableHandle, rows: Rows) -> list[str]:
+def needed_columns(table: TableHandle, rows: RowSelection) -> list[str]:
     """Columns to decode, in table order: asked for, filtered on, and what the merge looks at."""
     names = table.schema.row_type.names
     needed = {*(names if rows.columns is None else (path_of(table.schema.row_type, name)[0] for name in rows.columns))}

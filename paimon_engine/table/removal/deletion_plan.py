@@ -62,7 +62,7 @@ class DeletedFile:
 
 
 @dataclass(frozen=True)
-class Held:
+class SparedFiles:
     """Candidates that roots keep, by path."""
 
     data: Mapping[str, DataCandidate] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class DeletionPlan:
     doubts: tuple[Doubt, ...] = ()
     born: Mapping[str, int] = field(default_factory=dict)
     lists: tuple[Lists, ...] = ()
-    held: Held = field(default_factory=Held)
+    held: SparedFiles = field(default_factory=SparedFiles)
     unread: Callable[[], Candidates] | None = None
     unchecked: frozenset[RootIdentity] = frozenset()
 
@@ -105,7 +105,7 @@ class DeletionPlan:
     def without_files(self, reasons: Sequence[str]) -> DeletionPlan:
         """The plan that deletes nothing, for these reasons."""
         stopped, unknown = (*self.stopped, *reasons), (*self.unknown, *reasons)
-        return replace(self, data={}, metadata={}, held=Held(), unread=None, stopped=stopped, unknown=unknown)
+        return replace(self, data={}, metadata={}, held=SparedFiles(), unread=None, stopped=stopped, unknown=unknown)
 
 
 def plan_deletion(
@@ -156,7 +156,7 @@ def _parted(plan: DeletionPlan, stay: Collection[str]) -> dict[str, Any]:
     return {
         "data": {path: item for path, item in plan.data.items() if path not in stay},
         "metadata": {path: item for path, item in plan.metadata.items() if path not in stay},
-        "held": Held({**plan.held.data, **data}, {**plan.held.metadata, **metadata}),
+        "held": SparedFiles({**plan.held.data, **data}, {**plan.held.metadata, **metadata}),
     }
 
 
@@ -218,7 +218,7 @@ class Deletion:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedDeletion:
     """A deletion of which the store knows: `id` names its record."""
 
     id: str
@@ -236,13 +236,13 @@ def prepare(
     *,
     roots: Sequence[str],
     neighbours: Sequence[str] = (),
-) -> Prepared:
+) -> PreparedDeletion:
     """Writes down what is about to go, before anything is hidden: for whoever finishes it, and whoever undoes it.
 
     `what` names the action, `roots` the files that it is going to hide, `neighbours` those of the snapshots beside.
     """
     is_recorded = bool(plan.data or plan.metadata)
-    prepared = Prepared(table.env.new_id(), how, is_recorded=is_recorded, roots=tuple(roots))
+    prepared = PreparedDeletion(table.env.new_id(), how, is_recorded=is_recorded, roots=tuple(roots))
     if how.quarantine and (plan.data or plan.metadata or roots):
         sizes = {file.path: file.size_bytes for file in plan.files if not is_outside(table, file.path)}
         quarantine = write_quarantine(table, prepared.id, what, sizes, roots=roots, neighbours=neighbours)
@@ -252,18 +252,20 @@ def prepare(
     return prepared
 
 
-def _write_down(table: TableHandle, plan: DeletionPlan, prepared: Prepared) -> None:
+def _write_down(table: TableHandle, plan: DeletionPlan, prepared: PreparedDeletion) -> None:
     names = {path: item.name for path, item in plan.data.items() if not is_outside(table, path)}
     is_aside = prepared.quarantine is not None
     write_record(table, Record(prepared.id, names, tuple(plan.metadata), prepared.roots, quarantine=is_aside))
 
 
-def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: Prepared | None = None) -> Deletion:
+def carry_out(
+    table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: PreparedDeletion | None = None
+) -> Deletion:
     """Delete the plan's files, except those that a root made since the plan needs. The roots must be hidden by now.
 
     Also finishes what earlier runs that were cut short have left.
     """
-    prepared = prepared or Prepared("", Disposal())
+    prepared = prepared or PreparedDeletion("", Disposal())
     aside = None if prepared.quarantine is None else prepared.quarantine.name
     try:
         seen = all_roots(table)
@@ -291,8 +293,8 @@ def carry_out(table: TableHandle, plan: DeletionPlan, executor: Executor, prepar
 
 
 def _with_what_was_held(
-    table: TableHandle, plan: DeletionPlan, seen: Roots, executor: Executor, prepared: Prepared
-) -> tuple[DeletionPlan, Prepared]:
+    table: TableHandle, plan: DeletionPlan, seen: Roots, executor: Executor, prepared: PreparedDeletion
+) -> tuple[DeletionPlan, PreparedDeletion]:
     """The plan with what was left for roots that others have removed meanwhile, or in doubt, and no root needs now.
 
     Written down like the rest, for whoever finishes or undoes it.

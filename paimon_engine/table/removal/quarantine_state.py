@@ -55,7 +55,7 @@ class QuarantineState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredQuarantine:
     """A quarantine as it is stored: `files` maps what lies in it, by paths relative to the table, to sizes in bytes.
 
     `quarantine` is what its list says, None without one; `problem` why the list cannot be understood. `time_ms` is the
@@ -86,7 +86,7 @@ class Held:
         }
 
 
-def look_at(table: TableHandle, name: str) -> Held | None:
+def look_at(table: TableHandle, name: str) -> StoredQuarantine | None:
     """The quarantine of that name; None if there is not even a directory.
 
     Raises: InvalidArgumentError if nothing can be called so; StorageError.
@@ -99,14 +99,14 @@ def look_at(table: TableHandle, name: str) -> Held | None:
     stored = list(_files_in(table, quarantine_directory(table, name)))
     files = {_relative(table, name, info): info.size_bytes for info in stored if not _is_list(info)}
     if listed is not None:
-        return Held(name, _state(table, listed, files), listed.time_ms, listed, files)
+        return StoredQuarantine(name, _state(table, listed, files), listed.time_ms, listed, files)
     if not stored and name not in quarantine_names(table):
         return None
     state = QuarantineState.WITHOUT_LIST if problem is None else QuarantineState.UNREADABLE_LIST
-    return Held(name, state, _newest_ms(table, name, stored), None, files, problem)
+    return StoredQuarantine(name, state, _newest_ms(table, name, stored), None, files, problem)
 
 
-def all_held(table: TableHandle) -> list[Held]:
+def all_held(table: TableHandle) -> list[StoredQuarantine]:
     """Every quarantine of the table, oldest first."""
     found = (look_at(table, name) for name in quarantine_names(table))
     return sorted((item for item in found if item is not None), key=lambda item: (item.time_ms, item.name))
@@ -185,7 +185,7 @@ def _newest_ms(table: TableHandle, name: str, stored: Sequence[FileInfo]) -> int
 # ── emptying ────────────────────────────────────────────────────────────────────────────────────
 
 
-def empty(table: TableHandle, held: Held) -> tuple[int, int, list[str]]:
+def empty(table: TableHandle, held: StoredQuarantine) -> tuple[int, int, list[str]]:
     """Deletes what lies in a quarantine, and its list last: number of files, their bytes, and what was left and why.
 
     Safe to repeat, and after a run that was cut short at any point. Needs no space in the store.
@@ -221,7 +221,7 @@ def _remove_directory(table: TableHandle, name: str) -> None:
 # ── bringing back without a list ────────────────────────────────────────────────────────────────
 
 
-def plan_return(table: TableHandle, held: Held) -> tuple[list[Move], list[str]]:
+def plan_return(table: TableHandle, held: StoredQuarantine) -> tuple[list[Move], list[str]]:
     """How files without a list get back to where their paths say that they lay; and what stays here and why."""
     home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, held.name)}/"
     left = [f"{aside}{path} is no file of commits and stays" for path in held.files if not _is_of_commits(path)]

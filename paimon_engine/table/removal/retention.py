@@ -52,7 +52,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ExpiryChoice:
     """The ids that expire, and the reasons why others do not."""
 
     expired: tuple[int, ...]
@@ -125,7 +125,7 @@ def _check(most: int | None, least: int, what: str) -> None:
 
 def choose_expired(
     times_ms: Mapping[int, int], retention: Retention, *, consumers: Mapping[str, int], already: int = 0
-) -> Choice:
+) -> ExpiryChoice:
     """Ids that expire, given the commit times (epoch milliseconds) of existing snapshots by id.
 
     These are always the oldest ones, never the latest. The age of a snapshot counts from the commit that replaced it.
@@ -133,7 +133,7 @@ def choose_expired(
     """
     ids = sorted(times_ms)
     if not ids:
-        return Choice(())
+        return ExpiryChoice(())
     latest = ids[-1]
     replaced_ms = {one: times_ms[following] for one, following in pairwise(ids)}
     return _choose(ids, latest, replaced_ms, retention, consumers=consumers, already=already)
@@ -146,7 +146,7 @@ def choose_expired_changelogs(
     *,
     consumers: Mapping[str, int],
     already: int = 0,
-) -> Choice:
+) -> ExpiryChoice:
     """Ids that expire, given the commit times (epoch milliseconds) of changelogs by id.
 
     Numbers of retained changelogs count down from the latest snapshot, so snapshots count as changelogs, too. The age
@@ -157,7 +157,7 @@ def choose_expired_changelogs(
     return (
         _choose(ids, latest_snapshot_id, times_ms, retention, consumers=consumers, already=already)
         if ids
-        else Choice(())
+        else ExpiryChoice(())
     )
 
 
@@ -169,7 +169,7 @@ def _choose(
     *,
     consumers: Mapping[str, int],
     already: int,
-) -> Choice:
+) -> ExpiryChoice:
     """The ids below the first one that has to stay, of `ids` ascending; `since_ms` is when each began to age.
 
     A consumer keeps everything from the snapshot on that it reads next.
@@ -190,4 +190,4 @@ def _choose(
         reasons.append(
             f"the limit of {retention.limit} ('limit' or 'snapshot.expire.limit') is reached; run again for the rest"
         )
-    return Choice(tuple(item for item in ids[:-1] if item < end), tuple(reasons))
+    return ExpiryChoice(tuple(item for item in ids[:-1] if item < end), tuple(reasons))

@@ -33,7 +33,7 @@ _PRODUCER: Final = "changelog-producer"
 
 
 @dataclass(frozen=True, slots=True)
-class _Difference:
+class _ModeDifference:
     """Why a snapshot would show other rows, and which option makes it do so."""
 
     key: str
@@ -75,19 +75,21 @@ def _modes(options: TableOptions) -> tuple[bool, bool]:
 
 def _difference(
     table: TableHandle, snapshot: Snapshot, now: TableOptions, *, merges_levels: bool = True
-) -> _Difference | None:
+) -> _ModeDifference | None:
     """What is in the way of reading the snapshot with those options; None if its rows are the same."""
     then = _options_of(table, snapshot)
     marked, marks = then.deletion_vectors_enabled, now.deletion_vectors_enabled
     reason = None
     if marked != marks:
         reason = _unlike_without_vectors(table, snapshot) if marked else _unlike_with_vectors(table, snapshot)
-        return None if reason is None else _Difference(_VECTORS, _text(marked), _text(marks), reason)
+        return None if reason is None else _ModeDifference(_VECTORS, _text(marked), _text(marks), reason)
     is_lookup_switched = then.levels_hold_older_versions != now.levels_hold_older_versions
     differs = now.adds_versions and not (then.levels_hold_older_versions and now.may_merge_again)
     if merges_levels and is_lookup_switched and not marks and differs:
         reason = _unlike_levels(table, snapshot)
-    return None if reason is None else _Difference(_PRODUCER, then.changelog_producer, now.changelog_producer, reason)
+    return (
+        None if reason is None else _ModeDifference(_PRODUCER, then.changelog_producer, now.changelog_producer, reason)
+    )
 
 
 def _options_of(table: TableHandle, snapshot: Snapshot) -> TableOptions:

@@ -37,7 +37,7 @@ from paimon_engine.options import TableOptions
 from paimon_engine.predicate import And, Compare, Predicate
 from paimon_engine.table.commit.commit import IndexRead
 from paimon_engine.table.files.bucketing import BucketRows, partition_codes, split_placed
-from paimon_engine.table.read.reader import Rows, read_split
+from paimon_engine.table.read.reader import RowSelection, read_split
 from paimon_engine.table.read.scan import splits_of
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
@@ -187,7 +187,7 @@ def _row_counts(table: TableHandle, read: IndexRead, partitions: _Partitions) ->
 def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _Places) -> None:
     """Fills in the places of the keys that the table has."""
     where = _key_range(table, incoming)
-    wanted = Rows(columns=table.schema.primary_keys, where=where)
+    wanted = RowSelection(columns=table.schema.primary_keys, where=where)
     # Not only what readers get to see: with first-row, a key is taken before its row leaves level 0.
     for split in splits_of(table, live_entries(table, read.snapshot), where):
         number = incoming.partitions.number(split.partition)
