@@ -32,12 +32,12 @@ from paimon_engine.table.reach.clean_up_plan import forget_plan, write_plan
 from paimon_engine.table.reach.deletion_records import forget_old_records
 from paimon_engine.table.reach.quarantine import write_quarantine
 from paimon_engine.table.reach.reachability import with_branch_paths
-from paimon_engine.table.removal.candidates import check_places
+from paimon_engine.table.removal.candidates import check_file_locations
 from paimon_engine.table.removal.deletion_plan import DeletedFile, clean_directories
 from paimon_engine.table.removal.fence import forget_finished_plans, raise_fences
 from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
 from paimon_engine.table.removal.orphans import Orphans, find_orphans, orphans_among
-from paimon_engine.table.removal.quarantine_state import held_twice, move_as_listed
+from paimon_engine.table.removal.quarantine_state import also_in_quarantine, move_as_listed
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import branches, mend_hints
@@ -95,13 +95,13 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     """
     table, executor = context.table, context.executor
     check_older_than(table, spec)
-    check_places(table)
+    check_file_locations(table)
     older_than_ms = table.env.clock() - DAY_MS if spec.older_than is None else spec.older_than
     found = find_orphans(table, older_than_ms, executor, confirmed=spec.confirm_latest_snapshot)
     if found.stopped:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)
         return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped)
-    if twice := held_twice(table, [info.path for info in found.files]):
+    if twice := also_in_quarantine(table, [info.path for info in found.files]):
         logger.info("%d old files of %s stay, as quarantines have them, too", len(twice), table.paths.root)
         found = replace(found, files=tuple(info for info in found.files if info.path not in twice))
     orphans = _as_deleted(found.files, found.dead)
@@ -144,7 +144,7 @@ def _remove(
     try:
         problems = raise_fences(table, plan)
         if not problems:
-            found.look.take(table, executor)
+            found.look.update(table, executor)
             problems = [f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(found.look.doubts)]
         still = [] if problems else _as_deleted(*orphans_among(table, found.look, found.old, executor))
     except PaimonError:

@@ -32,7 +32,7 @@ from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.reach.reachability import DataPaths
-from paimon_engine.table.removal.candidates import check_places
+from paimon_engine.table.removal.candidates import check_file_locations
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.side_by_side import READER_THREADS
@@ -86,7 +86,7 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
     if the store does not say what is there; UnsupportedError.
     """
     table, executor, commit_user = context.table, context.executor, context.commit_user
-    check_places(table)
+    check_file_locations(table)
     identifier, checked_up_to = identifier_of(Maker.REMOVE_UNEXISTING_FILES), None
     if commit_user is not None and not spec.dry_run:
         own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)

@@ -39,13 +39,13 @@ from paimon_engine.table.removal.file_removal import Disposal, move_files
 from paimon_engine.table.removal.quarantine_state import (
     QuarantineState,
     StoredQuarantine,
-    all_held,
     close,
     empty,
-    look_at,
     plan_return,
+    stored_quarantine,
+    stored_quarantines,
 )
-from paimon_engine.table.removal.restore_roots import RootsBack, bring_back, plan_roots
+from paimon_engine.table.removal.restore_roots import RootsToRestore, plan_roots, write_roots
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.units import DAY_MS
@@ -104,7 +104,10 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     `table.branches_tags.tag_notifications`, where tags come back.
     """
     table, executor = context.table, context.executor
-    if find_quarantine(table, spec.quarantine) is None and (held := look_at(table, spec.quarantine)) is not None:
+    if (
+        find_quarantine(table, spec.quarantine) is None
+        and (held := stored_quarantine(table, spec.quarantine)) is not None
+    ):
         return _returned(table, spec, executor, held)
     quarantine = read_quarantine(table, spec.quarantine)
     roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
@@ -125,7 +128,7 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
 
 
 def _brought_back(
-    table: TableHandle, spec: Restore, executor: Executor, quarantine: Quarantine, roots: RootsBack
+    table: TableHandle, spec: Restore, executor: Executor, quarantine: Quarantine, roots: RootsToRestore
 ) -> RestoreResult:
     # Who finished the deletion meanwhile would move the files aside again.
     forget_record(table, quarantine.name)
@@ -133,21 +136,21 @@ def _brought_back(
     moves = quarantine.moves_back(table)
     _, problems = move_files(table, moves, how, executor)
     if problems:
-        return _result("stopped", quarantine, RootsBack(), stopped=tuple(problems))
+        return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(problems))
     if absent := _absent(table, moves):
         # A clean-up that did not see the versions yet has moved files aside again, or deleted them.
         roots = plan_roots(table, quarantine, as_tags=spec.as_tags)
         lost = roots.conflicts or tuple(f"{move.target} was moved aside again" for move in _aside(table, absent))
         if lost:
             reason = f"a clean-up took files that had come back, run it again: {'; '.join(lost)}"
-            return _result("stopped", quarantine, RootsBack(), stopped=(reason,))
-    bring_back(table, roots)
+            return _result("stopped", quarantine, RootsToRestore(), stopped=(reason,))
+    write_roots(table, roots)
     absent = _absent(table, moves)
     if again := _aside(table, absent):
         # From now on clean-ups see the versions.
         _, problems = move_files(table, again, how, executor)
         if problems:
-            return _result("stopped", quarantine, RootsBack(), stopped=tuple(problems))
+            return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(problems))
         absent = _absent(table, moves)
     missing = tuple(move.target for move in absent)
     # Versions that are left can come back from the list alone, once their files are there again.
@@ -201,7 +204,7 @@ def _list(table: TableHandle, directory: str) -> list[Any]:
 def _result(
     status: str,
     quarantine: Quarantine,
-    roots: RootsBack,
+    roots: RootsToRestore,
     *,
     missing: tuple[str, ...] = (),
     stopped: tuple[str, ...] = (),
@@ -290,12 +293,12 @@ def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantine
 def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[StoredQuarantine], list[StoredQuarantine]]:
     """The quarantines to be emptied, and those old enough whose lists nobody understands."""
     if spec.quarantine is not None:
-        held = look_at(table, spec.quarantine)
+        held = stored_quarantine(table, spec.quarantine)
         if held is None:
             raise no_quarantine(table, spec.quarantine)
         return [held], []
     limit = table.env.clock() - _EMPTIED_AFTER_MS if spec.older_than is None else spec.older_than
-    old = [item for item in all_held(table) if item.time_ms < limit]
+    old = [item for item in stored_quarantines(table) if item.time_ms < limit]
     left = [item for item in old if item.state is QuarantineState.UNREADABLE_LIST]
     return [item for item in old if item not in left], left
 
@@ -308,4 +311,4 @@ def list_quarantines(table: TableHandle) -> list[Mapping[str, Any]]:
 
     Raises: StorageError.
     """
-    return [item.to_dict() for item in all_held(table)]
+    return [item.to_dict() for item in stored_quarantines(table)]

@@ -128,7 +128,7 @@ def test_who_knows_better_says_which_snapshot_is_the_latest() -> None:
 
     assert all("confirm_latest_snapshot=5" in reason for reason in stopped.stopped)
     assert wrong.status == "stopped"
-    assert "the latest snapshot in sight is 5, and 6 is confirmed" in wrong.stopped[0]
+    assert "the latest snapshot listed is 5, but 6 is confirmed" in wrong.stopped[0]
     assert done.status == "deleted"
     assert unreached(world.inner, ROOT) == set()
     # The hint does not stop the next run.

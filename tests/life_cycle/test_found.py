@@ -157,7 +157,7 @@ def test_snapshots_of_a_history_that_was_rolled_back_do_not_come_back_below_anot
         table.expire_snapshots(retain_max=1)
         assert aside is not None
 
-        with pytest.raises(ConflictError, match="snapshot 6 was not made of snapshot 5"):
+        with pytest.raises(ConflictError, match="snapshot 6 does not build on snapshot 5"):
             table.restore(aside)
 
         assert table.restore(aside, as_tags=True).tags == ("restored-4", "restored-5")

@@ -1,4 +1,4 @@
-"""What roots that are to go reach: files that may be deleted if nothing else needs them (`deletion_plan`)."""
+"""Files reached by roots that will be removed; they may be deleted if no other root needs them (`deletion_plan`)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries
 from paimon_engine.table.state.side_by_side import in_threads
 
-_UNKNOWN_PLACES: Final = ("index-file-in-data-file-dir",)
+_UNSUPPORTED_LOCATIONS: Final = ("index-file-in-data-file-dir",)
 
 
 @dataclass(frozen=True, slots=True)
 class DataCandidate:
-    """What is known of a data, changelog or extra file: `name` is that of the data file it belongs to."""
+    """A data, changelog or extra file; `name` is that of the data file that it belongs to, `why` is for people."""
 
     name: str
     size_bytes: int | None
@@ -39,21 +39,21 @@ class DataCandidate:
     directory: str
 
 
-def check_places(table: TableHandle) -> None:
-    """Raises UnsupportedError if the table's options put files where we would not find them."""
-    for key in _UNKNOWN_PLACES:
+def check_file_locations(table: TableHandle) -> None:
+    """Raises UnsupportedError if an option makes other engines store files in directories that are not handled here."""
+    for key in _UNSUPPORTED_LOCATIONS:
         if table.options.raw.get(key, "false").lower() != "false":
             raise UnsupportedError(f"deleting files of a table with '{key}' is not supported yet")
 
 
 class Candidates:
-    """Files that roots to be removed reach, by path; those `ahead` will be asked for in this order.
+    """Files that roots to be removed reach, by path. Roots in `ahead` are read ahead in this order.
 
-    Raises: UnsupportedError if the table's options put files where we would not find them.
+    Raises: UnsupportedError as `check_file_locations`.
     """
 
     def __init__(self, table: TableHandle, ahead: Sequence[Root] = ()) -> None:
-        check_places(table)
+        check_file_locations(table)
         self._table, self._entries = table, ReadingAhead(table, ahead)
         self._paths = DataPaths(table)
         self.data: dict[str, DataCandidate] = {}
@@ -64,13 +64,13 @@ class Candidates:
         self._outside: dict[str, bool] = {}
 
     def add_live(self, root: Root, why: str) -> None:
-        """The files live in a root."""
+        """Adds the files live in a root."""
         self._add(self._read(live_entries, root), why)
 
     def add_tagged(self, tags: Sequence[Root], line: Sequence[Root]) -> None:
-        """The files live in tags, where what the commits of `line` added does not hold them already.
+        """Adds the files live in tags, unless a snapshot in `line` has the same commit: its files are added already.
 
-        That cannot be relied on where a commit could not be read, as when somebody expires it meanwhile.
+        If a commit could not be read, for example because it expired meanwhile, all tags are read.
         """
         commits = set() if self.stopped else {root.snapshot.delta_manifest_list for root in line}
         for root in tags:
@@ -79,15 +79,15 @@ class Candidates:
                 self.add_changelog(root)
 
     def add_added(self, root: Root, why: str) -> None:
-        """The files that the root's commit added."""
+        """Adds the files that the root's commit added."""
         entries = self._read(delta_entries, root)
         self._note_births(root, entries)
         self._add((entry for entry in entries if entry.kind is FileKind.ADD), why)
 
     def add_removed(self, root: Root, why: str, *, but_changes: bool = False) -> None:
-        """The files that the root's commit removed for good: one that is added again was only upgraded.
+        """Adds the files that the root's commit removed; a file that it also adds was only moved to another level.
 
-        With `but_changes` those stay that are the changelog of the commits that added them.
+        With `but_changes`, files stay that are themselves the changelog of the commit that added them.
         """
         entries = self._read(_changelog_delta if root.is_changelog else delta_entries, root)
         self._note_births(root, entries)
@@ -100,25 +100,25 @@ class Candidates:
                     self.data.pop(path, None)
 
     def add_changelog(self, root: Root) -> None:
-        """The root's changelog files."""
+        """Adds the root's changelog files."""
         why = f"named by {root.label}" if root.is_changelog else f"changelog of {root.label}"
         self._add(self._read(_changelog_entries, root), why)
 
     def add_named(self, root: Root) -> None:
-        """All files that the delta of a changelog names."""
+        """Adds all files that the delta of a changelog names."""
         self._add(self._read(_changelog_delta, root), f"named by {root.label}", may_miss=True)
 
     def add_metadata(self, roots: Sequence[Root]) -> None:
-        """The metadata files of roots; of changelogs also what an expiry that was cut short has left of them."""
+        """Adds the metadata files of roots; for changelogs also what an interrupted expiry has left of them."""
         for root, files in zip(roots, in_threads(self._table, _metadata_of, roots), strict=True):
             if not isinstance(files, RootFiles):
-                self.stopped.append(f"metadata of {root.label} is left: {files.reason}")
+                self.stopped.append(f"metadata of {root.label} stays: {files.reason}")
                 continue
             if not root.is_changelog:
                 self.lists.append(lists_of(root, files))
             for path, size_bytes in files.metadata.items():
                 if self._leads_out(path.rpartition("/")[0]):
-                    self.stopped.append(f"{path} lies behind a link that leads out of the table and is left")
+                    self.stopped.append(f"{path} is behind a link that leads out of the table and stays")
                     continue
                 self.metadata[path] = (size_bytes, f"metadata of {root.label}")
             if root.branch == self._table.paths.branch:
@@ -126,9 +126,9 @@ class Candidates:
                 self.born.update({self._table.paths.manifest(name): root.snapshot.id for name in lists})
 
     def _note_births(self, root: Root, delta: Sequence[ManifestEntry]) -> None:
-        """Which files the commit made: those that it added, and did not only move to another level.
+        """Notes in `born` which files the commit created: those that it added and did not only move to another level.
 
-        An overwrite may bring back what was there before.
+        Not for an OVERWRITE, which may add files again that existed before.
         """
         if root.branch != self._table.paths.branch or root.snapshot.commit_kind is CommitKind.OVERWRITE:
             return
@@ -140,7 +140,7 @@ class Candidates:
         try:
             return self._entries(read, root)
         except PaimonError as error:
-            self.stopped.append(f"files that only {root.label} names are left: {error}")
+            self.stopped.append(f"files that only {root.label} names stay: {error}")
             return []
 
     def _leads_out(self, directory: str) -> bool:
@@ -152,14 +152,14 @@ class Candidates:
         for entry in entries:
             outside = entry.file.external_path
             if outside is not None and deletable_path(self._table, outside, entry.file.name) is None:
-                self.stopped.append(f"{outside} lies outside the table and is left")
+                self.stopped.append(f"{outside} is outside the table and stays")
                 continue
             directory = self._paths.directory(entry)
             if outside is None and self._leads_out(directory):
-                self.stopped.append(f"{directory} is a link that leads out of the table; {entry.file.name} is left")
+                self.stopped.append(f"{directory} is a link that leads out of the table; {entry.file.name} stays")
                 continue
             for path, size_bytes in self._paths.of(entry):
-                # Where a file may be gone already, its size is looked up, which tells.
+                # If a file may not exist any more, its size is left open: looking it up later shows that.
                 known = None if may_miss else size_bytes
                 self.data[path] = DataCandidate(entry.file.name, known, why, directory)
 
@@ -174,7 +174,7 @@ def _metadata_of(table: TableHandle, root: Root) -> RootFiles | Unreadable:
 
 
 def _changelog_delta(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
-    """Entries of the delta of an expired snapshot, as far as it is still there."""
+    """Entries of the delta of an expired snapshot; none if its list does not exist any more."""
     try:
         return delta_entries(table, snapshot)
     except NotFoundError:
@@ -182,7 +182,7 @@ def _changelog_delta(table: TableHandle, snapshot: Snapshot) -> list[ManifestEnt
 
 
 def _changelog_entries(table: TableHandle, snapshot: Snapshot) -> list[ManifestEntry]:
-    """A changelog list that is gone names nothing."""
+    """Entries of the changelog list; none if it does not exist any more."""
     try:
         return changelog_entries(table, snapshot)
     except NotFoundError:

@@ -1,25 +1,28 @@
-"""Deleting what only vanished snapshots and tags needed.
+"""Plans and carries out the deletion of files that only removed roots (snapshots, tags, changelogs) needed.
 
-1. `Candidates` gathers the files that the roots to be removed reach.
-2. `plan_deletion` leaves those that no other root reaches. A dry run ends here.
-3. `prepare` writes down what is about to go: a record for the next run, should this one be cut short, and the list of
-   a quarantine where one is asked for.
-4. The caller hides the roots (removes their snapshot or tag files), so that no reader can start from them.
-5. `carry_out` lists the roots again, leaves out what a root made in the meantime needs, takes along what was left for
-   a root that has gone in the meantime, and deletes all that or moves it aside: data first, then metadata from which
-   the data could still be found. Of two deletions side by side, the one that hides its roots last sees that those of
-   the other are gone, too, so that what both kept for each other goes.
+1. `Candidates` collects the files that the roots to be removed reach.
+2. `plan_deletion` keeps of these only the files that no other root reaches. A dry run ends here.
+3. `prepare` stores what will be deleted: a record, so that the next run can finish an interrupted one, and the list of
+   a quarantine if one is requested.
+4. The caller removes the root files, so that no reader can start from them.
+5. `carry_out` lists the roots again. It keeps files that a root created since then needs. It adds files that the plan
+   kept for a root that was removed since then. Then it deletes or moves everything: data files first, then metadata, so
+   that after a crash the data files can still be found from the metadata.
 
-A crash in between leaves files that nobody reaches, never a root with files missing; the next deletion finishes it.
-What is in doubt stays:
+Two deletions at the same time, example: snapshots 1 and 2 share a file. One run expires 1 and keeps the file, because
+2 needs it; another run removes 2 (a purge) and keeps the file, because 1 needs it. The run that removes its roots last
+sees in step 5 that the root of the other one is gone, and deletes the file.
 
-- a snapshot, tag or changelog that stays cannot be read, or one of its manifests cannot, or a manifest list of it may
-  be another's (`table.reach.list_check`), or snapshots are missing in between: no file is deleted that was there at the
-  time of that commit (`table.reach.doubts`);
-- a manifest of a root to be removed cannot be read: the files only it names stay;
-- a file lies outside the table's directory, where nobody allows to delete, or behind a link out of it: it stays.
+A crash leaves files that no root reaches, never a root with missing files; the next deletion finishes the work. In
+doubt files stay:
 
-Each case is said in `stopped`.
+- if a root that stays, or one of its manifests, cannot be read, or one of its manifest lists may belong to another
+  snapshot (`table.reach.list_check`), or snapshots are missing in between: no file is deleted that existed at the time
+  of that commit (`table.reach.doubts`);
+- if a manifest of a root to be removed cannot be read: the files that only this manifest names stay;
+- if a file is outside the table's directory where deletion is not allowed, or behind a link out of the table: it stays.
+
+`stopped` has a message for each case.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeletedFile:
-    """A file that goes, and what it was for."""
+    """A file that is deleted, and why."""
 
     path: str
     size_bytes: int
@@ -63,7 +66,7 @@ class DeletedFile:
 
 @dataclass(frozen=True)
 class SparedFiles:
-    """Candidates that roots keep, by path."""
+    """Candidates that stay because a root needs them, by path."""
 
     data: Mapping[str, DataCandidate] = field(default_factory=dict)
     metadata: Mapping[str, tuple[int | None, str]] = field(default_factory=dict)
@@ -71,14 +74,17 @@ class SparedFiles:
 
 @dataclass(frozen=True)
 class DeletionPlan:
-    """What may go: `data` and `metadata` by path. `roots` are those that were asked.
+    """The files that may be deleted: `data` and `metadata`, by path.
 
-    `doubts` are what kept files from going that may be needed, `unknown` the reasons not to forget anything for now.
-    `born` tells which commit of the table's branch made a file, where that is known.
-
-    `held` are candidates that stay since some root reaches them or might, and `unread` finds those of roots for which
-    another one stands: they go if no root needs them once this deletion has hidden its own. `unchecked` are roots that
-    need none.
+    - `roots`: the roots that were checked; `holders`: the number of candidates that each of them keeps.
+    - `stopped`: messages about files that stay because of a doubt; `doubts`: these doubts.
+    - `unknown`: reasons why nothing should be deleted now, since a later run may know more.
+    - `born`: the snapshot id of the commit that created a file, if known.
+    - `held`: candidates that stay since a root reaches them, or may reach them. `carry_out` checks them again after
+      the roots are removed.
+    - `unread`: collects, if `carry_out` needs them, candidates of further removed roots that were not read for the
+      plan, because other roots reach all of their files.
+    - `unchecked`: roots that were not checked, since they certainly need none of the files.
     """
 
     data: Mapping[str, DataCandidate]
@@ -116,7 +122,7 @@ def plan_deletion(
     *,
     lost: Sequence[Doubt] = (),
 ) -> DeletionPlan:
-    """The candidates that none of the kept roots reaches, and that nothing in doubt, or `lost`, might."""
+    """The candidates that no kept root reaches, and that no root in doubt (those of `lost` included) may need."""
     everything = _of(candidates)
     return _sized(table, _without_reached(table, _without_doubtful(table, everything, lost), kept, executor))
 
@@ -132,6 +138,7 @@ def _of(candidates: Candidates) -> DeletionPlan:
 
 
 def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Root], executor: Executor) -> DeletionPlan:
+    """The plan without files that one of the roots reaches or, if a root cannot be read, may reach."""
     protection = protected(
         table,
         roots,
@@ -150,7 +157,7 @@ def _without_reached(table: TableHandle, plan: DeletionPlan, roots: Sequence[Roo
 
 
 def _parted(plan: DeletionPlan, stay: Collection[str]) -> dict[str, Any]:
-    """The fields of a plan in which these paths stay, and are held."""
+    """Fields of the plan in which the paths of `stay` are moved from `data` and `metadata` to `held`."""
     data = {path: item for path, item in plan.data.items() if path in stay}
     metadata = {path: item for path, item in plan.metadata.items() if path in stay}
     return {
@@ -161,6 +168,7 @@ def _parted(plan: DeletionPlan, stay: Collection[str]) -> dict[str, Any]:
 
 
 def _without_doubtful(table: TableHandle, plan: DeletionPlan, doubts: Sequence[Doubt]) -> DeletionPlan:
+    """The plan without files that a root in doubt may need; its `stopped` names the doubts."""
     if not doubts:
         return plan
     branch = table.paths.branch
@@ -178,7 +186,7 @@ def _without_doubtful(table: TableHandle, plan: DeletionPlan, doubts: Sequence[D
 
 
 def _sized(table: TableHandle, plan: DeletionPlan) -> DeletionPlan:
-    """The plan with sizes looked up where no metadata tells them, without files that are not there any more."""
+    """The plan with sizes from storage where metadata does not have them, and without files that do not exist."""
     unsized = [path for path, item in plan.data.items() if item.size_bytes is None]
     unsized += [path for path, (size_bytes, _) in plan.metadata.items() if size_bytes is None]
     sizes = dict(zip(unsized, in_threads(table, _size_bytes, unsized), strict=True))
@@ -205,7 +213,7 @@ def _size_bytes(table: TableHandle, path: str) -> int | None:
 
 @dataclass(frozen=True)
 class Deletion:
-    """What went, and what was left and why; `quarantine` names where it lies now, if it was moved aside."""
+    """The files that were deleted; messages about files that are left; the quarantine, if files were moved to one."""
 
     files: tuple[DeletedFile, ...] = ()
     stopped: tuple[str, ...] = ()
@@ -213,13 +221,13 @@ class Deletion:
 
     @property
     def size_bytes(self) -> int:
-        """Sum over the files."""
+        """Total size of the files."""
         return sum(file.size_bytes for file in self.files)
 
 
 @dataclass(frozen=True)
 class PreparedDeletion:
-    """A deletion of which the store knows: `id` names its record."""
+    """A deletion whose record, and quarantine if there is one, are stored; `id` is the name of both."""
 
     id: str
     how: Disposal
@@ -237,9 +245,10 @@ def prepare(
     roots: Sequence[str],
     neighbours: Sequence[str] = (),
 ) -> PreparedDeletion:
-    """Writes down what is about to go, before anything is hidden: for whoever finishes it, and whoever undoes it.
+    """Stores the record and the list of the quarantine, before any root is removed.
 
-    `what` names the action, `roots` the files that it is going to hide, `neighbours` those of the snapshots beside.
+    The record lets a later run finish the deletion, the list lets `restore` undo it. `what` names the action, `roots`
+    are the root files that it will remove, `neighbours` the files of the snapshots next to them.
     """
     is_recorded = bool(plan.data or plan.metadata)
     prepared = PreparedDeletion(table.env.new_id(), how, is_recorded=is_recorded, roots=tuple(roots))
@@ -248,11 +257,11 @@ def prepare(
         quarantine = write_quarantine(table, prepared.id, what, sizes, roots=roots, neighbours=neighbours)
         prepared = replace(prepared, quarantine=quarantine)
     if prepared.is_recorded:
-        _write_down(table, plan, prepared)
+        _store_record(table, plan, prepared)
     return prepared
 
 
-def _write_down(table: TableHandle, plan: DeletionPlan, prepared: PreparedDeletion) -> None:
+def _store_record(table: TableHandle, plan: DeletionPlan, prepared: PreparedDeletion) -> None:
     names = {path: item.name for path, item in plan.data.items() if not is_outside(table, path)}
     is_aside = prepared.quarantine is not None
     write_record(table, Record(prepared.id, names, tuple(plan.metadata), prepared.roots, quarantine=is_aside))
@@ -261,9 +270,9 @@ def _write_down(table: TableHandle, plan: DeletionPlan, prepared: PreparedDeleti
 def carry_out(
     table: TableHandle, plan: DeletionPlan, executor: Executor, prepared: PreparedDeletion | None = None
 ) -> Deletion:
-    """Delete the plan's files, except those that a root made since the plan needs. The roots must be hidden by now.
+    """Deletes the plan's files, except those that a root created since then needs. The roots must be removed by now.
 
-    Also finishes what earlier runs that were cut short have left.
+    Also finishes earlier deletions that were interrupted.
     """
     prepared = prepared or PreparedDeletion("", Disposal())
     aside = None if prepared.quarantine is None else prepared.quarantine.name
@@ -276,9 +285,10 @@ def carry_out(
     fresh = [root for root in seen if root.identity not in plan.roots]
     if fresh:
         plan = _without_reached(table, replace(plan, lists=()), fresh, executor)
-    is_past = any(doubt.may_pass for doubt in plan.doubts) or not plan.roots <= {root.identity for root in seen}
-    if prepared.id and is_past:
-        plan, prepared = _with_what_was_held(table, plan, seen, executor, prepared)
+    # A root that the plan checked is gone, or a doubt may have ended: files kept for it may be deleted now.
+    may_release = any(doubt.may_pass for doubt in plan.doubts) or not plan.roots <= {root.identity for root in seen}
+    if prepared.id and may_release:
+        plan, prepared = _with_released(table, plan, seen, executor, prepared)
     plan, outside, problems = _without_outside(table, plan, is_aside=prepared.quarantine is not None)
     if problems:
         return Deletion((), (*plan.stopped, *problems), aside)
@@ -292,12 +302,12 @@ def carry_out(
     return Deletion((*done, *earlier.files), stopped, aside)
 
 
-def _with_what_was_held(
+def _with_released(
     table: TableHandle, plan: DeletionPlan, seen: Roots, executor: Executor, prepared: PreparedDeletion
 ) -> tuple[DeletionPlan, PreparedDeletion]:
-    """The plan with what was left for roots that others have removed meanwhile, or in doubt, and no root needs now.
+    """The plan with those of the kept files that no root needs any more: their roots were removed meanwhile.
 
-    Written down like the rest, for whoever finishes or undoes it.
+    They are added to the record and to the quarantine's list before they are deleted.
     """
     more = DeletionPlan(plan.held.data, plan.held.metadata, born=plan.born, lists=plan.lists)
     if plan.unread is not None:
@@ -313,8 +323,9 @@ def _with_what_was_held(
     asked = [root for root in seen if root.identity not in plan.unchecked]
     lost = lost_roots(table, seen)
     more = _sized(table, _without_reached(table, _without_doubtful(table, more, lost), asked, executor))
-    past = tuple(f": {doubt.reason}" for doubt in plan.doubts)
-    stopped = (*(text for text in plan.stopped if not text.endswith(past)), *more.stopped)
+    # Messages about the old doubts are replaced: `more` was checked against all doubts again.
+    old_doubts = tuple(f": {doubt.reason}" for doubt in plan.doubts)
+    stopped = (*(text for text in plan.stopped if not text.endswith(old_doubts)), *more.stopped)
     plan = replace(
         plan,
         data={**plan.data, **more.data},
@@ -328,23 +339,23 @@ def _with_what_was_held(
         sizes = {file.path: file.size_bytes for file in plan.files if not is_outside(table, file.path)}
         prepared = replace(prepared, quarantine=extend_quarantine(table, prepared.quarantine, sizes))
     prepared = replace(prepared, is_recorded=True)
-    _write_down(table, plan, prepared)
+    _store_record(table, plan, prepared)
     return plan, prepared
 
 
 def _without_outside(
     table: TableHandle, plan: DeletionPlan, *, is_aside: bool
 ) -> tuple[DeletionPlan, list[DeletedFile], list[str]]:
-    """The plan without files outside the table, which go first; those that went, and what kept them from going.
+    """Deletes the plan's files outside the table: the rest of the plan, the deleted files, and problems.
 
-    They are not moved aside, as a quarantine lies in the table: then they are left, and the plan says so.
+    They are not moved to a quarantine, which is inside the table: then they stay, and the plan's `stopped` says so.
     """
     outside = {path: item for path, item in plan.data.items() if is_outside(table, path)}
     if not outside:
         return plan, [], []
     inside = replace(plan, data={path: item for path, item in plan.data.items() if path not in outside})
     if is_aside:
-        left = (f"{path} lies outside the table; it is not moved aside but left" for path in outside)
+        left = (f"{path} is outside the table; it is not moved to the quarantine and stays" for path in outside)
         return replace(inside, stopped=(*plan.stopped, *left)), [], []
     try:
         delete_outside(table, tuple(outside))
@@ -356,14 +367,14 @@ def _without_outside(
 def _dispose(
     table: TableHandle, plan: DeletionPlan, how: Disposal, quarantine: Quarantine | None, executor: Executor
 ) -> tuple[list[DeletedFile], list[str]]:
-    """The files of the plan that went, and what was left and why."""
+    """Deletes or moves the plan's files: those that are done, and messages about files that are left."""
     known = {file.path: file for file in plan.files}
     done: list[DeletedFile] = []
     problems: list[str] = []
-    # Data files must be gone before the metadata that names them.
+    # Data files before the metadata that names them: after a crash, metadata still leads to them.
     for paths in (tuple(plan.data), tuple(plan.metadata)):
         if problems:
-            problems.append(f"{len(paths)} metadata files are left with them")
+            problems.append(f"{len(paths)} metadata files are left, too")
             break
         if quarantine is None:
             gone, problems = delete_files(table, paths, how, executor)
@@ -377,7 +388,7 @@ def _dispose(
 
 
 def finish_interrupted(table: TableHandle, executor: Executor, how: Disposal | None = None) -> Deletion:
-    """Deletes what runs that were cut short had left to do, as far as nothing reaches it."""
+    """Finishes interrupted deletions: deletes the files of their records that no root reaches."""
     found, stopped = open_records(table)
     done: list[DeletedFile] = []
     for record in found:
@@ -387,7 +398,7 @@ def finish_interrupted(table: TableHandle, executor: Executor, how: Disposal | N
             plan = _without_reached(table, _without_doubtful(table, plan, seen.doubts), seen, executor)
             quarantine = read_quarantine(table, record.id) if record.quarantine else None
         except PaimonError as error:
-            stopped.append(f"what a run that was cut short has left stays: {error}")
+            stopped.append(f"files of an interrupted deletion stay: {error}")
             continue
         gone, problems = _dispose(table, plan, how or Disposal(), quarantine, executor)
         done += gone
@@ -398,10 +409,10 @@ def finish_interrupted(table: TableHandle, executor: Executor, how: Disposal | N
 
 
 def _left_over(table: TableHandle, record: Record) -> DeletionPlan:
-    """The files of a record that are still there."""
+    """The files of a record that still exist."""
     paths = (*record.data, *record.metadata)
     sizes = dict(zip(paths, in_threads(table, _size_bytes, paths), strict=True))
-    why = "left by a run that was cut short"
+    why = "left by an interrupted deletion"
     data = {
         path: DataCandidate(name, sizes[path], why, path.rpartition("/")[0])
         for path, name in record.data.items()
@@ -412,10 +423,10 @@ def _left_over(table: TableHandle, record: Record) -> DeletionPlan:
 
 
 def clean_directories(table: TableHandle, directories: Iterable[str]) -> None:
-    """Remove bucket directories that became empty, and then partition directories above them."""
+    """Removes bucket directories that became empty, and then partition directories above them."""
     for directory in sorted(directories):
         path = directory
-        # Only directories strictly inside the table; those that are not empty stay by themselves.
+        # Only directories inside the table; `delete_dir` leaves those that are not empty.
         while path.startswith(f"{table.paths.root}/"):
             table.env.storage.delete_dir(path)
             path = path.rpartition("/")[0]

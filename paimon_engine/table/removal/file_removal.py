@@ -1,11 +1,11 @@
-"""How files go: for good or moved aside, how fast, and where the work runs.
+"""Deletes files, or moves them to a quarantine, with a limited rate and number of workers.
 
-Every action that deletes is asked in the same words, `Disposal`, and hands its files to `delete_files` or
-`move_files`. Both cut them into shares; a share is done by one thread of this process or, where files are many, by one
-task of the executor, so `parallelism` bounds what runs at the same time. Within its share a worker sends requests of
-many files and pauses after each, so that all workers together keep to `files_per_second`.
+All actions that delete have the same options, `Disposal`, and pass their files to `delete_files` or `move_files`. Both
+split the files into shares. A share is handled by one thread of this process or, if there are many files, by one task
+of the executor, so `parallelism` limits what runs at the same time. A worker sends one request for many files and then
+waits, so that all workers together keep to `files_per_second`.
 
-A share may be done twice, wholly or in part: what is gone already is fine.
+A share may be handled twice, completely or in part: files that do not exist any more are no error.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from paimon_engine.table.state.side_by_side import READER_THREADS
 T = TypeVar("T")
 
 FILES_PER_REQUEST: Final = 500
-"""Below the 1000 that object stores take, and small enough to tell how far a share has come."""
+"""Less than the 1000 that object stores accept, and small enough to know how far a share has come after an error."""
 LOCAL_FILES_MAX: Final = 32_000
-"""Up to so many files this process sees to by itself: handing them to a cluster would take longer."""
+"""Up to this number of files, this process handles them itself: starting tasks on a cluster would take longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disposal(Spec):
-    """How what is deleted goes.
+    """How files are deleted.
 
-    With `quarantine` files are moved to `quarantine/<name>` of the table, and `restore` brings them back. At most
-    `parallelism` workers are at it at the same time, and all together take at most `files_per_second`.
+    With `quarantine` files are moved to `quarantine/<name>` of the table, and `restore` moves them back. At most
+    `parallelism` workers run at the same time, and all together handle at most `files_per_second`.
     """
 
     quarantine: Quarantine = False
@@ -47,7 +47,7 @@ class Disposal(Spec):
 
 
 class DisposalWords(TypedDict, total=False):
-    """The fields of `Disposal`, as the verbs of a table take them."""
+    """The fields of `Disposal`, as keyword arguments of methods of `Table`."""
 
     quarantine: bool
     files_per_second: float | None
@@ -63,7 +63,7 @@ class _Share:
 def delete_files(
     table: TableHandle, paths: Sequence[str], how: Disposal, executor: Executor
 ) -> tuple[list[str], list[str]]:
-    """Deletes files: the paths that are gone now, and texts that say what was left and why."""
+    """Deletes files. Returns the paths that do not exist any more, and messages about files that are left."""
     gone: list[str] = []
     problems: list[str] = []
     for share, outcome in _outcomes(table, _delete_share, paths, how, executor, at_least=FILES_PER_REQUEST):
@@ -77,13 +77,13 @@ def delete_files(
 def move_files(
     table: TableHandle, moves: Sequence[Move], how: Disposal, executor: Executor
 ) -> tuple[list[Move], list[str]]:
-    """Moves files: the moves that this call made, and texts that say what was left and why.
+    """Moves files. Returns the moves that this call made, and messages about files that are left.
 
-    A file whose source is not there counts as neither: it was moved before, or never there.
+    A file whose source does not exist is in neither: it was moved before, or never existed.
     """
     done: list[Move] = []
     problems: list[str] = []
-    # Each file is copied by itself, so that a few are worth another worker.
+    # Each file is copied by a request of its own, so several workers help even with a few files.
     for share, outcome in _outcomes(table, _move_share, moves, how, executor, at_least=1):
         if isinstance(outcome, Failed):
             problems.append(f"{len(share.items)} files are left: {outcome.message}")
@@ -107,16 +107,16 @@ def _outcomes(
 
 
 def cut(items: Sequence[Any], how: Disposal, workers: int, *, at_least: int = FILES_PER_REQUEST) -> list[_Share]:
-    """The work of each worker, in order, `at_least` so many files where there are more; and its part of the rate."""
+    """The share of each worker: at least `at_least` files, in order, and its part of the rate."""
     most = min(workers, how.parallelism or workers)
     count = max(1, min(most, -(-len(items) // at_least))) if items else 0
     rate = None if how.files_per_second is None else how.files_per_second / max(1, count)
-    bounds = [len(items) * place // count for place in range(count + 1)] if count else [0]
+    bounds = [len(items) * number // count for number in range(count + 1)] if count else [0]
     return [_Share(tuple(items[begin:end]), rate) for begin, end in pairwise(bounds)]
 
 
 def paced(items: Sequence[T], files_per_second: float | None) -> Iterator[tuple[Sequence[T], float]]:
-    """Requests of a share, each with the seconds to wait after it; none after the last."""
+    """The requests of a share, each with the seconds to wait after it (0 after the last)."""
     size = FILES_PER_REQUEST
     if files_per_second is not None:
         size = max(1, min(size, int(files_per_second)))
@@ -127,7 +127,7 @@ def paced(items: Sequence[T], files_per_second: float | None) -> Iterator[tuple[
 
 
 def _delete_share(env: Env, share: _Share) -> tuple[int, str | None]:
-    """How many of the share's files are gone, and what ended it early."""
+    """How many of the share's files are deleted, and the error that ended it early, if any."""
     count = 0
     for paths, pause_s in paced(share.items, share.files_per_second):
         try:
@@ -160,10 +160,10 @@ def _move(env: Env, move: Move) -> bool:
     source_bytes, target_bytes = (_size_bytes(env, path) for path in (move.source, move.target))
     if source_bytes is None:
         return False
-    # A run that died while it copied left a part of the file, on one side or the other.
+    # A run that died during a copy may have left an incomplete file: at the target, or (restoring) at the source.
     if target_bytes != move.size_bytes:
         if source_bytes != move.size_bytes:
-            raise StorageError(f"{move.source} has {source_bytes} bytes, and should have {move.size_bytes}; it stays")
+            raise StorageError(f"{move.source} has {source_bytes} bytes, expected {move.size_bytes}; it is not moved")
         storage.delete([move.target])
         with storage.open(move.source) as source, storage.writer(move.target) as target:
             shutil.copyfileobj(source, target, 1 << 20)

@@ -1,22 +1,23 @@
-"""May what nothing in sight names belong to a version of the table that is out of sight?
+"""Whether orphan files may belong to versions (snapshots, tags, changelogs) that exist but are not listed.
 
-An orphan is a file that no root names. Whether all roots are in sight is asked here, beyond what
-`table.reach.completeness` asks of each branch:
+An orphan is a file that no listed root names. It may only be deleted if all roots are listed. Signs that some are not,
+in addition to those that `table.reach.completeness` finds in each branch:
 
-1. A table with files and without any snapshot, tag or changelog.
-2. Old files that nothing names and that are newer than the newest commit: the leftovers of a job that died since then,
-   or the files of newer commits that are out of sight. The next commit tells.
-3. Metadata that no root names and that makes a whole version: its manifests and all data files that are live in it are
-   there. A job that dies in the moment of its commit leaves that, a newer Java release after a rollback or the deletion
-   of a branch does, and it is what an unseen tag or snapshot looks like. It is certainly dead if the headers of its
-   base lists say for which snapshots of which branch they were written (`MetadataWriter`), and other commits have
-   become these; or if a deletion of ours that was cut short has hidden its version (`table.reach.deletion_records`).
-4. Data files that commits have removed, and no root reaches any more: an expiry would have deleted them with the
-   snapshots before, which may be out of sight; again unless a deletion of ours says so.
-5. Data files that roots need, and schemas that they name, and that listings lack.
+1. A table with files, but without any snapshot, tag or changelog.
+2. Old orphans that are newer than the newest commit. They were left by a job that died since then, or they belong to
+   newer commits that are not listed. After the next commit this can be decided.
+3. Orphan metadata that makes a complete version: its manifests and all data files live in it exist. An unlisted tag or
+   snapshot looks like this; but so does what a job leaves that died just before its commit, or what newer Java releases
+   leave after a rollback or the deletion of a branch. It is certainly unneeded in two cases: the headers of its base
+   lists say for which snapshot ids of which branch they were written (`MetadataWriter`), and other commits have these
+   ids; or an interrupted deletion of this engine removed its version (`table.reach.deletion_records`).
+4. Data files that commits have removed and that no root reaches any more. An expiry deletes such files together with
+   the snapshots before; if they still exist, these snapshots may exist, too. Again, unless a record of an interrupted
+   deletion names them.
+5. Data files that roots need, or schemas that they name, that are missing from the listings.
 
-Whoever knows better confirms which snapshot is the latest: what is then found dead goes. What is certainly there and
-out of sight (`is_certain`) nobody can confirm away.
+A user who knows better may confirm the id of the latest snapshot; orphans are deleted then. But what certainly exists
+without being listed (`is_certain`) cannot be overruled.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ _MANIFEST: Final = "manifest-"
 
 
 @dataclass(frozen=True)
-class OrphansSeen:
-    """What a look for orphans has found.
+class OrphanScan:
+    """What a search for orphans has found.
 
-    `roots` are all that were read. `orphans` are old files that would go, `removed` the paths of those that commits
-    have removed. `needed` are names of data files that are live in some root, `named` all names that roots know,
-    `stored` those of all files in the directories of data and metadata, however young.
+    `roots` are all roots that were read. `orphans` are old files that would be deleted; `removed` are the paths of
+    those that commits have removed. `needed` are names of data files that are live in some root, `named` all file names
+    in the metadata of roots, `stored` the names of all files in the directories of data and metadata, however young.
     """
 
     roots: Sequence[Root]
@@ -59,8 +60,8 @@ class OrphansSeen:
     stored: Collection[str] = ()
 
 
-def orphan_doubts(table: TableHandle, seen: OrphansSeen) -> list[MissingVersions]:
-    """Why the orphans may belong to versions that are out of sight; empty if all of them are dead."""
+def orphan_doubts(table: TableHandle, seen: OrphanScan) -> list[MissingVersions]:
+    """Why the orphans may belong to versions that are not listed; empty if they certainly do not."""
     found: list[MissingVersions] = []
     for branch in (MAIN_BRANCH, *branches(table)):
         found += find_missing_versions(observe_branch(with_branch_paths(table, branch)))
@@ -69,11 +70,11 @@ def orphan_doubts(table: TableHandle, seen: OrphansSeen) -> list[MissingVersions
     if not files:
         return found
     if not seen.roots:
-        what = f"{len(files)} files are there ({shown([_name(info.path) for info in files])}), and no snapshot"
-        return [*found, _doubt(f"{what}: they are all that is left of a first commit that failed, or {_OUT}")]
+        what = f"there are {len(files)} files ({shown([_name(info.path) for info in files])}) but no snapshot"
+        return [*found, _doubt(f"{what}: they were left by a first commit that failed, or {_OUT}")]
     if lost := sorted(set(seen.needed) - set(seen.stored)):
         what = f"{len(lost)} data files that snapshots need ({shown(lost)}) are not in the listing"
-        found.append(_doubt(f"{what}; {WAIT}, or remove_unexisting_files if they are lost", is_certain=True))
+        found.append(_doubt(f"{what}; {WAIT}, or run remove_unexisting_files if they are lost", is_certain=True))
     found += _newer_than_commits(seen.roots, files)
     known = files_of_interrupted_deletions(table)
     found += _removed_and_there(seen, known)
@@ -81,7 +82,7 @@ def orphan_doubts(table: TableHandle, seen: OrphansSeen) -> list[MissingVersions
     return found
 
 
-_OUT: Final = f"snapshots, tags or branches are out of sight; {WAIT}"
+_OUT: Final = f"snapshots, tags or branches are missing from the listing; {WAIT}"
 
 
 def _doubt(reason: str, *, is_certain: bool = False) -> MissingVersions:
@@ -93,7 +94,7 @@ def _name(path: str) -> str:
 
 
 def _is_of_a_commit(info: FileInfo) -> bool:
-    """Whether it is no temporary file of a snapshot, a tag or the like."""
+    """Whether it is a data, index or metadata file, not a temporary file of a snapshot, tag or the like."""
     directory = info.path.split("/")[-2]
     return directory.startswith("bucket-") or directory in ("manifest", "index", "statistics")
 
@@ -102,30 +103,30 @@ def _without_schema(table: TableHandle, roots: Sequence[Root]) -> Iterator[Missi
     if table.schema_service is not None:
         return
     for branch in dict.fromkeys(root.branch for root in roots):
-        there = set(numbered(table.env, with_branch_paths(table, branch).paths.schema_dir, SCHEMA_PREFIX))
+        existing = set(numbered(table.env, with_branch_paths(table, branch).paths.schema_dir, SCHEMA_PREFIX))
         named = {root.snapshot.schema_id for root in roots if root.branch == branch}
-        if lost := sorted(named - there):
+        if lost := sorted(named - existing):
             of = "" if branch == MAIN_BRANCH else f" of branch {branch!r}"
-            yield MissingVersions(branch, f"schema {shown(lost)}{of} is named by a snapshot and not there; {WAIT}")
+            yield MissingVersions(branch, f"schema {shown(lost)}{of} is missing, but a snapshot names it; {WAIT}")
 
 
 def _newer_than_commits(roots: Sequence[Root], files: Sequence[FileInfo]) -> Iterator[MissingVersions]:
     newest = max(roots, key=lambda root: root.snapshot.time_ms)
     newer = [info for info in files if info.modified_ms > newest.snapshot.time_ms]
     if newer:
-        what = f"{len(newer)} files that nothing names ({shown([_name(info.path) for info in newer])})"
+        what = f"{len(newer)} orphan files ({shown([_name(info.path) for info in newer])})"
         yield _doubt(
-            f"{what} are newer than {newest.label}, the newest commit in sight: a job that died has left them, which "
-            f"the next commit tells, or {_OUT}"
+            f"{what} are newer than {newest.label}, the newest commit listed: a job that died left them (then this "
+            f"is resolved by the next commit), or {_OUT}"
         )
 
 
-def _removed_and_there(seen: OrphansSeen, known: set[str]) -> Iterator[MissingVersions]:
+def _removed_and_there(seen: OrphanScan, known: set[str]) -> Iterator[MissingVersions]:
     left = sorted(_name(path) for path in set(seen.removed) - known)
     if left:
         yield _doubt(
-            f"{len(left)} files ({shown(left)}) were removed by commits in sight and are still there, although no "
-            f"snapshot in sight needs them: an expiry has left them, or {_OUT}"
+            f"{len(left)} files ({shown(left)}) were removed by listed commits and still exist, although no "
+            f"listed snapshot needs them: an expiry left them, or {_OUT}"
         )
 
 
@@ -137,12 +138,12 @@ class _Unnamed:
     """Manifest lists and manifests that no root names, and what is known of them."""
 
     table: TableHandle
-    seen: OrphansSeen
+    seen: OrphanScan
     lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _whole: dict[str, bool] = field(default_factory=dict)
 
     def dead_commits(self) -> set[str]:
-        """Ids of writers all of whose tries were for snapshots that other commits have become."""
+        """Writers (by the id in their file names) all of whose base lists were for snapshot ids of other commits."""
         taken = {f"{root.branch}/{root.snapshot.id}" for root in self.seen.roots}
         lists = [name for name in self.seen.stored if name.startswith(_LIST) and name not in self.seen.named]
         tries: dict[str, list[bool]] = {}
@@ -152,14 +153,14 @@ class _Unnamed:
         return {writer for writer, found in tries.items() if all(found)}
 
     def manifests_of(self, name: str) -> tuple[str, ...] | None:
-        """Names of a list's manifests; None if it cannot be read, so that it serves nobody."""
+        """Names of a list's manifests; None if it cannot be read, so that no version can use it."""
         try:
             return tuple(manifest.name for manifest in read_manifest_list(self.table, name))
         except PaimonError:
             return None
 
     def is_whole(self, name: str) -> bool:
-        """Whether all that the list names is there: its manifests, and the data files that are live in them."""
+        """Whether all files of the list exist: its manifests, and the data files that are live in them."""
         if name not in self._whole:
             self._whole[name] = self._find_whole(name)
         return self._whole[name]
@@ -176,11 +177,11 @@ class _Unnamed:
             live = live_files(entry for one in manifests for entry in read_manifest(self.table, one))
             return all(item.file.external_path is not None or item.file.name in self.seen.stored for item in live)
         except PaimonError:
-            # A delta list removes what others add.
+            # A delta list alone may remove files that other manifests add: their existence cannot be checked here.
             return True
 
 
-def _unnamed_versions(table: TableHandle, seen: OrphansSeen, known: set[str]) -> Iterator[MissingVersions]:
+def _unnamed_versions(table: TableHandle, seen: OrphanScan, known: set[str]) -> Iterator[MissingVersions]:
     metadata = [info.path for info in seen.orphans if info.path.startswith(f"{table.paths.root}/manifest/")]
     names = [_name(path) for path in metadata if path not in known]
     unnamed = _Unnamed(table, seen)
@@ -192,8 +193,8 @@ def _unnamed_versions(table: TableHandle, seen: OrphansSeen, known: set[str]) ->
     whole = next((name for name in sorted(unnamed.lists) if unnamed.is_whole(name)), None)
     if whole is not None:
         yield _doubt(
-            f"manifest list {whole} makes a version of the table that nothing names: a commit that died or a rollback "
-            f"of another engine has left it, or {_OUT}"
+            f"manifest list {whole} makes a complete version of the table, but no snapshot or tag names it: a commit "
+            f"that died or a rollback of another engine left it, or {_OUT}"
         )
         return
     named = {manifest for name in lists for manifest in unnamed.lists.get(name, ())}
@@ -202,13 +203,13 @@ def _unnamed_versions(table: TableHandle, seen: OrphansSeen, known: set[str]) ->
     adding = [name for name, adds in _adding(table, alone).items() if adds & data]
     if adding:
         yield _doubt(
-            f"manifest {shown(adding)} adds files that are there, and nothing names it: a commit that died has left "
-            f"it, or {_OUT}"
+            f"manifest {shown(adding)} adds files that exist, but no list names it: a commit that died left it, "
+            f"or {_OUT}"
         )
 
 
 def _adding(table: TableHandle, manifests: Sequence[str]) -> Mapping[str, set[str]]:
-    """Names of the data files that each manifest adds; nothing of one that cannot be read."""
+    """Names of the data files that each manifest adds; empty for one that cannot be read."""
 
     def adds(line: TableHandle, name: str) -> set[str]:
         try:

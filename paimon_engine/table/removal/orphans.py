@@ -1,20 +1,21 @@
-"""Which files of a table does nothing name?
+"""Finds orphan files: files of a table that no snapshot, tag or changelog names.
 
-1. `list_files` lists what lies in the directories that the engine writes to; only what is old enough may go. Files of
-   commits that are being prepared are named by nothing yet: their age alone protects them.
-2. `Look.take` lists all snapshots, tags and long-lived changelogs of all branches, and reads every file name in their
-   metadata: lists, manifests, index files, statistics, and the files of all manifest entries, added or removed.
-3. A second look reads what is new since the first.
-4. `live_nowhere` finds what commits have removed and is still named, but no root reaches any more.
-5. `table.removal.orphan_doubts` says whether what nothing in sight names may belong to versions that are out of sight.
+1. `list_files` lists the directories that engines write to; only files that are old enough may be deleted. Files of a
+   commit that is being prepared are not named yet: before the fence (`table.removal.fence`), only their age protects
+   them.
+2. `NameScan.update` lists all snapshots, tags and long-lived changelogs of all branches, and reads every file name in
+   their metadata: lists, manifests, index files, statistics, and the files of all manifest entries, ADD and DELETE.
+3. A second `update` reads the roots that were added since the first.
+4. `unreachable_removed_files` finds files that are still named, by a DELETE entry, but that no root reaches any more.
+5. `table.removal.orphan_doubts` checks whether orphans may belong to versions that exist but are not listed.
 
-The order matters: a file that was there before the first look, and is old, is named by what the looks see, or by
-nothing. A look that is not complete proves nothing. `Look.doubts` says why it is not: a snapshot or tag vanished before
-it was read, metadata cannot be read, ids of snapshots have a gap. Then no file at all may go.
+The order matters. Files are listed before roots are read: an old file in that listing that any root needs is named by
+a root that step 2 or 3 reads. An incomplete scan proves nothing; `NameScan.doubts` says why it is incomplete: a
+snapshot or tag vanished before it was read, metadata cannot be read, snapshot ids have a gap. Then no file is deleted.
 
-Names are compared without their directories, since they are unique. Source: `OrphanFilesClean` of the Java library.
-Differences: a gap in the snapshots and a snapshot that vanished stop the clean-up; files that are named as removed
-go too, once no root reaches them.
+File names are compared without their directories, since they are unique. Source: `OrphanFilesClean` of the Java
+library. Differences: a gap in the snapshots, or a snapshot that vanished, stops the clean-up; files that are named only
+by DELETE entries are deleted, too, once no root reaches them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from paimon_engine.table.reach.reachability import (
     with_branch_paths,
 )
 from paimon_engine.table.reach.still_needed import protected
-from paimon_engine.table.removal.orphan_doubts import OrphansSeen, orphan_doubts
+from paimon_engine.table.removal.orphan_doubts import OrphanScan, orphan_doubts
 from paimon_engine.table.state.changelogs import CHANGELOG_PREFIX
 from paimon_engine.table.state.handle import DELETION_DIRECTORY, PlainTable, TableHandle
 from paimon_engine.table.state.manifests import live_index_files, read_manifest, read_manifest_list
@@ -54,28 +55,27 @@ _HINTS: Final = ("EARLIEST", "LATEST")
 _BUCKET_PREFIX: Final = "bucket-"
 _SHARED_DIRECTORIES: Final = ("manifest", "index", "statistics")
 _TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
-"""What a file is called, by this engine and by Java, before it is whole and gets its name."""
+"""Name of a temporary file, of this engine and of Java: it is renamed when it is completely written."""
 
 
-# ── what is there ───────────────────────────────────────────────────────────────────────────────
+# ── existing files ──────────────────────────────────────────────────────────────────────────────
 
 
 def older_files(files: Iterable[FileInfo], older_than_ms: int) -> list[FileInfo]:
-    """Those last changed before `older_than_ms`. A file whose time the store does not tell is not old."""
+    """Those last modified before `older_than_ms`. A file whose time the storage does not give is not old."""
     return [info for info in files if 0 < info.modified_ms < older_than_ms]
 
 
 def list_files(table: TableHandle) -> tuple[list[FileInfo], bool]:
-    """The files that may be orphans, however young, sorted by path; and whether all data files are among them.
+    """The files that may be orphans, of any age, sorted by path; and whether all data files are among them.
 
-    Schemas, tags, consumers, snapshots, changelogs and hints are not among them (but what a process that died had half
-    written of them is), nor is what lies in directories that do not belong to a table, nor what lies behind symbolic
-    links out of the table.
+    Not included are schemas, tags, consumers, snapshots, changelogs and hints (but temporary files of these are), files
+    in directories that do not belong to a table, and files behind symbolic links that lead out of the table.
     """
     root = table.paths.root
     buckets, partitions = _bucket_directories(table)
     directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + buckets
-    # What lies behind a link belongs to somebody else, whatever it is called.
+    # Files behind a link belong to another owner, whatever their names are.
     inside = [path for path in directories if not leads_out(f"{path}/.", root)]
     is_all, directories = inside == directories, inside
     lists = in_threads(table, _files_in, directories)
@@ -95,7 +95,7 @@ def list_files(table: TableHandle) -> tuple[list[FileInfo], bool]:
 
 
 def _bucket_directories(table: TableHandle) -> tuple[list[str], list[str]]:
-    """Directories of buckets, as deep as the table has partition columns; and those of partitions."""
+    """Directories of buckets, as many levels down as there are partition columns; and directories of partitions."""
     directories = ["/".join(part for part in (table.paths.root, table.options.data_file_directory) if part)]
     for _ in table.schema.partition_type:
         lists = in_threads(table, _directories_in, directories)
@@ -121,15 +121,15 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-# ── what is named ───────────────────────────────────────────────────────────────────────────────
+# ── names in metadata ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
-class Look:
-    """File names that roots name, as far as looks have come; `doubts` is empty if they saw everything.
+class NameScan:
+    """All file names in the metadata of the roots read so far; `doubts` is empty if all of it could be read.
 
-    `removed` are those of files that a commit has removed, with the data files they belong to: they are named, and may
-    be live nowhere. `added` are data files of the table's directory that snapshots and tags add.
+    `removed` maps names in DELETE entries to the data files that they belong to: no root may need these any more.
+    `added` are data files inside the table that snapshots and tags add.
     """
 
     names: set[str] = field(default_factory=set)
@@ -143,11 +143,11 @@ class Look:
 
     @property
     def needed(self) -> set[str]:
-        """Names of data files that are live in a snapshot or tag: added, and removed by none."""
+        """Names of data files that are certainly live in a snapshot or tag: added, and in no DELETE entry."""
         return self.added - self.removed.keys()
 
-    def take(self, table: TableHandle, executor: Executor) -> None:
-        """Reads the names of all roots that no earlier look has read."""
+    def update(self, table: TableHandle, executor: Executor) -> None:
+        """Reads the names of all roots that were not read before."""
         roots, unreadable = every_root(table)
         self.doubts += (f"{where}: {what}" for where, what in unreadable)
         self._gaps(roots)
@@ -164,7 +164,8 @@ class Look:
             self.names |= found.names
             self._lists += [] if root.is_changelog else [found.lists]
             live |= set() if root.is_changelog else found.live
-            # Expiry has taken some of what a long-lived changelog names, but for its changelog list.
+            # An expiry has deleted some of the manifests that a long-lived changelog names, but not those of its
+            # changelog list: only the latter must exist.
             strict |= {item.name: item for item in found.changelog}
             (lenient if root.is_changelog else strict).update({item.name: item for item in found.manifests})
         self.doubts += mismatched(self._lists).values()
@@ -176,7 +177,7 @@ class Look:
 
     def _gaps(self, roots: Sequence[Root]) -> None:
         for one, following in gaps(roots):
-            self.doubts.append(f"{following.label} follows {one.label}: those between are missing")
+            self.doubts.append(f"{following.label} follows {one.label}: the snapshots between them are missing")
 
     def _read(
         self,
@@ -221,7 +222,7 @@ class _RootNames:
 
 
 def _try_names(table: TableHandle, root: Root) -> _RootNames | str:
-    """What the metadata of a root names, without the entries of its manifests; or why that is not known."""
+    """File names in the metadata of a root, except the entries of its manifests; or why they cannot be read."""
     try:
         return _root_names(table, root)
     except PaimonError as error:
@@ -230,14 +231,14 @@ def _try_names(table: TableHandle, root: Root) -> _RootNames | str:
 
 def _root_names(table: TableHandle, root: Root) -> _RootNames:
     snapshot = root.snapshot
-    # What a release that we do not know keeps beside the table may be named by a key that we do not know.
+    # A later release may keep other files, and name them in a snapshot field that is unknown here.
     names = {value for value in snapshot.extras.values() if isinstance(value, str)}
     names.update(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)
     parts: list[list[ManifestFile]] = []
     lists = [
         (snapshot.base_manifest_list, snapshot.base_manifest_list_size, root.is_changelog),
         (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, root.is_changelog),
-        # Java's expiry takes the changelog from snapshots that are tagged.
+        # Java's expiry deletes the changelog of a snapshot although a tag still names it.
         (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, root.tag is not None),
     ]
     for name, size_bytes, may_miss in lists:
@@ -266,11 +267,11 @@ class _NamesTask:
     manifests: tuple[ManifestFile, ...]
     may_miss: bool
     must_have: frozenset[str]
-    """Manifests of base and delta lists: what they add and nobody removes is there."""
+    """Manifests of base and delta lists: a file in an ADD entry without a DELETE entry must exist."""
 
 
 def _entry_names(env: Env, task: _NamesTask) -> tuple[set[str], dict[str, str], set[str]]:
-    """Names of the files in the task's manifests; of those that were removed, with their data files; of those added."""
+    """From the manifests: all file names; those of DELETE entries, with their data files; those of ADD entries."""
     table = task.table.load(env)
     names: set[str] = set()
     removed: dict[str, str] = {}
@@ -294,13 +295,15 @@ def _entries_in(table: TableHandle, manifest: ManifestFile, *, may_miss: bool) -
         return ()
 
 
-# ── what is named, and live nowhere ─────────────────────────────────────────────────────────────
+# ── files that are named, but reached by no root ────────────────────────────────────────────────
 
 
-def live_nowhere(table: TableHandle, look: Look, files: Sequence[FileInfo], executor: Executor) -> set[str]:
-    """Those of the files' paths that commits have removed and that no root reaches any more, though some name them.
+def unreachable_removed_files(
+    table: TableHandle, look: NameScan, files: Sequence[FileInfo], executor: Executor
+) -> set[str]:
+    """Paths of the files that are named by DELETE entries and that no root reaches any more.
 
-    Such files an expiry leaves that dies after it has hidden snapshots. None where a root cannot be read.
+    An expiry that dies after it removed snapshots leaves such files. Empty if a root cannot be read.
     """
     owners = {info.path: look.removed[name] for info in files if (name := _name(info.path)) in look.removed}
     if not owners:
@@ -311,24 +314,25 @@ def live_nowhere(table: TableHandle, look: Look, files: Sequence[FileInfo], exec
 
 
 def orphans_among(
-    table: TableHandle, look: Look, files: Sequence[FileInfo], executor: Executor
+    table: TableHandle, look: NameScan, files: Sequence[FileInfo], executor: Executor
 ) -> tuple[tuple[FileInfo, ...], frozenset[str]]:
-    """Those of the files that nothing names or no root reaches any more; and the paths of the latter."""
-    dead = frozenset(live_nowhere(table, look, files, executor))
+    """The files that no root names, or only by DELETE entries without reaching them; and the paths of the latter."""
+    dead = frozenset(unreachable_removed_files(table, look, files, executor))
     return tuple(info for info in files if info.path in dead or _name(info.path) not in look.names), dead
 
 
-# ── what is certainly an orphan ─────────────────────────────────────────────────────────────────
+# ── orphans ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
 class Orphans:
-    """Files that may go, `dead` those among them that commits have removed; or the `stopped` reasons why none may.
+    """The orphan `files`, or the reasons (`stopped`) why none may be deleted.
 
-    `old` are the files that were looked at, `look` what the table names.
+    `dead` are the paths of those that commits have removed. `old` are the files that were checked, `look` the names in
+    the table's metadata.
     """
 
-    look: Look
+    look: NameScan
     old: Sequence[FileInfo]
     files: tuple[FileInfo, ...] = ()
     dead: frozenset[str] = frozenset()
@@ -336,41 +340,39 @@ class Orphans:
 
     @property
     def checked(self) -> int:
-        """Number of files that were looked at."""
+        """Number of files that were checked."""
         return len(self.old)
 
 
 def find_orphans(
     table: TableHandle, older_than_ms: int, executor: Executor, *, confirmed: int | None = None
 ) -> Orphans:
-    """Files last changed before `older_than_ms` that no version of the table needs.
+    """Files last modified before `older_than_ms` that no version of the table needs.
 
-    `confirmed` is the number of main's latest snapshot (0: it has none) for which somebody vouches: what then seems to
-    belong to versions out of sight is dead, but for what is known to be there.
+    `confirmed` is the id of main's latest snapshot (0: it has none) as confirmed by the user. It overrules doubts that
+    files may belong to versions that are not listed, unless such a version is known to exist.
     """
     everything, is_all = list_files(table)
     found = older_files(everything, older_than_ms)
-    look = Look()
-    look.take(table, executor)
-    look.take(table, executor)
+    look = NameScan()
+    look.update(table, executor)
+    look.update(table, executor)
     if look.doubts:
         return Orphans(look, found, stopped=tuple(dict.fromkeys(look.doubts)))
     newest = max(
         (root.snapshot.id for root in look.roots if root.branch == MAIN_BRANCH and root.is_snapshot), default=0
     )
     if confirmed not in (None, newest):
-        return Orphans(
-            look, found, stopped=(f"the latest snapshot in sight is {newest}, and {confirmed} is confirmed",)
-        )
+        return Orphans(look, found, stopped=(f"the latest snapshot listed is {newest}, but {confirmed} is confirmed",))
     files, dead = orphans_among(table, look, found, executor)
     stored = {_name(info.path) for info in everything}
     needed = look.needed if is_all else set()
     if files and not needed <= stored:
-        # Others may have committed since.
+        # Other processes may have committed since the files were listed.
         stored |= {_name(info.path) for info in list_files(table)[0]}
-    doubts = orphan_doubts(table, OrphansSeen(look.roots, files, dead, needed, look.names, stored))
+    doubts = orphan_doubts(table, OrphanScan(look.roots, files, dead, needed, look.names, stored))
     if confirmed is not None:
         doubts = [doubt for doubt in doubts if doubt.is_certain]
-    way = f"; if nothing is out of sight, confirm_latest_snapshot={newest} says so"
+    way = f"; if nothing is missing, confirm that by confirm_latest_snapshot={newest}"
     stopped = tuple(dict.fromkeys(doubt.reason + ("" if doubt.is_certain else way) for doubt in doubts))
     return Orphans(look, found, () if stopped else files, dead, stopped)

@@ -1,14 +1,18 @@
-"""What a quarantine is in by now, whatever was cut short in it: how it is told, brought back without a list, emptied.
+"""The state of a quarantine after an interrupted run; restoring one without a list; emptying.
 
-| State | What is there | How it came about |
+| State | What the directory holds | Reason |
 |---|---|---|
-| `complete` | the list and all its files | nothing was cut short |
-| `unfinished` | the list; some files still lie in their old places | moving or restoring is under way, or died |
-| `incomplete` | the list; some files are neither here nor there | emptying died, or others deleted them |
+| `complete` | the list and all its files | no run was interrupted |
+| `unfinished` | the list; some files are at their original paths | a move or restore is running, or died |
+| `incomplete` | the list; some files exist neither here nor there | emptying died, or others deleted them |
 | `without_list` | files, or nothing, but no list | writing the list died, or emptying by an earlier release |
-| `unreadable_list` | a list that cannot be understood | damage, or a later release |
+| `unreadable_list` | a list that cannot be parsed | damage, or a later release |
 
-None of them keeps the others from being told, brought back or emptied.
+Example: a list names files a, b and c. A run that dies after it moved a and copied half of b leaves a here, an
+incomplete b here and the complete b and c at their original paths: `unfinished`. The incomplete b is recognised by its
+size. If c is then deleted by another engine, the state is `incomplete`.
+
+A quarantine in any state does not prevent that others are listed, restored or emptied.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ from paimon_engine.table.state.side_by_side import READER_THREADS, in_threads
 logger = logging.getLogger(__name__)
 
 _TEMPORARY: Final = re.compile(r"\..+\.tmp")
-"""What a file of the local disk is called before it is whole."""
+"""Name of a file on local disk before it is completely written."""
 _SHARED_DIRECTORIES: Final = ("manifest", "index", "statistics")
 
 
@@ -56,10 +60,10 @@ class QuarantineState(StrEnum):
 
 @dataclass(frozen=True)
 class StoredQuarantine:
-    """A quarantine as it is stored: `files` maps what lies in it, by paths relative to the table, to sizes in bytes.
+    """A quarantine as it is stored: `files` maps the existing files, by paths relative to the table, to sizes in bytes.
 
-    `quarantine` is what its list says, None without one; `problem` why the list cannot be understood. `time_ms` is the
-    time of the list, or else of the newest file.
+    `quarantine` is its list, None if there is none that can be parsed; `problem` says why it cannot. `time_ms` (epoch
+    milliseconds) is the time in the list, or else of the newest file.
     """
 
     name: str
@@ -70,7 +74,7 @@ class StoredQuarantine:
     problem: str | None = None
 
     def to_dict(self) -> Mapping[str, Any]:
-        """Plain JSON values for `quarantines()`: where there is a list, files and bytes are those of the list."""
+        """Plain JSON values for `quarantines()`: if there is a list, `files` and `bytes` are those of the list."""
         listed = self.quarantine
         files = self.files if listed is None else listed.files
         return {
@@ -86,10 +90,10 @@ class StoredQuarantine:
         }
 
 
-def look_at(table: TableHandle, name: str) -> StoredQuarantine | None:
-    """The quarantine of that name; None if there is not even a directory.
+def stored_quarantine(table: TableHandle, name: str) -> StoredQuarantine | None:
+    """The quarantine of that name; None if there is no directory.
 
-    Raises: InvalidArgumentError if nothing can be called so; StorageError.
+    Raises: InvalidArgumentError if the name is not valid; StorageError.
     """
     problem, listed = None, None
     try:
@@ -106,14 +110,14 @@ def look_at(table: TableHandle, name: str) -> StoredQuarantine | None:
     return StoredQuarantine(name, state, _newest_ms(table, name, stored), None, files, problem)
 
 
-def all_held(table: TableHandle) -> list[StoredQuarantine]:
+def stored_quarantines(table: TableHandle) -> list[StoredQuarantine]:
     """Every quarantine of the table, oldest first."""
-    found = (look_at(table, name) for name in quarantine_names(table))
+    found = (stored_quarantine(table, name) for name in quarantine_names(table))
     return sorted((item for item in found if item is not None), key=lambda item: (item.time_ms, item.name))
 
 
-def names_held(table: TableHandle, name: str) -> Collection[str]:
-    """Paths, relative to the table, of what a quarantine holds by its list; without a list, of what lies in it."""
+def quarantined_paths(table: TableHandle, name: str) -> Collection[str]:
+    """Paths, relative to the table, of a quarantine's files: those in its list; without a list, those that exist."""
     try:
         listed = find_quarantine(table, name)
     except CorruptTableError:
@@ -125,19 +129,20 @@ def names_held(table: TableHandle, name: str) -> Collection[str]:
 
 
 def _state(table: TableHandle, listed: Quarantine, files: Mapping[str, int]) -> QuarantineState:
-    # What is shorter than it should be is the begin of a copy.
+    """The state of a quarantine with a list, given the files that exist in it."""
+    # A file that is shorter than listed is an interrupted copy.
     missing = {path for path, size in listed.files.items() if files.get(path) != size}
     if not missing:
         return QuarantineState.COMPLETE
-    places = sorted({f"{table.paths.root}/{path.rpartition('/')[0]}".rstrip("/") for path in missing})
+    directories = sorted({f"{table.paths.root}/{path.rpartition('/')[0]}".rstrip("/") for path in missing})
     root = f"{table.paths.root}/"
-    there = {
+    at_original_path = {
         info.path.removeprefix(root)
-        for found in in_threads(table, _listed, places)
+        for found in in_threads(table, _listed, directories)
         for info in found
         if listed.files.get(info.path.removeprefix(root)) == info.size_bytes
     }
-    return QuarantineState.UNFINISHED if missing <= there else QuarantineState.INCOMPLETE
+    return QuarantineState.UNFINISHED if missing <= at_original_path else QuarantineState.INCOMPLETE
 
 
 def _listed(table: TableHandle, directory: str) -> list[FileInfo]:
@@ -145,7 +150,7 @@ def _listed(table: TableHandle, directory: str) -> list[FileInfo]:
 
 
 def _files_in(table: TableHandle, directory: str) -> Iterator[FileInfo]:
-    """All files below a directory; links out of it are not followed, and belong to somebody else."""
+    """All files below a directory; links that lead out of it are not followed: their files have another owner."""
     if not is_local(directory):
         yield from table.env.storage.walk(directory)
         return
@@ -159,7 +164,7 @@ def _files_in(table: TableHandle, directory: str) -> Iterator[FileInfo]:
 
 
 def _is_list(info: FileInfo) -> bool:
-    """Whether a file is the list, or what was written of it; it lies in the quarantine itself."""
+    """Whether a file is the list, or a temporary file of it, directly in the quarantine's directory."""
     parts = info.path.rsplit("/", 3)
     name = parts[-1]
     if parts[-3] != "quarantine":
@@ -172,7 +177,7 @@ def _relative(table: TableHandle, name: str, info: FileInfo) -> str:
 
 
 def _newest_ms(table: TableHandle, name: str, stored: Sequence[FileInfo]) -> int:
-    """The time of the newest file, or of the directory where there is none; where no store tells, it is new."""
+    """The time of the newest file, or of the directory if it is empty; now, if the storage does not give times."""
     if stored:
         times = [info.modified_ms for info in stored]
         return max(times) if all(times) else table.env.clock()
@@ -186,11 +191,11 @@ def _newest_ms(table: TableHandle, name: str, stored: Sequence[FileInfo]) -> int
 
 
 def empty(table: TableHandle, held: StoredQuarantine) -> tuple[int, int, list[str]]:
-    """Deletes what lies in a quarantine, and its list last: number of files, their bytes, and what was left and why.
+    """Deletes the files of a quarantine, and its list last: number of files, bytes, and messages about files left.
 
-    Safe to repeat, and after a run that was cut short at any point. Needs no space in the store.
+    Safe to repeat, also after an interruption at any point. Writes nothing, so it works on a full disk.
     """
-    # Who finished the deletion later would find nowhere to move the rest.
+    # First the record: a run that finishes the deletion later could not move the rest into a deleted quarantine.
     forget_record(table, held.name)
     directory = quarantine_directory(table, held.name)
     paths = {f"{directory}/{path}": size for path, size in held.files.items()}
@@ -202,12 +207,13 @@ def empty(table: TableHandle, held: StoredQuarantine) -> tuple[int, int, list[st
 
 
 def close(table: TableHandle, name: str) -> list[str]:
-    """Removes a quarantine whose files are back; texts about files that its list did not name and that are left."""
+    """Removes a quarantine after a restore. Messages about files in it that its list does not name: these stay."""
     directory = quarantine_directory(table, name)
-    strange = [info.path for info in _files_in(table, directory) if not _is_list(info)]
-    if strange:
+    unlisted = [info.path for info in _files_in(table, directory) if not _is_list(info)]
+    if unlisted:
+        # Without its list the quarantine can be restored again, by the paths of its files (`plan_return`).
         table.env.storage.delete([f"{directory}/{LIST_NAME}"])
-        return [f"{path} was in no list; restore the quarantine once more to bring it back" for path in strange]
+        return [f"{path} is not in the list; restore the quarantine again to move it back" for path in unlisted]
     _remove_directory(table, name)
     return []
 
@@ -218,47 +224,55 @@ def _remove_directory(table: TableHandle, name: str) -> None:
     table.env.storage.delete_tree(directory)
 
 
-# ── bringing back without a list ────────────────────────────────────────────────────────────────
+# ── restoring without a list ────────────────────────────────────────────────────────────────────
 
 
 def plan_return(table: TableHandle, held: StoredQuarantine) -> tuple[list[Move], list[str]]:
-    """How files without a list get back to where their paths say that they lay; and what stays here and why."""
+    """Moves of files of a quarantine without a list, to the original paths given by their relative paths.
+
+    Also messages about files that stay in the quarantine.
+    """
     home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, held.name)}/"
-    left = [f"{aside}{path} is no file of commits and stays" for path in held.files if not _is_of_commits(path)]
+    left = [
+        f"{aside}{path} is not a data, index or metadata file and stays"
+        for path in held.files
+        if not _is_of_commits(path)
+    ]
     moves = [Move(aside + path, home + path, size) for path, size in held.files.items() if _is_of_commits(path)]
-    sizes = dict(zip(moves, in_threads(table, _size_there, [move.target for move in moves]), strict=True))
-    # One of the two is the begin of a copy, and nothing tells which.
+    sizes = dict(zip(moves, in_threads(table, _size_of, [move.target for move in moves]), strict=True))
+    # One of the two is an interrupted copy, and without a list it is unknown which.
     differing = [move for move, size in sizes.items() if size is not None and size != move.size_bytes]
-    left += [f"{move.target} is there with {sizes[move]} bytes; {move.source} stays" for move in differing]
+    left += [f"{move.target} exists with {sizes[move]} bytes; {move.source} stays" for move in differing]
     return [move for move in moves if move not in differing], left
 
 
 def _is_of_commits(path: str) -> bool:
-    """Whether the path is one of a data, index or metadata file, or of one that was being written."""
+    """Whether the path is that of a data, index or metadata file, or of a temporary file."""
     *directories, name = path.split("/")
-    place = directories[-1] if directories else ""
+    directory = directories[-1] if directories else ""
     is_shared = directories in [[shared] for shared in _SHARED_DIRECTORIES]
-    return place.startswith("bucket-") or is_shared or _TEMPORARY.fullmatch(name) is not None
+    return directory.startswith("bucket-") or is_shared or _TEMPORARY.fullmatch(name) is not None
 
 
-def _size_there(table: TableHandle, path: str) -> int | None:
+def _size_of(table: TableHandle, path: str) -> int | None:
     try:
         return table.env.storage.stat(path).size_bytes
     except NotFoundError:
         return None
 
 
-# ── finishing ───────────────────────────────────────────────────────────────────────────────────
+# ── finishing an interrupted move ───────────────────────────────────────────────────────────────
 
 
 def move_as_listed(
     table: TableHandle, paths: Sequence[str], how: Disposal, executor: Executor
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Moves those of the files that the list of a quarantine names into it, as who wrote the list was about to.
+    """Moves those of the files that the list of a quarantine names into that quarantine.
 
-    Who moves files aside and dies leaves some in their old places. They are promised to be there for a restore, so
-    nobody may delete them for good. Gives by path the names of the quarantines, and why files were left. The paths
-    must be of files that nothing reaches. Those that `held_twice` names stay, and are told as left.
+    A run that dies while it moves files leaves some at their original paths. The quarantine promises that they can be
+    restored, so they must not be deleted. The paths must be of files that no root reaches; those that
+    `also_in_quarantine` gives stay. Returns the names of the quarantines by path of moved files, and messages by path
+    of files that are left.
     """
     owners = _owners(table, paths)
     twice = _with_copy(table, owners)
@@ -270,23 +284,23 @@ def move_as_listed(
             done, left = move_files(table, owners[ours[0]].moves_in(table, ours), how, executor)
             moved |= {move.source: name for move in done}
             problems += left
-    why = "; ".join(problems) or "it vanished meanwhile"
-    left_why = {path: f"quarantine {owners[path].name} has its copy" if path in twice else why for path in owners}
+    why = "; ".join(problems) or "it does not exist any more"
+    left_why = {path: f"quarantine {owners[path].name} has a copy of it" if path in twice else why for path in owners}
     return moved, {path: f"{path} is left: {left_why[path]}" for path in owners if path not in moved}
 
 
-def held_twice(table: TableHandle, paths: Sequence[str]) -> set[str]:
-    """Those of the files that lie in their old places and, whole, in the quarantine whose list names them.
+def also_in_quarantine(table: TableHandle, paths: Sequence[str]) -> set[str]:
+    """Those of the files of which the quarantine that lists them has a complete copy, too.
 
-    Who moves a file copies it and then deletes it where it was. In between nothing tells a restore at work, which is
-    about to delete the copy in the quarantine, from a deletion that died: so neither of the two may be taken. They are
-    one again once the quarantine is restored or emptied.
+    A move copies a file and then deletes the source. Between these steps two cases look the same: a restore that is
+    running, and will delete the copy in the quarantine; and a deletion that died, whose other file is at the original
+    path. So neither of the two files may be deleted. Restoring or emptying the quarantine resolves this.
     """
     return _with_copy(table, _owners(table, paths))
 
 
 def _owners(table: TableHandle, paths: Sequence[str]) -> dict[str, Quarantine]:
-    """By path, the quarantines whose lists name the files; of several the latest deletion, which decided last."""
+    """By path, the quarantine whose list names the file; the newest one, if there are several."""
     home = f"{table.paths.root}/"
     owners: dict[str, Quarantine] = {}
     for quarantine in sorted(_listed_quarantines(table), key=lambda item: (item.time_ms, item.name)):
@@ -296,7 +310,7 @@ def _owners(table: TableHandle, paths: Sequence[str]) -> dict[str, Quarantine]:
 
 def _with_copy(table: TableHandle, owners: Mapping[str, Quarantine]) -> set[str]:
     moves = [move for path, owner in owners.items() for move in owner.moves_in(table, [path])]
-    sizes = in_threads(table, _size_there, [move.target for move in moves])
+    sizes = in_threads(table, _size_of, [move.target for move in moves])
     return {move.source for move, size in zip(moves, sizes, strict=True) if size == move.size_bytes}
 
 

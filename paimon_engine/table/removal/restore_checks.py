@@ -1,7 +1,7 @@
-"""Whether a version that is to come back has all its files: in their places, or in the quarantine that brings them.
+"""Checks that a version (snapshot, tag, changelog) to be restored has all its files: existing, or in the quarantine.
 
-What one quarantine hides may share files with versions that were kept then, and deleted later. Such a version must not
-come back: readers would meet half of it.
+Versions in a quarantine may share files with versions that stayed when it was made. If these were deleted later, the
+shared files are gone or in another quarantine. Then the version must not be restored: readers would miss files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.storage.base import Storage
 from paimon_engine.table.reach.quarantine import Move, Quarantine, quarantine_names
 from paimon_engine.table.reach.reachability import DataPaths, Root, changelog_root, root_files, with_branch_paths
-from paimon_engine.table.removal.quarantine_state import names_held
+from paimon_engine.table.removal.quarantine_state import quarantined_paths
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import (
@@ -33,8 +33,8 @@ _NAMED_MAX: Final = 3
 
 
 @dataclass(frozen=True)
-class _Together:
-    """A store in which what was moved aside is read as if it were back in its place."""
+class _WithQuarantine:
+    """The storage as it will be after the restore: files in the quarantine are read at their original paths."""
 
     inner: Storage
     aside: dict[str, Move] = field(repr=False)
@@ -49,52 +49,52 @@ class _Together:
                 return data
         except NotFoundError:
             pass
-        # What is shorter is the begin of a copy, which a run that died has left.
+        # A shorter file is an interrupted copy.
         return self.inner.read(move.source)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
 
-class Restorable:
-    """Looks for the files of versions that a quarantine would bring back."""
+class RestoreCheck:
+    """Checks the files of versions that one quarantine would restore."""
 
     def __init__(self, table: TableHandle, quarantine: Quarantine) -> None:
         aside = {move.target: move for move in quarantine.moves_back(table)}
-        together: Any = _Together(table.env.storage, aside)
+        together: Any = _WithQuarantine(table.env.storage, aside)
         self._table = replace(table, env=replace(table.env, storage=together))
         self._name = quarantine.name
         self._aside = aside
         self._listed: dict[str, dict[str, int]] = {}
 
     def lacking(self, roots: Sequence[Root]) -> list[str | None]:
-        """Of each version, why it must not come back; None if it may."""
+        """For each version the reason why it must not be restored; None if it may."""
         found = in_threads(self._table, _needs, roots)
         return [self._why(root, needs) for root, needs in zip(roots, found, strict=True)]
 
-    def torn(self, older: Root, newer: Root) -> str | None:
-        """Why the newer snapshot cannot follow the older one: it must begin with the files that the older one has."""
+    def history_conflict(self, older: Root, newer: Root) -> str | None:
+        """Why the newer snapshot cannot follow the older one: its base must be the live files of the older one."""
         line = with_branch_paths(self._table, older.branch)
         try:
             before = {entry.identity for entry in live_entries(line, older.snapshot)}
             same = before == _begin(line, newer.snapshot)
         except NotFoundError as error:
-            return f"whether {newer.label} was made of {older.label} cannot be told: {error}"
-        return None if same else f"{newer.label} was not made of {older.label}"
+            return f"it cannot be checked whether {newer.label} builds on {older.label}: {error}"
+        return None if same else f"{newer.label} does not build on {older.label}"
 
     def _why(self, root: Root, needs: Sequence[str] | str) -> str | None:
         if isinstance(needs, str):
             return f"{root.label} cannot be read any more: {needs}{self._elsewhere([needs])}"
-        lost = sorted({path for path in needs if not self._is_there(path)})
+        lost = sorted({path for path in needs if not self._exists(path)})
         if not lost:
             return None
         more = f" and {len(lost) - _NAMED_MAX} more" if len(lost) > _NAMED_MAX else ""
         return f"{root.label} lacks {', '.join(lost[:_NAMED_MAX])}{more}{self._elsewhere(lost)}"
 
-    def _is_there(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         if path not in self._aside:
             return self._stored_bytes(path) is not None
-        # A run that died may have left the begin of a copy, on one side or the other.
+        # An interrupted move may have left an incomplete file on either side.
         move = self._aside[path]
         return move.size_bytes in (self._stored_bytes(path), self._stored_bytes(move.source))
 
@@ -106,24 +106,24 @@ class Restorable:
         return self._listed[directory].get(name)
 
     def _elsewhere(self, lost: Sequence[str]) -> str:
-        """Names another quarantine that holds any of them."""
+        """Text for a message: another quarantine that has any of the files, or that they were deleted."""
         home = f"{self._table.paths.root}/"
         for name in reversed(quarantine_names(self._table)):
-            held = names_held(self._table, name) if name != self._name else ()
+            held = quarantined_paths(self._table, name) if name != self._name else ()
             if any(home + path in text for path in held for text in lost):
-                return f" (quarantine {name} holds files of it: bring that back first)"
+                return f" (quarantine {name} holds files of it: restore that one first)"
         return " (it was deleted since)"
 
 
 def _begin(line: TableHandle, snapshot: Snapshot) -> set[Any]:
-    """What tells the files apart that were live before the commit of a snapshot."""
+    """Identities of the files that were live before the commit of a snapshot."""
     manifests = read_manifest_list(line, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
     entries = (entry for manifest in manifests for entry in read_manifest(line, manifest.name, manifest))
     return {entry.identity for entry in live_files(entries)}
 
 
 def _needs(table: TableHandle, root: Root) -> list[str] | str:
-    """Paths of the files inside the table that the version cannot do without; or which of them cannot be read."""
+    """Paths of the files inside the table that the version needs; or a message about metadata that is missing."""
     line = with_branch_paths(table, root.branch)
     try:
         return list(_changelog_needs(line, root) if root.is_changelog else _snapshot_needs(line, root))
@@ -139,7 +139,7 @@ def _snapshot_needs(line: TableHandle, root: Root) -> Iterator[str]:
     try:
         yield from _data(line, changelog_entries(line, snapshot))
     except NotFoundError:
-        # Java's expiry takes the changelog from tagged snapshots.
+        # Java's expiry deletes the changelog of a snapshot although a tag still names it.
         if root.tag is None:
             raise
 
@@ -150,7 +150,7 @@ def _changelog_needs(line: TableHandle, root: Root) -> Iterator[str]:
     try:
         keeps_delta = changelog_root(line, snapshot).keeps_delta
     except NotFoundError:
-        # Its branch is gone, and the schema with it.
+        # The branch was deleted, and its schema with it.
         return
     if keeps_delta and snapshot.changelog_manifest_list is None:
         delta = delta_entries(line, snapshot)

@@ -1,6 +1,7 @@
-"""Roots out of a quarantine: what can come back to its place, and in which order.
+"""Restores the root files of a quarantine: which can be written again, what conflicts with them, in which order.
 
-A root that is there already, since the run that hid it was cut short or an earlier restore brought it back, is left.
+A root that already exists is not written: the run that was to remove it was interrupted, or an earlier restore wrote
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.reach.quarantine import Quarantine
 from paimon_engine.table.reach.reachability import Root, with_branch_paths
-from paimon_engine.table.removal.restore_checks import Restorable
+from paimon_engine.table.removal.restore_checks import RestoreCheck
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import branch_exists, read_snapshot, snapshot_ids, write_hint
 
@@ -36,15 +37,16 @@ class _File:
 
 
 @dataclass(frozen=True)
-class RootsBack:
-    """Files to be written: `files` in order, then the `rows` of snapshots by branch.
+class RootsToRestore:
+    """Root files to be written: `files` in this order, then `snapshot_files` by branch and id.
 
-    `snapshots`, `tags` and `branches` tell what that brings back, `conflicts` what is in the way, `left` the
-    versions that stay away; `tagged` are the tags of branches that are there, with their snapshots.
+    `snapshots`, `tags` and `branches` are what the restore brings back, for the result. `conflicts` are the reasons why
+    it cannot be done. `left` are reasons why single versions are not restored. `tagged` are the restored tags of
+    existing branches, with their snapshot ids.
     """
 
     files: tuple[_File, ...] = ()
-    rows: Mapping[str, Mapping[int, _File]] = field(default_factory=dict)
+    snapshot_files: Mapping[str, Mapping[int, _File]] = field(default_factory=dict)
     snapshots: tuple[int, ...] = ()
     tags: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
@@ -53,47 +55,51 @@ class RootsBack:
     tagged: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> RootsBack:
-    """What has to be written, and what is in the way. With `as_tags` snapshots and tags get names of their own."""
+def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> RootsToRestore:
+    """The files to be written, and the conflicts. With `as_tags` snapshots and tags become tags `restored-…`.
+
+    For a branch that was deleted, all of its files are restored as they were, since nothing can conflict with them.
+    """
     found = [_file(table, path, text) for path, text in quarantine.roots.items()]
-    # Hints are no roots; they are written for the snapshots that there are.
+    # Hints (LATEST, EARLIEST) are not restored; they are written for the snapshots that exist in the end.
     found = [item for item in found if item.kind != "snapshot" or _SNAPSHOT.fullmatch(item.name)]
-    gone = {name for name in {item.branch for item in found} if not _is_there(table, name)}
+    gone = {name for name in {item.branch for item in found} if not _exists(table, name)}
     if as_tags:
         found = [item if item.branch in gone else _as_tag(table, item) for item in found]
     conflicts = [] if as_tags else _changed_neighbours(table, quarantine)
-    rows: dict[str, dict[int, _File]] = {}
+    snapshot_files: dict[str, dict[int, _File]] = {}
     files: list[_File] = []
-    whole, torn = _whole(table, quarantine, found)
-    if torn and (not as_tags or not whole):
-        conflicts += torn
-    elif torn:
-        found = whole
+    complete, lacking = _complete_versions(table, quarantine, found)
+    if lacking and (not as_tags or not complete):
+        conflicts += lacking
+    elif lacking:
+        found = complete
     for item in found:
-        there = _stored(table, item.path)
+        existing = _stored(table, item.path)
         match = _SNAPSHOT.fullmatch(item.name) if item.kind == "snapshot" else None
-        if there is not None:
-            if item.kind != "consumer" and not _same(item, there):
-                conflicts.append(f"{item.path} is another one by now")
+        if existing is not None:
+            if item.kind != "consumer" and not _same(item, existing):
+                conflicts.append(f"{item.path} exists with other content")
         elif match is not None:
-            rows.setdefault(item.branch, {})[int(match[1])] = item
+            snapshot_files.setdefault(item.branch, {})[int(match[1])] = item
         else:
             files.append(item)
-    for branch, row in rows.items():
-        conflicts += _torn(table, branch, row) or _strangers(table, quarantine, branch, row)
-    return RootsBack(
-        files=tuple(sorted(files, key=_place)),
-        rows=rows,
-        snapshots=tuple(sorted(rows.get(MAIN_BRANCH, ()))),
+    for branch, by_id in snapshot_files.items():
+        conflicts += _gap_conflicts(table, branch, by_id) or _history_conflicts(table, quarantine, branch, by_id)
+    return RootsToRestore(
+        files=tuple(sorted(files, key=_write_order)),
+        snapshot_files=snapshot_files,
+        snapshots=tuple(sorted(snapshot_files.get(MAIN_BRANCH, ()))),
         tags=tuple(sorted(item.name.removeprefix("tag-") for item in files if _is_tag_of(item, MAIN_BRANCH))),
         branches=tuple(sorted(gone - {MAIN_BRANCH})),
         conflicts=tuple(conflicts),
-        left=tuple(torn),
+        left=tuple(lacking),
         tagged=_tagged([item for item in files if item.branch not in gone]),
     )
 
 
 def _tagged(files: Iterable[_File]) -> dict[str, dict[str, int]]:
+    """By branch and tag name, the snapshot ids of the tags among the files."""
     tagged: dict[str, dict[str, int]] = {}
     for item in files:
         root = _root(item)
@@ -102,30 +108,32 @@ def _tagged(files: Iterable[_File]) -> dict[str, dict[str, int]]:
     return tagged
 
 
-def _whole(table: TableHandle, quarantine: Quarantine, found: Sequence[_File]) -> tuple[list[_File], list[str]]:
-    """The files whose versions have all that they need, if they are versions; and why others must not come back."""
+def _complete_versions(
+    table: TableHandle, quarantine: Quarantine, found: Sequence[_File]
+) -> tuple[list[_File], list[str]]:
+    """The files without those of versions that lack files; and for these the reasons."""
     roots = {
         item.path: root for item in found if (root := _root(item)) is not None and _stored(table, item.path) is None
     }
-    reasons = dict(zip(roots, Restorable(table, quarantine).lacking(list(roots.values())), strict=True))
-    whole = [item for item in found if reasons.get(item.path) is None]
-    return whole, [reason for reason in reasons.values() if reason is not None]
+    reasons = dict(zip(roots, RestoreCheck(table, quarantine).lacking(list(roots.values())), strict=True))
+    complete = [item for item in found if reasons.get(item.path) is None]
+    return complete, [reason for reason in reasons.values() if reason is not None]
 
 
 def _root(item: _File) -> Root | None:
-    """The version that a file is, if it is one that can be understood."""
+    """The version (snapshot, tag, changelog) in a file; None for other files, and if it cannot be parsed."""
     name = item.name.removeprefix("tag-") if item.kind == "tag" and item.name.startswith("tag-") else None
     if name is None and (item.kind not in ("snapshot", "changelog") or not item.name.startswith(f"{item.kind}-")):
         return None
     try:
         snapshot = parse_snapshot(item.data, item.path)
     except CorruptTableError:
-        # What nobody understands comes back byte by byte.
+        # A damaged root is restored with exactly the same bytes.
         return None
     return Root(item.branch, snapshot, name, is_changelog=item.kind == "changelog")
 
 
-def _is_there(table: TableHandle, branch: str) -> bool:
+def _exists(table: TableHandle, branch: str) -> bool:
     return branch == MAIN_BRANCH or branch_exists(table, branch)
 
 
@@ -134,6 +142,7 @@ def _is_tag_of(item: _File, branch: str) -> bool:
 
 
 def _file(table: TableHandle, relative: str, text: str) -> _File:
+    """A root file of the quarantine's list, with its branch and kind; kind "" for other files of a branch."""
     match = _ROOT.fullmatch(relative)
     branch, kind, name = (match["branch"] or MAIN_BRANCH, match["kind"], match["name"]) if match else ("", "", relative)
     if not match and relative.startswith("branch/branch-"):
@@ -144,6 +153,7 @@ def _file(table: TableHandle, relative: str, text: str) -> _File:
 
 
 def _as_tag(table: TableHandle, item: _File) -> _File:
+    """The file as a tag `restored-<id>` or `restored-<tag>`; unchanged if it is neither a snapshot nor a tag."""
     match = _SNAPSHOT.fullmatch(item.name) if item.kind == "snapshot" else None
     if match is None and not _is_tag_of(item, item.branch):
         return item
@@ -153,8 +163,8 @@ def _as_tag(table: TableHandle, item: _File) -> _File:
     return replace(item, kind="tag", name=f"tag-{name}", path=path)
 
 
-def _place(item: _File) -> tuple[int, int, str]:
-    """Schemas first, the newest before all: nobody ever takes an old one for a branch's latest."""
+def _write_order(item: _File) -> tuple[int, int, str]:
+    """Sort key. Schemas first, the newest one before all, so that no reader takes an old schema for the latest."""
     number = item.name.rpartition("-")[2]
     newest_first = -int(number) if item.kind == "schema" and number.isdigit() else 0
     return _ORDER.index(item.kind), newest_first, item.path
@@ -167,8 +177,8 @@ def _stored(table: TableHandle, path: str) -> bytes | None:
         return None
 
 
-def _same(item: _File, there: bytes) -> bool:
-    return item.data == there or (item.kind == "snapshot" and _same_commit(item.data, there, item.path))
+def _same(item: _File, existing: bytes) -> bool:
+    return item.data == existing or (item.kind == "snapshot" and _same_commit(item.data, existing, item.path))
 
 
 def _same_commit(one: bytes, other: bytes, path: str) -> bool:
@@ -183,38 +193,41 @@ def _changed_neighbours(table: TableHandle, quarantine: Quarantine) -> list[str]
     found = []
     for relative, text in quarantine.neighbours.items():
         path = f"{table.paths.root}/{relative}"
-        there = _stored(table, path)
-        if there is not None and not _same_commit(text.encode("utf-8", "surrogateescape"), there, path):
-            found.append(f"{path} is another commit by now (as_tags=True brings the versions back as tags)")
+        existing = _stored(table, path)
+        if existing is not None and not _same_commit(text.encode("utf-8", "surrogateescape"), existing, path):
+            found.append(f"{path} is now another commit (as_tags=True restores the versions as tags)")
     return found
 
 
-def _torn(table: TableHandle, branch: str, row: Mapping[int, _File]) -> list[str]:
-    """Why these snapshots and those that are there make no unbroken row."""
+def _gap_conflicts(table: TableHandle, branch: str, restored: Mapping[int, _File]) -> list[str]:
+    """Why the restored snapshots would leave a gap to the existing ones."""
     ids = snapshot_ids(with_branch_paths(table, branch))
-    if table.snapshot_service is not None and ids and max(row) > max(ids):
-        return [f"a server keeps the snapshots of {table.paths.root} and takes none back (as_tags=True makes tags)"]
-    if not ids or _gaps((*ids, *row)) <= _gaps(ids):
+    if table.snapshot_service is not None and ids and max(restored) > max(ids):
+        return [f"a server keeps the snapshots of {table.paths.root} and cannot restore any (as_tags=True makes tags)"]
+    if not ids or _gaps((*ids, *restored)) <= _gaps(ids):
         return []
-    what = f"snapshots {min(row)} to {max(row)} do not reach up to those that are there, {ids[0]} to {ids[-1]}"
-    return [f"{what}: bring back first what was moved aside later, or bring them back as tags (as_tags=True)"]
+    what = f"snapshots {min(restored)} to {max(restored)} leave a gap to the existing ones, {ids[0]} to {ids[-1]}"
+    return [f"{what}: restore newer quarantines first, or restore these as tags (as_tags=True)"]
 
 
-def _strangers(table: TableHandle, quarantine: Quarantine, branch: str, row: Mapping[int, _File]) -> list[str]:
-    """Why these snapshots are of another history than those that would stand next to them."""
-    line, look = with_branch_paths(table, branch), Restorable(table, quarantine)
-    there = set(snapshot_ids(line)) - set(row)
+def _history_conflicts(
+    table: TableHandle, quarantine: Quarantine, branch: str, restored: Mapping[int, _File]
+) -> list[str]:
+    """Why restored snapshots do not belong to the same history as the existing ones next to them."""
+    line, check = with_branch_paths(table, branch), RestoreCheck(table, quarantine)
+    existing = set(snapshot_ids(line)) - set(restored)
     found = []
-    for number in sorted(there | set(row)):
-        if (number in row) == (number + 1 in row) or not {number, number + 1} <= there | set(row):
+    for number in sorted(existing | set(restored)):
+        # Only pairs of one restored and one existing snapshot are compared.
+        if (number in restored) == (number + 1 in restored) or not {number, number + 1} <= existing | set(restored):
             continue
         pair = [
-            _root(row[item]) if item in row else Root(branch, read_snapshot(line, item))
+            _root(restored[item]) if item in restored else Root(branch, read_snapshot(line, item))
             for item in (number, number + 1)
         ]
         older, newer = pair
-        why = None if older is None or newer is None else look.torn(older, newer)
-        found += [] if why is None else [f"{why} (as_tags=True brings the versions back as tags)"]
+        why = None if older is None or newer is None else check.history_conflict(older, newer)
+        found += [] if why is None else [f"{why} (as_tags=True restores the versions as tags)"]
     return found
 
 
@@ -222,34 +235,35 @@ def _gaps(ids: Iterable[int]) -> int:
     return sum(following != one + 1 for one, following in pairwise(sorted(set(ids))))
 
 
-def bring_back(table: TableHandle, roots: RootsBack) -> None:
-    """Writes the roots; safe to repeat.
+def write_roots(table: TableHandle, roots: RootsToRestore) -> None:
+    """Writes the root files. Safe to repeat.
 
-    Raises: ConflictError if somebody else has written one of them meanwhile.
+    Raises: ConflictError if another process has written one of them with other content meanwhile.
     """
     for item in roots.files:
         _create(table, item)
-    for branch, row in roots.rows.items():
+    for branch, by_id in roots.snapshot_files.items():
         check_stays_inside("branch", branch)
         line = with_branch_paths(table, branch)
         ids = snapshot_ids(line)
-        # From the snapshots that are there outwards, so that the row is unbroken at any moment.
-        for number in _outwards(ids, sorted(row)):
-            _create(table, row[number])
-        # A listing may come late.
-        after = sorted({*snapshot_ids(line), *row})
+        # Starting next to the existing snapshots, so that ids have no gap at any moment.
+        for number in _outwards(ids, sorted(by_id)):
+            _create(table, by_id[number])
+        # A listing may not show the new files at once.
+        after = sorted({*snapshot_ids(line), *by_id})
         write_hint(line, line.paths.earliest_hint, after[0])
         write_hint(line, line.paths.latest_hint, after[-1])
 
 
-def _outwards(there: Sequence[int], back: Sequence[int]) -> list[int]:
-    if not there:
-        return list(back)
-    older = [number for number in back if number < there[0]]
-    return [*reversed(older), *(number for number in back if number >= there[0])]
+def _outwards(existing: Sequence[int], restored: Sequence[int]) -> list[int]:
+    """The restored ids, older ones descending and newer ones ascending: existing 5, restored 3 4 6 → 4 3 6."""
+    if not existing:
+        return list(restored)
+    older = [number for number in restored if number < existing[0]]
+    return [*reversed(older), *(number for number in restored if number >= existing[0])]
 
 
 def _create(table: TableHandle, item: _File) -> None:
     created = table.env.storage.create(item.path, item.data)
     if not created and item.kind != "consumer" and not _same(item, _stored(table, item.path) or b""):
-        raise ConflictError(f"{item.path} is another one by now; run it again to see what is in the way")
+        raise ConflictError(f"{item.path} was written by another process; run it again to see the conflicts")
