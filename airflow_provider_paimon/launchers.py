@@ -30,7 +30,7 @@ from airflow_provider_paimon import engine
 from airflow_provider_paimon.job_folder import job_folder
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, UnsupportedError
 
-Where = Literal["auto", "in_process", "subprocess", "spark_connect"]
+LauncherName = Literal["auto", "in_process", "subprocess", "spark_connect"]
 PLACES: Final = ("auto", "in_process", "subprocess", "spark_connect")
 
 EMBEDDED: Final = "local[*]"

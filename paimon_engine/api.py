@@ -28,7 +28,7 @@ from paimon_engine.table.state import filesystem_catalog as tables
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot_id
 from paimon_engine.table.write.row_input import batches_of, with_kinds
-from paimon_engine.verbs import Moment, time_of
+from paimon_engine.verbs import MomentLike, time_of
 from paimon_engine.version_verbs import VersionVerbs
 
 
@@ -129,7 +129,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: Moment | None = None,
+        timestamp: MomentLike | None = None,
         *,
         branch: str | None = None,
         incremental: tuple[int, int] | tuple[str, str] | None = None,
@@ -163,7 +163,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: Moment | None = None,
+        timestamp: MomentLike | None = None,
         *,
         branch: str | None = None,
         incremental: tuple[int, int] | tuple[str, str] | None = None,
@@ -184,7 +184,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         where: str | Condition | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: Moment | None = None,
+        timestamp: MomentLike | None = None,
         *,
         branch: str | None = None,
         incremental: tuple[int, int] | tuple[str, str] | None = None,

@@ -35,7 +35,7 @@ from paimon_engine.actions.restore import (
     restore,
 )
 from paimon_engine.table.removal.file_removal import DisposalWords
-from paimon_engine.verbs import Moment, Verbs
+from paimon_engine.verbs import MomentLike, Verbs
 
 
 class CleanUpVerbs(Verbs):
@@ -43,7 +43,7 @@ class CleanUpVerbs(Verbs):
 
     def remove_orphan_files(
         self,
-        older_than: Moment | None = None,
+        older_than: MomentLike | None = None,
         *,
         dry_run: bool = False,
         confirm_latest_snapshot: int | None = None,
@@ -91,7 +91,7 @@ class CleanUpVerbs(Verbs):
         return list_quarantines(self._handle)
 
     def empty_quarantine(
-        self, quarantine: str | None = None, *, older_than: Moment | None = None, dry_run: bool = False
+        self, quarantine: str | None = None, *, older_than: MomentLike | None = None, dry_run: bool = False
     ) -> EmptyQuarantineResult:
         """Deletes for good what was moved aside: one quarantine, or all that are older (30 days by default).
 
@@ -106,7 +106,7 @@ class CleanUpVerbs(Verbs):
         *,
         keep_tags: bool = False,
         keep_branches: bool = False,
-        older_than: Moment | None = None,
+        older_than: MomentLike | None = None,
         dry_run: bool = False,
         commit_user: str | None = None,
         **how: Unpack[DisposalWords],

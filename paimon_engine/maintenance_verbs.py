@@ -37,7 +37,7 @@ from paimon_engine.actions.verify import Verify, VerifyResult, verify
 from paimon_engine.predicate import Condition
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.removal.file_removal import DisposalWords
-from paimon_engine.verbs import Duration, Moment, Size, Verbs
+from paimon_engine.verbs import DurationLike, MomentLike, SizeLike, Verbs
 
 
 class MaintenanceVerbs(Verbs):
@@ -50,13 +50,13 @@ class MaintenanceVerbs(Verbs):
         *,
         dry_run: bool = False,
         buckets: Sequence[int] | None = None,
-        partition_idle_time: Duration | None = None,
-        max_bytes: Size | None = None,
+        partition_idle_time: DurationLike | None = None,
+        max_bytes: SizeLike | None = None,
         max_buckets: int | None = None,
         max_seconds: float | None = None,
-        round_bytes: Size | None = None,
-        task_bytes: Size | None = None,
-        task_memory_bytes: Size | None = None,
+        round_bytes: SizeLike | None = None,
+        task_bytes: SizeLike | None = None,
+        task_memory_bytes: SizeLike | None = None,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> CompactResult:
@@ -82,12 +82,12 @@ class MaintenanceVerbs(Verbs):
         order: str | None = None,
         where: str | Condition | None = None,
         dry_run: bool = False,
-        partition_idle_time: Duration | None = None,
-        max_bytes: Size | None = None,
-        round_bytes: Size | None = None,
-        target_file_bytes: Size | None = None,
-        task_bytes: Size | None = None,
-        task_memory_bytes: Size | None = None,
+        partition_idle_time: DurationLike | None = None,
+        max_bytes: SizeLike | None = None,
+        round_bytes: SizeLike | None = None,
+        target_file_bytes: SizeLike | None = None,
+        task_bytes: SizeLike | None = None,
+        task_memory_bytes: SizeLike | None = None,
         commit_user: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> ClusterResult:
@@ -183,7 +183,7 @@ class MaintenanceVerbs(Verbs):
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: Moment | None = None,
+        older_than: MomentLike | None = None,
         dry_run: bool = False,  # noqa: FBT001, FBT002 - reads well as expire_snapshots(dry_run=True), and is in use so
         *,
         limit: int | None = None,
@@ -208,7 +208,7 @@ class MaintenanceVerbs(Verbs):
         self,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: Moment | None = None,
+        older_than: MomentLike | None = None,
         *,
         limit: int | None = None,
         delete_all: bool = False,
@@ -238,7 +238,7 @@ class MaintenanceVerbs(Verbs):
 
     def expire_partitions(
         self,
-        expiration_time: Duration | None = None,
+        expiration_time: DurationLike | None = None,
         *,
         strategy: str | None = None,
         timestamp_pattern: str | None = None,

@@ -17,13 +17,13 @@ from paimon_engine.units import moment_ms
 S = TypeVar("S")
 R = TypeVar("R")
 
-Moment = int | datetime | timedelta | str
+MomentLike = int | datetime | timedelta | str
 """Epoch milliseconds, a datetime, or a text of one (without a zone it is local time); or an age, such as `7 d`."""
 
-Duration = int | str | timedelta
+DurationLike = int | str | timedelta
 """A time span: a text such as `365 d`, a timedelta, or milliseconds."""
 
-Size = int | str
+SizeLike = int | str
 """Bytes, or a text such as `50 gb`."""
 
 _OF_THE_CALL: Final = frozenset({"self", "how", "name", "commit_user", "on_progress"})
@@ -56,7 +56,7 @@ class Verbs(ABC):
         return action(context, asked)
 
 
-def time_of(table: TableHandle, name: str, moment: Moment | None) -> int | None:
+def time_of(table: TableHandle, name: str, moment: MomentLike | None) -> int | None:
     """Epoch milliseconds of a moment that is given as the argument `name`; None if it is not given.
 
     Raises: InvalidArgumentError.

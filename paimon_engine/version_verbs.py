@@ -52,7 +52,7 @@ from paimon_engine.errors import InvalidArgumentError, shown
 from paimon_engine.specs import IfExists
 from paimon_engine.table.removal.file_removal import DisposalWords
 from paimon_engine.table.state.moments import newest_at_time, only_tidied
-from paimon_engine.verbs import Duration, Moment, Verbs, time_of
+from paimon_engine.verbs import DurationLike, MomentLike, Verbs, time_of
 
 
 class VersionVerbs(Verbs):
@@ -65,11 +65,11 @@ class VersionVerbs(Verbs):
         name: str,
         snapshot: int | None = None,
         *,
-        timestamp: Moment | None = None,
+        timestamp: MomentLike | None = None,
         watermark: int | None = None,
-        as_of: Moment | None = None,
+        as_of: MomentLike | None = None,
         if_exists: IfTagExists = "verify",
-        time_retained: Duration | None = None,
+        time_retained: DurationLike | None = None,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
     ) -> TagResult:
@@ -83,7 +83,7 @@ class VersionVerbs(Verbs):
         """
         return self._act(create_tag, CreateTag, locals(), tag=name)
 
-    def snapshot_as_of(self, moment: Moment) -> int:
+    def snapshot_as_of(self, moment: MomentLike) -> int:
         """Id of the snapshot that says what the table held then: the newest committed at that time or before.
 
         Raises: NotFoundError if there was none yet, or if snapshots of then have expired; InvalidArgumentError.
@@ -109,7 +109,7 @@ class VersionVerbs(Verbs):
         return self._act(delete_tag, DeleteTag, locals(), tag=name)
 
     def expire_tags(
-        self, older_than: Moment | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
+        self, older_than: MomentLike | None = None, *, dry_run: bool = False, **how: Unpack[DisposalWords]
     ) -> ExpireTagsResult:
         """Deletes tags whose time is over, with `older_than` all made before then, and the files that only they kept.
 
@@ -124,7 +124,9 @@ class VersionVerbs(Verbs):
         """
         return self._act(create_due_tags, CreateDueTags, locals())
 
-    def tags(self, like: str | None = None, *, since: Moment | None = None, until: Moment | None = None) -> pa.Table:
+    def tags(
+        self, like: str | None = None, *, since: MomentLike | None = None, until: MomentLike | None = None
+    ) -> pa.Table:
         """Tags by snapshot; columns as in the system table `$tags`.
 
         `like` is a pattern of names such as `2013-01-*`; `since` and `until` bound the commit time of the snapshot.
@@ -149,7 +151,7 @@ class VersionVerbs(Verbs):
         snapshot: int | None = None,
         tag: str | None = None,
         *,
-        timestamp: Moment | None = None,
+        timestamp: MomentLike | None = None,
         watermark: int | None = None,
         dry_run: bool = False,
         **how: Unpack[DisposalWords],
@@ -167,7 +169,7 @@ class VersionVerbs(Verbs):
         snapshot: int | None = None,
         tag: str | None = None,
         *,
-        timestamp: Moment | None = None,
+        timestamp: MomentLike | None = None,
         watermark: int | None = None,
         commit_user: str | None = None,
     ) -> RollbackToAsLatestResult:
@@ -250,7 +252,7 @@ class VersionVerbs(Verbs):
         return self._act(clear_consumers, ClearConsumers, locals())
 
     def expire_consumers(
-        self, older_than: Moment | None = None, *, dry_run: bool = False, quarantine: bool = False
+        self, older_than: MomentLike | None = None, *, dry_run: bool = False, quarantine: bool = False
     ) -> ConsumersResult:
         """Forgets consumers that have not moved since then, or for `consumer.expiration-time`.
 

@@ -74,20 +74,24 @@ def test_nothing_is_left_open(path: Path):
     assert [line for line in lines if LEFT_OPEN.search(line)] == []
 
 
-def _types_of(path: Path) -> Iterator[str]:
-    """Names of the classes of a module."""
+def _types_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Names of the classes and type aliases of a module, with what tells two of one name apart."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
-            yield node.name
+            yield node.name, _name(path)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if re.fullmatch("_?[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*", name):
+                yield name, ast.unparse(node.value)
 
 
-def test_a_type_has_its_name_for_itself():
-    homes: dict[str, list[str]] = {}
+def test_the_name_of_a_type_means_one_thing():
+    meanings: dict[str, set[str]] = {}
     for path in _sources():
-        for name in _types_of(path):
-            homes.setdefault(name, []).append(_name(path))
+        for name, meaning in _types_of(path):
+            meanings.setdefault(name, set()).add(meaning)
 
-    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}, "one meaning for each name"
+    assert {name: found for name, found in meanings.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("path", _sources(), ids=_name)

@@ -17,7 +17,7 @@ from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
 from paimon_engine.meta.names import check_file_name
-from paimon_engine.specs import DryRun, Moment, Name, Pattern, Quarantine, Spec
+from paimon_engine.specs import DryRun, Moment, Name, Pattern, Spec, ToQuarantine
 from paimon_engine.table.removal.deletion_plan import DeletionPlan, prepare
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.retention import check_older_than
@@ -34,7 +34,7 @@ class ResetConsumer(Spec):
     next_snapshot: Annotated[int | None, "id of the snapshot to go on from; without one the consumer is forgotten"] = (
         None
     )
-    quarantine: Quarantine = False
+    quarantine: ToQuarantine = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ClearConsumers(Spec):
     including: Annotated[Pattern, "regular expression for whole names of consumers to forget"] = ".*"
     excluding: Annotated[Pattern | None, "regular expression for those that stay"] = None
     dry_run: DryRun = False
-    quarantine: Quarantine = False
+    quarantine: ToQuarantine = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ExpireConsumers(Spec):
 
     older_than: Annotated[Moment | None, "not moved since: a time, or an age such as 7 d"] = None
     dry_run: DryRun = False
-    quarantine: Quarantine = False
+    quarantine: ToQuarantine = False
 
 
 @dataclass(frozen=True, slots=True)

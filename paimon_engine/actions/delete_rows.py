@@ -30,7 +30,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
 from paimon_engine.progress import OnProgress, counting
-from paimon_engine.specs import Condition, Spec
+from paimon_engine.specs import ConditionText, Spec
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
@@ -54,7 +54,7 @@ _POSITION = "_POSITION"
 class DeleteRows(Spec):
     """Delete the rows of which the SQL condition `where` holds."""
 
-    where: Annotated[Condition, "SQL condition over the columns: rows that match are deleted"]
+    where: Annotated[ConditionText, "SQL condition over the columns: rows that match are deleted"]
 
 
 @dataclass(frozen=True, slots=True)

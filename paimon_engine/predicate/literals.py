@@ -55,11 +55,11 @@ class _Grid:
     scalar: Callable[[int], pa.Scalar]
 
 
-Path = tuple[Any, ...]
+ValuePath = tuple[Any, ...]
 """Steps into a column: names of a column and of fields, and keys of MAPs as scalars."""
 
 
-def find_field(schema: pa.Schema, column: str) -> tuple[Path, pa.Field]:
+def find_field(schema: pa.Schema, column: str) -> tuple[ValuePath, pa.Field]:
     """What a name leads to, by dots into a ROW and by `['key']` into a MAP: its path, and the field itself.
 
     Raises: InvalidArgumentError naming columns that exist, or a key that the MAP cannot have.
@@ -70,7 +70,7 @@ def find_field(schema: pa.Schema, column: str) -> tuple[Path, pa.Field]:
     return found
 
 
-def _descend(fields: list[pa.Field], name: str, column: str) -> tuple[Path, pa.Field] | None:
+def _descend(fields: list[pa.Field], name: str, column: str) -> tuple[ValuePath, pa.Field] | None:
     for field in fields:
         if field.name == name:
             return (name,), field
@@ -82,7 +82,7 @@ def _descend(fields: list[pa.Field], name: str, column: str) -> tuple[Path, pa.F
     return None
 
 
-def _inside(field: pa.Field, rest: str, column: str) -> tuple[Path, pa.Field] | None:
+def _inside(field: pa.Field, rest: str, column: str) -> tuple[ValuePath, pa.Field] | None:
     """Where the rest of a name behind a field leads: `.name …` into a ROW, `[key] …` into a MAP."""
     if not rest:
         return (), field

@@ -36,7 +36,7 @@ from paimon_engine.spark.conditions import spark_condition
 from paimon_engine.spark.partition_columns import is_told_by_path, literals
 from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import is_float
-from paimon_engine.table.read.incremental import Unit
+from paimon_engine.table.read.incremental import ReadUnit
 from paimon_engine.table.read.read_plan import ReadPart
 from paimon_engine.table.read.scan import Split, value_ranges
 from paimon_engine.table.state.handle import TableHandle, bucket_path
@@ -76,7 +76,7 @@ class NativeFiles:
     literals: Mapping[str, str] = field(default_factory=dict)
 
 
-def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeFiles], list[Unit]]:
+def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeFiles], list[ReadUnit]]:
     """Files that Spark can read by itself, and what is left of the units.
 
     `schemes` are those of paths that Spark reaches as the engine does, `file` for local ones.
@@ -86,7 +86,7 @@ def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeF
         return [], list(part.units)
     judge = _Judge(part.table, columns, schemes)
     found: dict[tuple[_Origin | bytes, tuple[str | None, ...]], list[str]] = defaultdict(list)
-    left: list[Unit] = []
+    left: list[ReadUnit] = []
     for unit in part.units:
         if not isinstance(unit, Split):
             left.append(unit)

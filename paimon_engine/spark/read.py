@@ -26,7 +26,7 @@ from paimon_engine.spark.executor import SparkExecutor, check_reachable
 from paimon_engine.spark.failures import spark_calls
 from paimon_engine.spark.native import NativeFiles, native_files
 from paimon_engine.spark.partition_columns import discovered_columns, discovered_fields, literals
-from paimon_engine.table.read.incremental import Unit
+from paimon_engine.table.read.incremental import ReadUnit
 from paimon_engine.table.read.read_plan import ReadPart, ReadPlan, UnitReader, plan_read
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.read.scan import Split
@@ -79,7 +79,7 @@ def _frame(executor: SparkExecutor, plan: ReadPlan, view: RowView | None) -> Dat
     taken = from_arrow_schema(spark_arrow_schema(schema))
     frames: list[DataFrame] = []
     for part in plan.parts:
-        ours: Sequence[Unit] = part.units
+        ours: Sequence[ReadUnit] = part.units
         if view is None or view.is_plain:
             groups, ours = native_files(part, executor.native_schemes)
             frames += [_native_frame(session, part, files, schema) for files in groups]
@@ -109,7 +109,7 @@ class _ViewReader:
     read: UnitReader
     view: RowView | None
 
-    def __call__(self, env: Env, units: Sequence[Unit]) -> Any:
+    def __call__(self, env: Env, units: Sequence[ReadUnit]) -> Any:
         batches = self.read(env, units)
         return batches if self.view is None else map(self.view, batches)
 
@@ -164,7 +164,7 @@ def _looked_up_here(session: SparkSession, paths: Sequence[str]) -> Iterator[Non
 
 
 def _task_frames(
-    executor: SparkExecutor, table: TableHandle, units: Sequence[Unit], read: _ViewReader, schema: pa.Schema
+    executor: SparkExecutor, table: TableHandle, units: Sequence[ReadUnit], read: _ViewReader, schema: pa.Schema
 ) -> list[DataFrame]:
     """Rows of units that tasks read; of each partition by itself where that takes few tasks more."""
     target, partitions = executor.parallelism * _TASKS_PER_CORE, dict.fromkeys(unit.partition for unit in units)
@@ -174,7 +174,7 @@ def _task_frames(
     # Columns whose names differ by case only cannot be named.
     has_literals = has_literals and len({name.lower() for name in names}) == len(names)
     is_apart = has_literals and len(partitions) <= min(max(target, _APART_MIN), _APART_MAX)
-    groups: dict[bytes | None, list[Unit]] = defaultdict(list)
+    groups: dict[bytes | None, list[ReadUnit]] = defaultdict(list)
     for unit in units:
         groups[unit.partition if is_apart else None].append(unit)
     types = from_arrow_schema(spark_arrow_schema(schema))
@@ -197,9 +197,9 @@ def _task_frames(
     return frames
 
 
-def _tasks(table: TableHandle, units: Sequence[Unit], share: float) -> list[list[Unit]]:
+def _tasks(table: TableHandle, units: Sequence[ReadUnit], share: float) -> list[list[ReadUnit]]:
     """The units in order, small ones together up to that share of all, and none much larger than a split."""
-    tasks: list[list[Unit]] = []
+    tasks: list[list[ReadUnit]] = []
     weight = size = 0
     for unit in units:
         unit_weight, unit_size = _weight(table, unit), sum(file.size_bytes for file in _files_of(unit))
@@ -211,12 +211,12 @@ def _tasks(table: TableHandle, units: Sequence[Unit], share: float) -> list[list
     return tasks
 
 
-def _weight(table: TableHandle, unit: Unit) -> int:
+def _weight(table: TableHandle, unit: ReadUnit) -> int:
     """What reading a unit costs, in bytes."""
     return sum(max(file.size_bytes, table.options.split_open_file_cost_bytes) for file in _files_of(unit))
 
 
-def _files_of(unit: Unit) -> list[DataFile]:
+def _files_of(unit: ReadUnit) -> list[DataFile]:
     if isinstance(unit, Split):
         return [file for section in unit.sections for run in section for file in run]
     return [entry.file for entry in (*unit.before, *unit.after)]

@@ -191,7 +191,7 @@ Actions that remove what is older than a time take none in the future: `check_ol
 Name = Annotated[str, NAME]
 """Name of a tag, a branch, a column, a consumer, a quarantine."""
 
-Condition = Annotated[str, CONDITION]
+ConditionText = Annotated[str, CONDITION]
 """A SQL condition over columns."""
 
 Pattern = Annotated[str, PATTERN]
@@ -212,10 +212,10 @@ IfExists = Literal["error", "ignore"]
 DryRun = Annotated[bool, "say what would be done, and do nothing"]
 """The flag of every action that can plan without doing."""
 
-Quarantine = Annotated[bool, "move what goes aside, so that restore can bring it back"]
+ToQuarantine = Annotated[bool, "move what goes aside, so that restore can bring it back"]
 """The flag of every action that deletes."""
 
-Where = Annotated[Condition | None, "SQL condition over partition columns; all partitions without one"]
+Where = Annotated[ConditionText | None, "SQL condition over partition columns; all partitions without one"]
 """A choice of partitions."""
 
 _BY_TYPE: Final[Mapping[Any, Kind]] = {bool: FLAG, int: INTEGER, float: AMOUNT, str: TEXT}

@@ -55,7 +55,7 @@ class FilesTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ClusterUnit:
     """How the rows of one bucket are ordered, and which of all ranges are its own: from `first_range` on."""
 
     partition: bytes
@@ -116,13 +116,13 @@ class Sampling:
 
 def plan_unit(
     task: CompactTask, curve: Curve, samples: Sequence[pa.Table], range_count: int, first_range: int
-) -> tuple[Unit, int]:
+) -> tuple[ClusterUnit, int]:
     """How the rows of a bucket are ordered, and how many ranges they come in."""
     sample = pa.concat_tables(samples).combine_chunks()
     batches = sample.to_batches() or [pa.RecordBatch.from_pylist([], sample.schema)]
     fitted = curve.fitted(batches[0])
     stops = range_stops(fitted.places(batches[0]), range_count)
-    unit = Unit(task.partition, task.bucket, task.total_buckets, first_range, fitted, stops)
+    unit = ClusterUnit(task.partition, task.bucket, task.total_buckets, first_range, fitted, stops)
     return unit, len(stops) + 1
 
 
@@ -132,7 +132,7 @@ class PlacedRows:
 
     table: PlainTable
     columns: tuple[str, ...]
-    units: tuple[Unit, ...]
+    units: tuple[ClusterUnit, ...]
 
     def __call__(self, env: Env, task: FilesTask) -> Iterator[pa.RecordBatch]:
         """The rows of the task's files. Raises: NotFoundError, CorruptTableError."""
@@ -165,7 +165,7 @@ class RangeWriting:
     """Writes the rows of one range in order; the message only adds files."""
 
     table: PlainTable
-    units: tuple[Unit, ...]
+    units: tuple[ClusterUnit, ...]
     memory_bytes: int
 
     def __call__(self, env: Env, number: int, batches: Iterator[pa.RecordBatch]) -> tuple[int, CommitMessage]:

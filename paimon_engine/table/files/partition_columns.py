@@ -16,11 +16,11 @@ from paimon_engine.format import orc
 from paimon_engine.format.binary_row import decode_row, to_arrow_array
 from paimon_engine.meta.schema import TableSchema
 
-PartitionValues = Mapping[str, pa.Scalar]
+PartitionScalars = Mapping[str, pa.Scalar]
 """Partition column → its value in every row of a bucket."""
 
 
-def partition_values(schema: TableSchema, partition: bytes, columns: Iterable[str]) -> PartitionValues:
+def partition_values(schema: TableSchema, partition: bytes, columns: Iterable[str]) -> PartitionScalars:
     """Values of those of the columns that are partition columns.
 
     Raises: CorruptTableError if the bytes are no partition of the table.
@@ -32,14 +32,16 @@ def partition_values(schema: TableSchema, partition: bytes, columns: Iterable[st
     return {field.name: to_arrow_array([value], field.type)[0] for field, value in values if field.name in wanted}
 
 
-def not_as_stored(schema: TableSchema, values: PartitionValues, file_format: str) -> PartitionValues:
+def not_as_stored(schema: TableSchema, values: PartitionScalars, file_format: str) -> PartitionScalars:
     """Those of the values that files of the format do not hold as they are."""
     if file_format != "orc":
         return {}
     return {name: value for name, value in values.items() if orc.has_char(schema.row_type.field(name).type)}
 
 
-def with_partition(rows: pa.RecordBatch, values: PartitionValues, columns: Sequence[str], count: int) -> pa.RecordBatch:
+def with_partition(
+    rows: pa.RecordBatch, values: PartitionScalars, columns: Sequence[str], count: int
+) -> pa.RecordBatch:
     """The columns in that order, of `count` rows or the same value in each."""
     if not values:
         return rows

@@ -19,11 +19,11 @@ from paimon_engine.predicate import Predicate, columns_of
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import DataField, DataType, RowType, missing_column, to_arrow_field, to_arrow_schema
 
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 """Names that lead from a column into ROW columns."""
 
 
-def path_of(row_type: RowType, name: str) -> Path:
+def path_of(row_type: RowType, name: str) -> FieldPath:
     """Where a name leads: to a column, or into a ROW.
 
     Raises: InvalidArgumentError naming the columns that exist.
@@ -34,7 +34,7 @@ def path_of(row_type: RowType, name: str) -> Path:
     return found
 
 
-def _path(row_type: RowType, name: str) -> Path | None:
+def _path(row_type: RowType, name: str) -> FieldPath | None:
     if name in row_type.names:
         return (name,)
     for field in row_type:
@@ -45,7 +45,7 @@ def _path(row_type: RowType, name: str) -> Path | None:
     return None
 
 
-def _path_to_value(row_type: RowType, name: str) -> Path | None:
+def _path_to_value(row_type: RowType, name: str) -> FieldPath | None:
     """As `path_of`; to the value of a key of a MAP it is the way to the MAP."""
     ends = [len(name), *(place for place, character in enumerate(name) if character == "[")]
     return next((path for end in ends if (path := _path(row_type, name[:end])) is not None), None)
@@ -70,7 +70,7 @@ def projected_schema(row_type: RowType, columns: Sequence[str] | None) -> pa.Sch
     return pa.schema(list(fields.values()))
 
 
-def _leaf(row_type: RowType, path: Path) -> pa.Field:
+def _leaf(row_type: RowType, path: FieldPath) -> pa.Field:
     """The field at the end of a path; it may be null where a ROW above it may."""
     field = to_arrow_field(row_type.field(path[0]))
     for name in path[1:]:
@@ -129,7 +129,7 @@ def narrowed(table: TableHandle, columns: Sequence[str] | None, where: Predicate
     return replace(table, schema=replace(table.schema, row_type=replace(row_type, fields=fields)))
 
 
-def _narrowed_field(field: DataField, paths: Iterable[Path]) -> DataField:
+def _narrowed_field(field: DataField, paths: Iterable[FieldPath]) -> DataField:
     inner = [path[1:] for path in paths]
     if not isinstance(field.type, RowType) or not inner or () in inner:
         return field

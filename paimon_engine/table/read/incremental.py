@@ -53,10 +53,10 @@ class Comparison:
     vectors_after: Mapping[str, VectorPlace] | None = None
 
 
-Unit = Split | Comparison
+ReadUnit = Split | Comparison
 
 
-def read_units(table: TableHandle, units: Iterable[Unit], rows: RowSelection) -> Iterator[pa.RecordBatch]:
+def read_units(table: TableHandle, units: Iterable[ReadUnit], rows: RowSelection) -> Iterator[pa.RecordBatch]:
     """Rows of units, one after another, in the read's schema."""
     for is_split, some in groupby(units, lambda unit: isinstance(unit, Split)):
         if is_split:
@@ -149,7 +149,7 @@ def _added(table: TableHandle, snapshot: Snapshot, mode: str) -> list[ManifestEn
     return [entry for entry in entries if entry.kind is FileKind.ADD and is_visible(table, entry)]
 
 
-def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) -> list[Unit]:
+def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) -> list[ReadUnit]:
     """Rows that are new or different in the later state; for readers that keep them also the deleted ones."""
     before, after = (
         {_rows_identity(entry): entry for entry in visible_entries(table, state, rows.file_filter)}
@@ -158,7 +158,7 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
     old_vectors, new_vectors = _vectors(table, change.before), _vectors(table, change.after)
     gone = by_bucket(entry for identity, entry in before.items() if identity not in after)
     new = by_bucket(entry for identity, entry in after.items() if identity not in before)
-    units: list[Unit] = []
+    units: list[ReadUnit] = []
     for partition, bucket in dict.fromkeys([*gone, *new]):
         old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
         if old and table.schema.primary_keys:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_engine.env import Env
 from paimon_engine.format.layout import cast_rows
 from paimon_engine.predicate import as_predicate
-from paimon_engine.table.read.incremental import Unit, plan_changes, plan_difference, read_units
+from paimon_engine.table.read.incremental import ReadUnit, plan_changes, plan_difference, read_units
 from paimon_engine.table.read.read_request import Changes, Difference, ReadRequest, State, locate, locate_fallback
 from paimon_engine.table.read.reader import RowSelection, check_rows
 from paimon_engine.table.read.scan import FileChoice, Split, plan_splits, visible_entries
@@ -27,7 +27,7 @@ class ReadPart:
 
     table: TableHandle
     rows: RowSelection
-    units: Sequence[Unit]
+    units: Sequence[ReadUnit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class UnitReader:
     rows: RowSelection
     schema: pa.Schema
 
-    def __call__(self, env: Env, units: Sequence[Unit]) -> Iterator[pa.RecordBatch]:
-        """RowSelection of the units in `schema`. Raises: NotFoundError, CorruptTableError, UnsupportedError."""
+    def __call__(self, env: Env, units: Sequence[ReadUnit]) -> Iterator[pa.RecordBatch]:
+        """Rows of the units in `schema`. Raises: NotFoundError, CorruptTableError, UnsupportedError."""
         for batch in read_units(self.table.load(env), units, self.rows):
             yield cast_rows(batch, self.schema)
 
@@ -72,7 +72,7 @@ def plan_read(
     rows = RowSelection(request.columns, as_predicate(request.where), request.with_row_kinds, keeps_retracts)
     schema = check_rows(handle, rows)
     fallback = locate_fallback(handle, request, scope)
-    units: Sequence[Unit]
+    units: Sequence[ReadUnit]
     match scope:
         case State():
             check_mode(handle, scope.snapshot)

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, TypedDict, TypeVar
 from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor, Failed, LocalExecutor
-from paimon_engine.specs import Amount, Count, Quarantine, Spec
+from paimon_engine.specs import Amount, Count, Spec, ToQuarantine
 from paimon_engine.table.reach.quarantine import Move
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import READER_THREADS
@@ -41,7 +41,7 @@ class Disposal(Spec):
     `parallelism` workers run at the same time, and all together handle at most `files_per_second`.
     """
 
-    quarantine: Quarantine = False
+    quarantine: ToQuarantine = False
     files_per_second: Annotated[Amount | None, "delete no more files than this in a second"] = None
     parallelism: Annotated[Count | None, "delete with no more workers than this"] = None
 

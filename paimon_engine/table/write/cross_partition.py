@@ -113,7 +113,7 @@ class _Incoming:
 
 
 @dataclass(slots=True)
-class _Places:
+class _KeyLocations:
     """Where keys are: number of the partition, and bucket; −1 for keys that are nowhere. `keys` are ascending."""
 
     keys: Keys
@@ -137,7 +137,7 @@ class _Placer:
         self._rule = rule
         self._partitions = _Partitions()
         self._row_counts = _row_counts(table, read, self._partitions)
-        self._moved: _Places | None = None
+        self._moved: _KeyLocations | None = None
 
     def place(self, batches: Sequence[pa.RecordBatch]) -> Iterator[BucketRows]:
         """The rows of the batches, which come behind all before."""
@@ -147,24 +147,24 @@ class _Placer:
         if not incoming.rows:
             return
         keys, key_of_row = np.unique(join_keys(incoming.keys), return_inverse=True)
-        at = _Places(keys, np.full(len(keys), _NOWHERE), np.full(len(keys), _NOWHERE))
+        at = _KeyLocations(keys, np.full(len(keys), _NOWHERE), np.full(len(keys), _NOWHERE))
         if self._read.all_keys and self._read.snapshot is not None:
             _find_keys(self._table, self._read, incoming, at)
         if self._moved is not None:
             at.note(self._moved.keys, self._moved.partition, self._moved.bucket)
         moves = _moves(self._table.options, key_of_row.reshape(-1), np.concatenate(incoming.numbers), at)
         buckets = _buckets(moves, at, len(self._partitions.rows), self._row_counts, self._rule)
-        self._remember(_Places(keys, moves.end, buckets.of(np.arange(len(keys)), moves.end).astype(np.int64)))
+        self._remember(_KeyLocations(keys, moves.end, buckets.of(np.arange(len(keys)), moves.end).astype(np.int64)))
         yield from _written(self._table, incoming, moves, buckets)
 
-    def _remember(self, now: _Places) -> None:
+    def _remember(self, now: _KeyLocations) -> None:
         before = self._moved
         if before is None:
             self._moved = now
             return
         keys, first = np.unique(join_keys([now.keys, before.keys]), return_index=True)
         partition = np.concatenate([now.partition, before.partition])
-        self._moved = _Places(keys, partition[first], np.concatenate([now.bucket, before.bucket])[first])
+        self._moved = _KeyLocations(keys, partition[first], np.concatenate([now.bucket, before.bucket])[first])
 
 
 def _keys(schema: TableSchema, rows: pa.RecordBatch) -> Keys:
@@ -184,7 +184,7 @@ def _row_counts(table: TableHandle, read: IndexRead, partitions: _Partitions) ->
     return counts
 
 
-def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _Places) -> None:
+def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _KeyLocations) -> None:
     """Fills in the places of the keys that the table has."""
     where = _key_range(table, incoming)
     wanted = RowSelection(columns=table.schema.primary_keys, where=where)
@@ -221,7 +221,7 @@ class _Moves:
     end: Numbers
 
 
-def _moves(options: TableOptions, key: Numbers, partition: Numbers, at: _Places) -> _Moves:
+def _moves(options: TableOptions, key: Numbers, partition: Numbers, at: _KeyLocations) -> _Moves:
     order = np.argsort(key, kind="stable")
     sorted_keys, sorted_partitions = key[order], partition[order]
     first = np.append(True, sorted_keys[1:] != sorted_keys[:-1])
@@ -253,7 +253,7 @@ class _Buckets:
 
 
 def _buckets(
-    moves: _Moves, at: _Places, count: int, row_counts: dict[int, dict[int, int]], rule: BucketRule
+    moves: _Moves, at: _KeyLocations, count: int, row_counts: dict[int, dict[int, int]], rule: BucketRule
 ) -> _Buckets:
     """A bucket for every key in every partition that it goes into or leaves; a key in its old partition keeps its own.
 

@@ -18,7 +18,7 @@ from paimon_engine.meta.schema import BucketMode
 from paimon_engine.table.files.bucketing import BucketRows, split_by_bucket
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.write.writer import Bucket, TableWriter, WriteState
+from paimon_engine.table.write.writer import BucketBuffer, TableWriter, WriteState
 
 OWN_FILE_BYTES: Final = 32 << 20
 """Rows in memory that are worth a file of their own."""
@@ -89,7 +89,7 @@ class PartWriter(TableWriter):
                 "for which there are no sequence numbers; repartition it"
             )
 
-    def _large(self) -> list[Bucket]:
+    def _large(self) -> list[BucketBuffer]:
         """Buckets that have files or should."""
         return [
             bucket

@@ -181,7 +181,7 @@ class TableWriter:
         self._table = table
         self._state = state
         self._input = RowInput(table.schema, kind_column)
-        self._buckets: dict[tuple[bytes, int], Bucket] = {}
+        self._buckets: dict[tuple[bytes, int], BucketBuffer] = {}
         self._bytes_pending = 0
         self._limit_bytes = min(table.options.write_buffer_size_bytes, _BUFFER_BYTES_MAX)
         self._rule = bucket_rule(table.schema, state.assigners, state.assigner)
@@ -258,7 +258,7 @@ class TableWriter:
         if self._dynamic:
             self._dynamic.abort()
 
-    def _bucket(self, part: BucketRows) -> Bucket:
+    def _bucket(self, part: BucketRows) -> BucketBuffer:
         place = part.partition, part.bucket
         known = self._buckets.get(place)
         if known is None:
@@ -273,7 +273,7 @@ class TableWriter:
             return int(part.rows[SEQUENCE_NUMBER][0].as_py())
         return self._numbers.next_sequence.get((part.partition, part.bucket), 0) + self._state.sequence_offset
 
-    def _new_bucket(self, partition: bytes, number: int, first: int) -> Bucket:
+    def _new_bucket(self, partition: bytes, number: int, first: int) -> BucketBuffer:
         if number == POSTPONED_BUCKET:
             return _PostponedBucket(self._table, partition, first, self._state.write_id)
         if self._table.schema.primary_keys:
@@ -289,7 +289,7 @@ class TableWriter:
                 f"'{wanted}'; overwrite the partition to change its number of buckets"
             )
 
-    def _flush_largest(self, buckets: Iterable[Bucket], kept_share: float = _KEPT_SHARE) -> None:
+    def _flush_largest(self, buckets: Iterable[BucketBuffer], kept_share: float = _KEPT_SHARE) -> None:
         for bucket in sorted(buckets, key=lambda item: item.bytes_pending, reverse=True):
             if self._bytes_pending <= self._limit_bytes * kept_share:
                 return
@@ -307,7 +307,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from (batch.slice(begin, step) for begin in range(0, batch.num_rows, step))
 
 
-class Bucket(ABC):
+class BucketBuffer(ABC):
     """Rows of one bucket that wait for their flush."""
 
     def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
@@ -366,7 +366,7 @@ class Bucket(ABC):
         )
 
 
-class _KeyedBucket(Bucket):
+class _KeyedBucket(BucketBuffer):
     """A bucket of a primary-key table: every flush makes files of its own, sorted, one row per key.
 
     With `keeps_changelog`, files of another kind hold every row as it came, sorted in the same way.
@@ -427,7 +427,7 @@ class _KeyedBucket(Bucket):
             writer.abort()
 
 
-class _AppendBucket(Bucket):
+class _AppendBucket(BucketBuffer):
     """A bucket of an append table: one file stays open over all flushes, rows keep their order."""
 
     def __init__(self, table: TableHandle, partition: bytes, number: int, first_sequence_number: int) -> None:
@@ -447,7 +447,7 @@ class _AppendBucket(Bucket):
         self._open.abort()
 
 
-class _PostponedBucket(Bucket):
+class _PostponedBucket(BucketBuffer):
     """Rows that get their bucket later: one file stays open over all flushes, rows keep their order, none is merged."""
 
     def __init__(self, table: TableHandle, partition: bytes, first_sequence_number: int, write_id: str) -> None:
