@@ -24,7 +24,7 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.read.open_read import open_read
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.read.reader import read_schema
-from paimon_engine.table.state import filesystem_catalog as tables
+from paimon_engine.table.state import warehouse as tables
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot_id
 from paimon_engine.table.write.row_input import batches_of, with_kinds

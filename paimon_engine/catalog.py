@@ -7,9 +7,6 @@ from typing import Any
 
 from paimon_engine.actions.alter_table import AlterResult
 from paimon_engine.api import Table
-from paimon_engine.catalogs import CatalogConfig, open_metastore
-from paimon_engine.catalogs.base import TableName, checked_database
-from paimon_engine.catalogs.config import LOCK_ENABLED, is_true
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
@@ -18,10 +15,13 @@ from paimon_engine.inspect.system_tables import check_system_table
 from paimon_engine.meta.create_statement import parse_create_table
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.schema_change import SchemaChange
+from paimon_engine.metastores import CatalogConfig, open_metastore
+from paimon_engine.metastores.base import TableName, checked_database
+from paimon_engine.metastores.config import LOCK_ENABLED, is_true
 from paimon_engine.options.names import check_names
-from paimon_engine.table.state import filesystem_catalog as tables
-from paimon_engine.table.state.filesystem_catalog import Columns, TableDraft
+from paimon_engine.table.state import warehouse as tables
 from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.warehouse import Columns, TableDraft
 
 
 class Catalog:

@@ -19,12 +19,12 @@ from typing import Any, Final
 from paimon_engine.action import Context
 from paimon_engine.action_table import ACTIONS, Action, action_type, name_of
 from paimon_engine.actions.write import Write
-from paimon_engine.catalogs import CatalogConfig, open_metastore
-from paimon_engine.catalogs.base import TableName
 from paimon_engine.env import EnvConfig, secret_values
 from paimon_engine.errors import InvalidArgumentError, hide
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.meta.paths import MAIN_BRANCH
+from paimon_engine.metastores import CatalogConfig, open_metastore
+from paimon_engine.metastores.base import TableName
 from paimon_engine.options.names import check_names
 from paimon_engine.progress import OnProgress
 from paimon_engine.secrecy import (
@@ -37,8 +37,8 @@ from paimon_engine.secrecy import (
 )
 from paimon_engine.specs import Edge, Spec, check_fields, decode
 from paimon_engine.specs.schema import schema_of
-from paimon_engine.table.state.filesystem_catalog import TableDraft, create_table, table_path
 from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.warehouse import TableDraft, create_table, table_path
 from paimon_engine.table.write.source_files import source_schema
 
 __all__ = [

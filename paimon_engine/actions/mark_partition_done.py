@@ -113,7 +113,7 @@ def _check_address(table: TableHandle, url: str) -> None:
 
     Whoever may change a table's options could otherwise have this process post to any server that it reaches.
     """
-    from paimon_engine.catalogs.http_report import is_allowed, server_of
+    from paimon_engine.metastores.http_report import is_allowed, server_of
 
     server = server_of(url)
     allowed = split_list(table.config.options.get(REPORTS_ALLOWED, ""))
@@ -176,7 +176,7 @@ def _report(table: TableHandle, path: str) -> None:
     # Java's paths of partitions end with a separator.
     body = {"partition": f"{path}/", "table": _full_name(table), "path": table.paths.root, "params": raw.get(_PARAMS)}
     # Most tables report to nobody, and an HTTP client takes a while to import.
-    from paimon_engine.catalogs.http_report import post_json
+    from paimon_engine.metastores.http_report import post_json
 
     answer = post_json(raw[_URL].strip(), body)
     said = answer.get("result") if isinstance(answer, dict) else None

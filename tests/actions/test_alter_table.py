@@ -279,7 +279,7 @@ class Overtaken(MemoryStorage):
 def test_a_lost_race_is_run_again_on_top_of_the_other_schema(times: int):
     storage = Overtaken(times=times)
     env = Env(storage)
-    from paimon_engine.table.state.filesystem_catalog import create_table
+    from paimon_engine.table.state.warehouse import create_table
 
     handle = create_table(env, EnvConfig("memory://"), "/t", schema=SCHEMA, primary_keys=["k"], options={"bucket": "1"})
 

@@ -26,8 +26,8 @@ from paimon_engine import Table
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.read.scan import plan_splits
-from paimon_engine.table.state.filesystem_catalog import create_table
 from paimon_engine.table.state.snapshots import latest_snapshot
+from paimon_engine.table.state.warehouse import create_table
 from tests.support.metering import Metered
 
 COMMITS = (20, 200, 2_000)

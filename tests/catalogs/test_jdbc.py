@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy
 
 from paimon_engine import Catalog, ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
-from paimon_engine.catalogs.jdbc_lock import JdbcLock, LockSettings, make_lock_table
-from paimon_engine.catalogs.jdbc_tables import engine_for
-from paimon_engine.catalogs.jdbc_url import parse_uri
+from paimon_engine.metastores.jdbc_lock import JdbcLock, LockSettings, make_lock_table
+from paimon_engine.metastores.jdbc_tables import engine_for
+from paimon_engine.metastores.jdbc_url import parse_uri
 from paimon_engine.table.check.table_check import check_table
 from tests.support.pypaimon import InCatalog, PyPaimon
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, ConflictError, NotFoundError
-from paimon_engine.catalogs.jdbc_lock import JdbcLock, LockSettings
-from paimon_engine.catalogs.jdbc_url import url_of
+from paimon_engine.metastores.jdbc_lock import JdbcLock, LockSettings
+from paimon_engine.metastores.jdbc_url import url_of
 from tests.support.oracle import JavaPaimon
 
 DRIVERS = {

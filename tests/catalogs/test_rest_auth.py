@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_engine.catalogs.rest_auth import DlfAuth, DlfKeys, DlfOpenApiAuth, KeySource, Request, auth_of
 from paimon_engine.errors import StorageError, UnsupportedError
+from paimon_engine.metastores.rest_auth import DlfAuth, DlfKeys, DlfOpenApiAuth, KeySource, Request, auth_of
 from tests.support.pypaimon import PyPaimon
 
 NOW = datetime(2023, 12, 3, 12, 12, 12, tzinfo=UTC)

@@ -23,8 +23,8 @@ from paimon_engine.actions.write import write_arrow
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.state.filesystem_catalog import create_table
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.warehouse import create_table
 from paimon_engine.types import to_arrow_schema
 from tests.support.golden import golden_folder
 

@@ -27,11 +27,11 @@ from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.job import PaimonJobOperator
 from paimon_engine import Catalog, InvalidArgumentError, PaimonError, open_table
 from paimon_engine.actions.tags import CreateTag
-from paimon_engine.catalogs import CatalogConfig
 from paimon_engine.cli import app
 from paimon_engine.env import EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.jobs import CatalogRef, Job, StorageRef, TableRef, run
+from paimon_engine.metastores import CatalogConfig
 from paimon_engine.secrecy import shows_catalog_option, shows_storage_option, without_secrets
 from paimon_engine.table.state.handle import load_table
 from tests.hostile.sandbox import SCHEMA, rows

@@ -24,10 +24,10 @@ from airflow_provider_paimon.operators.job import PaimonJobOperator
 from paimon_engine import Catalog, InvalidArgumentError, PaimonError, open_table
 from paimon_engine.actions.verify import Verify
 from paimon_engine.actions.write import Write
-from paimon_engine.catalogs import CatalogConfig
 from paimon_engine.cli import app
 from paimon_engine.env import EnvConfig
 from paimon_engine.jobs import CatalogRef, Job, StorageRef, TableRef, run
+from paimon_engine.metastores import CatalogConfig
 from tests.hostile.sandbox import Sandbox, make_sandbox
 from tests.provider.conftest import make_context
 

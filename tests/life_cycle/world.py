@@ -32,8 +32,8 @@ from paimon_engine.errors import (
 )
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.state.filesystem_catalog import create_table
 from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.warehouse import create_table
 from paimon_engine.units import DAY_MS
 from tests.life_cycle.kinds import COMMON, SCHEMA, Kind, Rows
 from tests.life_cycle.reach import Reach, Version

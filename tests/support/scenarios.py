@@ -44,8 +44,8 @@ from paimon_engine.actions.verify import Verify
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.state.filesystem_catalog import create_table
 from paimon_engine.table.state.handle import TableHandle, load_table
+from paimon_engine.table.state.warehouse import create_table
 
 ROOT = "memory://faults/db.db/t"
 START_MS = 1_800_000_000_000

@@ -12,9 +12,9 @@ from paimon_engine import Catalog, ConflictError, InvalidArgumentError, Table, o
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.state.filesystem_catalog import create_table
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
+from paimon_engine.table.state.warehouse import create_table
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 

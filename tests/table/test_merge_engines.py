@@ -15,8 +15,8 @@ from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.read.open_read import open_read
 from paimon_engine.table.read.read_request import ReadRequest
-from paimon_engine.table.state.filesystem_catalog import create_table
 from paimon_engine.table.state.handle import load_table
+from paimon_engine.table.state.warehouse import create_table
 from tests.support.canonical import assert_same_rows
 from tests.support.oracle import JavaPaimon
 from tests.table.conftest import MakeTable, Subject

@@ -13,21 +13,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from paimon_engine.catalogs.base import TableName
-from paimon_engine.catalogs.config import TABLE_DEFAULT_PREFIX, CatalogConfig, is_true, with_prefix
-from paimon_engine.catalogs.filesystem import not_empty
-from paimon_engine.catalogs.rest_client import RestClient, client_of
-from paimon_engine.catalogs.rest_schema import RestSchemaService, schema_of_answer
-from paimon_engine.catalogs.rest_snapshots import RestSnapshotService, branch_object
-from paimon_engine.catalogs.stores import RestStorageSource
 from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import ConflictError, StorageError, UnsupportedError
 from paimon_engine.meta.fixed_options import with_dynamic_options
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import TableSchema, schema_to_json
+from paimon_engine.metastores.base import TableName
+from paimon_engine.metastores.config import TABLE_DEFAULT_PREFIX, CatalogConfig, is_true, with_prefix
+from paimon_engine.metastores.filesystem import not_empty
+from paimon_engine.metastores.rest_client import RestClient, client_of
+from paimon_engine.metastores.rest_schema import RestSchemaService, schema_of_answer
+from paimon_engine.metastores.rest_snapshots import RestSnapshotService, branch_object
+from paimon_engine.metastores.stores import RestStorageSource
 from paimon_engine.storage import MemoryStorage
-from paimon_engine.table.state.filesystem_catalog import TableDraft, check_engine_can
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.warehouse import TableDraft, check_engine_can
 
 _OUR_TABLES: Final = ("table", "materialized-table")
 

@@ -1,4 +1,4 @@
-"""The protocol that all kinds of catalog implement."""
+"""The protocol that all kinds of catalog implement: behind the `Catalog` that people use stands one metastore."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.table.state.filesystem_catalog import TableDraft, check_part, split_name
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.warehouse import TableDraft, check_part, split_name
 
 SYSTEM_DATABASE = "sys"
 

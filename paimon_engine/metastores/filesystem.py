@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from paimon_engine.catalogs.base import TableName
-from paimon_engine.catalogs.config import LOCK_ENABLED, CatalogConfig, is_true
 from paimon_engine.errors import ConflictError, NotFoundError, UnsupportedError
 from paimon_engine.meta.paths import TablePaths
-from paimon_engine.table.state import filesystem_catalog as directories
-from paimon_engine.table.state.filesystem_catalog import DATABASE_SUFFIX, TableDraft
+from paimon_engine.metastores.base import TableName
+from paimon_engine.metastores.config import LOCK_ENABLED, CatalogConfig, is_true
+from paimon_engine.table.state import warehouse as directories
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft
 
 
 def open_metastore(config: CatalogConfig) -> FilesystemMetastore:

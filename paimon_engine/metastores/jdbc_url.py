@@ -16,8 +16,8 @@ from typing import Final
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from paimon_engine.catalogs.config import JDBC_PREFIX, URI, with_prefix
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.metastores.config import JDBC_PREFIX, URI, with_prefix
 
 _JDBC: Final = "jdbc:"
 _SQLITE: Final = "jdbc:sqlite:"

@@ -10,9 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from paimon_engine.catalogs.config import CatalogConfig
-from paimon_engine.catalogs.rest_client import client_of
-from paimon_engine.catalogs.rest_snapshots import branch_object
 from paimon_engine.meta.alteration import path_of, steps, type_at
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.meta.schema_change import (
@@ -30,6 +27,9 @@ from paimon_engine.meta.schema_change import (
     UpdateComment,
 )
 from paimon_engine.meta.type_text import to_data_type
+from paimon_engine.metastores.config import CatalogConfig
+from paimon_engine.metastores.rest_client import client_of
+from paimon_engine.metastores.rest_snapshots import branch_object
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import type_to_json
 

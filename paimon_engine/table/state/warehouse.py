@@ -1,4 +1,4 @@
-"""The filesystem catalog: `<warehouse>/<database>.db/<table>`; a directory with a schema file is a table.
+"""The layout of a warehouse, `<warehouse>/<database>.db/<table>`; a directory with a schema file is a table.
 
 Source: `FileSystemCatalog` of the Java library.
 """

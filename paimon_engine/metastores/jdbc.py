@@ -18,16 +18,20 @@ from typing import Final
 from sqlalchemy import URL, ColumnElement, Connection, Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from paimon_engine.catalogs.base import TableName
-from paimon_engine.catalogs.config import (
+from paimon_engine.env import EnvConfig
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
+from paimon_engine.meta.paths import TablePaths
+from paimon_engine.meta.schema import TableSchema
+from paimon_engine.metastores.base import TableName
+from paimon_engine.metastores.config import (
     LOCK_ENABLED,
     URI,
     CatalogConfig,
     is_true,
 )
-from paimon_engine.catalogs.filesystem import not_empty
-from paimon_engine.catalogs.jdbc_lock import LockSettings, make_lock_table
-from paimon_engine.catalogs.jdbc_tables import (
+from paimon_engine.metastores.filesystem import not_empty
+from paimon_engine.metastores.jdbc_lock import LockSettings, make_lock_table
+from paimon_engine.metastores.jdbc_tables import (
     DATABASE_PROPERTIES,
     TABLE_PROPERTIES,
     TABLES,
@@ -38,14 +42,10 @@ from paimon_engine.catalogs.jdbc_tables import (
     make_tables,
     transaction,
 )
-from paimon_engine.catalogs.jdbc_url import url_of
-from paimon_engine.catalogs.stores import LockedStorageSource
-from paimon_engine.env import EnvConfig
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, UnsupportedError
-from paimon_engine.meta.paths import TablePaths
-from paimon_engine.meta.schema import TableSchema
-from paimon_engine.table.state.filesystem_catalog import DATABASE_SUFFIX, TableDraft, create_table
+from paimon_engine.metastores.jdbc_url import url_of
+from paimon_engine.metastores.stores import LockedStorageSource
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, load_table
+from paimon_engine.table.state.warehouse import DATABASE_SUFFIX, TableDraft, create_table
 
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"

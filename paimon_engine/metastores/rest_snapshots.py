@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from paimon_engine.catalogs.config import CatalogConfig
-from paimon_engine.catalogs.rest_client import RestClient, RestNotFoundError, client_of
 from paimon_engine.errors import ConflictError, NotFoundError, PaimonError, StorageError
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.paths import MAIN_BRANCH, partition_text
 from paimon_engine.meta.snapshot import Snapshot, parse_snapshot, snapshot_to_json
-from paimon_engine.table.state.filesystem_catalog import BRANCH_MARK, SYSTEM_MARK
+from paimon_engine.metastores.config import CatalogConfig
+from paimon_engine.metastores.rest_client import RestClient, RestNotFoundError, client_of
 from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.warehouse import BRANCH_MARK, SYSTEM_MARK
 
 _UUID: Final = "uuid"
 _NUMBERS: Final = ("commitIdentifier", "id", "schemaId", "timeMillis")

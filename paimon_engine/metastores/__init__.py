@@ -8,17 +8,17 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-from paimon_engine.catalogs.base import Metastore
-from paimon_engine.catalogs.config import CatalogConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.metastores.base import Metastore
+from paimon_engine.metastores.config import CatalogConfig
 
 __all__ = ["CatalogConfig", "Metastore", "open_metastore"]
 
 # HTTP and database clients are imported when a catalog needs them.
 _KINDS: Final = {
-    "filesystem": "paimon_engine.catalogs.filesystem",
-    "jdbc": "paimon_engine.catalogs.jdbc",
-    "rest": "paimon_engine.catalogs.rest",
+    "filesystem": "paimon_engine.metastores.filesystem",
+    "jdbc": "paimon_engine.metastores.jdbc",
+    "rest": "paimon_engine.metastores.rest",
 }
 _REFUSED: Final = ("hive", "dlf", "dlf-rest", "dlf-paimon", "glue", "alluxio")
 

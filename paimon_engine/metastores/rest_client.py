@@ -19,8 +19,6 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
-from paimon_engine.catalogs.config import HEADER_PREFIX, URI, CatalogConfig, with_prefix
-from paimon_engine.catalogs.rest_auth import Auth, Request, auth_of
 from paimon_engine.env import now_ms
 from paimon_engine.errors import (
     ConflictError,
@@ -32,6 +30,8 @@ from paimon_engine.errors import (
     UnsupportedError,
     shown_cause,
 )
+from paimon_engine.metastores.config import HEADER_PREFIX, URI, CatalogConfig, with_prefix
+from paimon_engine.metastores.rest_auth import Auth, Request, auth_of
 from paimon_engine.secrecy import without_secrets
 
 _TIMEOUT_S: Final = 180

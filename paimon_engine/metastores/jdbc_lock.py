@@ -33,10 +33,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import Float
 
-from paimon_engine.catalogs.config import CatalogConfig
-from paimon_engine.catalogs.jdbc_tables import LOCK_KEY_LENGTH, engine_for, lock_table, make_tables, transaction
-from paimon_engine.catalogs.jdbc_url import url_of
 from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.metastores.config import CatalogConfig
+from paimon_engine.metastores.jdbc_tables import LOCK_KEY_LENGTH, engine_for, lock_table, make_tables, transaction
+from paimon_engine.metastores.jdbc_url import url_of
 from paimon_engine.units import parse_duration_ms
 
 _FIRST_SLEEP_S: Final = 0.1

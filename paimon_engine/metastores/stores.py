@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from paimon_engine.catalogs.config import CatalogConfig
 from paimon_engine.env import now_ms
+from paimon_engine.metastores.config import CatalogConfig
 from paimon_engine.storage import Storage, storage_for
 from paimon_engine.storage.leased import Lease, LeasedStorage
 from paimon_engine.storage.locked import Lock, LockedStorage
@@ -40,7 +40,7 @@ class LockedStorageSource:
 
     def storage(self, address: str, options: Mapping[str, str]) -> Storage:
         def lock() -> Lock:
-            from paimon_engine.catalogs.jdbc_lock import lock_of
+            from paimon_engine.metastores.jdbc_lock import lock_of
 
             return lock_of(self.config, self.lock_id)
 
@@ -66,7 +66,7 @@ class RestStorageSource:
         def renew() -> Lease:
             if not self.has_data_token:
                 return Lease(_beside_server(storage_for(address, options)))
-            from paimon_engine.catalogs.rest_client import client_of
+            from paimon_engine.metastores.rest_client import client_of
 
             answer = client_of(self.config).get("databases", self.database, "tables", self.object_name, "token")
             # The specification says `expiresAt`, Java's server and clients say `expiresAtMillis`.
