@@ -110,3 +110,24 @@ def test_no_file_knows_one_machine():
     ]
 
     assert found == []
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Names of the modules that a file imports, and of what it imports from them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module or ''}.{alias.name}" for alias in node.names)
+
+
+def test_no_module_imports_from_a_test_module():
+    """What several tests need stands in `tests/support` or in a helper module of their folder."""
+    found = [
+        f"{_name(path)}: {name}"
+        for path in sorted((PROJECT / "tests").rglob("*.py"))
+        for name in _imported(path)
+        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split(".")[:-1])
+    ]
+
+    assert found == []

@@ -272,3 +272,9 @@ class History:
         """Everything needed is there, and nothing else."""
         assert check_table(self.handle, footers=False) == []
         assert self.stored() == self.reachable()
+
+
+def everything(history: History) -> dict[str, bytes]:
+    """Every file of the table and what is in it, hints apart."""
+    found = (info.path for info in history.storage.walk(ROOT))
+    return {path: history.storage.read(path) for path in found if path.rpartition("/")[2] not in ("LATEST", "EARLIEST")}

@@ -6,101 +6,12 @@ One seed is one history; a failure tells the steps that led to it.
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from paimon_engine.errors import InvalidArgumentError
-from paimon_engine.meta.paths import MAIN_BRANCH
-from tests.actions.history import History
+from tests.actions.random_life import RandomLife
 
 SEEDS = range(25)
 STEPS = 60
-BRANCHES = ("dev", "test")
-TAGS = "abcd"
-
-
-class RandomLife:
-    """Takes random steps; weights make the interesting ones meet: a tag, its files removed, then an expiry."""
-
-    def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.history = History({"snapshot.num-retained.min": "1"}).write().write()
-        self.steps: list[str] = []
-
-    def step(self) -> None:
-        line = self.chance.choice([MAIN_BRANCH, MAIN_BRANCH, *self.branches()])
-        weights = {
-            self.write: 3,
-            self.compact: 4,
-            self.overwrite: 1,
-            self.tag: 3,
-            self.delete_tag: 2,
-            self.expire: 3,
-            self.roll_back: 1,
-            self.roll_back_to_tag: 1,
-            self.branch: 1,
-        }
-        action = self.chance.choices(list(weights), list(weights.values()))[0]
-        self.steps.append(f"{action.__name__} {line}")
-        try:
-            action(line)
-        except InvalidArgumentError as error:
-            # A tag that a branch was made from must stay.
-            assert "delete the branch first" in str(error)
-        self.check()
-
-    def check(self) -> None:
-        self.history.assert_exact()
-
-    def branches(self) -> list[str]:
-        directory = self.history.handle.paths.branch_dir
-        return [name for name in BRANCHES if self.history.storage.exists(f"{directory}/branch-{name}")]
-
-    def snapshot_of(self, line: str) -> int:
-        return self.chance.choice(self.history.ids(line)[-5:])
-
-    def write(self, line: str) -> None:
-        self.history.write(branch=line)
-
-    def compact(self, line: str) -> None:
-        self.history.compact(branch=line)
-
-    def overwrite(self, line: str) -> None:
-        self.history.overwrite(f"o{len(self.steps)}", branch=line)
-
-    def tag(self, line: str) -> None:
-        mode = self.chance.choice(["ignore", "replace"])
-        self.history.tag(self.chance.choice(TAGS), self.snapshot_of(line), line, if_exists=mode)
-
-    def delete_tag(self, line: str) -> None:
-        self.history.delete_tag(self.chance.choice(self.history.tags(line) or ["none"]), line)
-
-    def expire(self, line: str) -> None:
-        keep = self.chance.choice([1, 1, 2, 3])
-        planned = self.history.expire(line, retain_max=keep, dry_run=True)
-
-        done = self.history.expire(line, retain_max=keep)
-
-        assert done.deleted == planned.deleted
-        assert done.expired_snapshots == planned.expired_snapshots
-        assert done.stopped == ()
-        assert len(self.history.ids(line)) <= keep
-
-    def roll_back(self, line: str) -> None:
-        target = self.snapshot_of(line)
-        self.history.rollback(line, snapshot=target)
-        assert self.history.latest(line) == target
-
-    def roll_back_to_tag(self, line: str) -> None:
-        if self.history.tags(line):
-            done = self.history.rollback(line, tag=self.chance.choice(self.history.tags(line)))
-            assert self.history.latest(line) == done.snapshot_id
-
-    def branch(self, _line: str) -> None:
-        free = [name for name in BRANCHES if name not in self.branches()]
-        if free and self.history.tags():
-            self.history.branch(free[0], self.chance.choice(self.history.tags()))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

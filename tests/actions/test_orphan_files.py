@@ -34,7 +34,7 @@ from paimon_engine.table.state.manifests import read_manifest, read_manifest_lis
 from paimon_engine.table.state.snapshots import branches
 from paimon_engine.units import DAY_MS
 from tests.actions.history import HOUR_MS, ROOT, History
-from tests.actions.test_life_cycle import RandomLife
+from tests.actions.random_life import RandomLife
 
 
 class Hooked(MemoryStorage):

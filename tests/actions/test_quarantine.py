@@ -31,13 +31,7 @@ from paimon_engine.table.removal import file_removal as disposal
 from paimon_engine.table.removal.file_removal import Disposal, cut, paced
 from paimon_engine.table.state.snapshots import snapshot_ids, tag_names
 from paimon_engine.units import DAY_MS
-from tests.actions.history import ROOT, History
-
-
-def everything(history: History) -> dict[str, bytes]:
-    """Every file of the table and what is in it, hints apart."""
-    found = (info.path for info in history.storage.walk(ROOT))
-    return {path: history.storage.read(path) for path in found if path.rpartition("/")[2] not in ("LATEST", "EARLIEST")}
+from tests.actions.history import ROOT, History, everything
 
 
 def bring_back(history: History, quarantine: str | None, **fields: Any) -> RestoreResult:

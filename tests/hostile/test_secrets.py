@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import pickle
 import shutil
 import socket
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -34,17 +32,10 @@ from paimon_engine.jobs import CatalogRef, Job, StorageRef, TableRef, run
 from paimon_engine.metastores import CatalogConfig
 from paimon_engine.secrecy import shows_catalog_option, shows_storage_option, without_secrets
 from paimon_engine.table.state.handle import load_table
+from tests.hostile.marker import MARK, S3, Watch
 from tests.hostile.sandbox import SCHEMA, rows
 from tests.provider.conftest import make_context
 from tests.support.s3 import BUCKET, start_s3
-
-MARK = "s3cr3t-of-the-lake-7f3a"
-S3 = {
-    "s3.access-key": f"id-{MARK}",
-    "s3.secret-key": MARK,
-    "s3.session-token": f"token-{MARK}",
-    "s3.region": "eu-central-1",
-}
 
 
 @pytest.fixture(scope="module")
@@ -248,41 +239,6 @@ def test_the_command_line_takes_secrets_from_the_environment(store: dict[str, st
 
 
 # ── Airflow ─────────────────────────────────────────────────────────────────────────────────────
-
-
-class Watch:
-    """Looks at command lines of all processes, and keeps what jobs write into temporary files, while others work."""
-
-    def __init__(self, temporary: Path) -> None:
-        self.commands: set[bytes] = set()
-        self.files: dict[str, bytes] = {}
-        self._temporary = temporary
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._done.is_set():
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    self.commands.add(path.read_bytes())
-                except OSError:
-                    continue
-            # Folders come and go meanwhile, which ends a `Path.rglob` with an error.
-            for path in (Path(folder, name) for folder, _, names in os.walk(self._temporary) for name in names):
-                try:
-                    if path.is_file() and path.stat().st_size < 1 << 20:
-                        self.files[str(path)] = path.read_bytes()
-                except OSError:
-                    continue
-            time.sleep(0.2)
 
 
 @pytest.mark.airflow

@@ -15,8 +15,8 @@ import pytest
 
 from dags_examples.demo.airflow_process import AirflowFailedError, LocalAirflow
 from paimon_engine import Catalog
+from tests.hostile.marker import MARK, S3, Watch
 from tests.hostile.sandbox import SCHEMA, rows
-from tests.hostile.test_secrets import MARK, S3, Watch
 from tests.support.s3 import BUCKET, start_s3
 
 PROJECT = Path(__file__).resolve().parents[2]

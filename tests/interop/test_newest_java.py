@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,48 +10,12 @@ import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, Table
-from tests.interop.test_random_tables import build
+from tests.interop.newest_tables import AGGREGATION, INDEXES, SCHEMA, Use, ours, rows_at, use
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.newest import NewestPaimon
+from tests.support.random_tables import build
 from tests.support.seeds import seeds
 
-SCHEMA = pa.schema(
-    [
-        pa.field("p", pa.int32(), nullable=False),
-        pa.field("k", pa.string(), nullable=False),
-        pa.field("n", pa.int64()),
-        pa.field("s", pa.string()),
-        pa.field("m", pa.map_(pa.string(), pa.int32())),
-        pa.field("r", pa.struct([("x", pa.int32()), ("l", pa.list_(pa.string()))])),
-    ]
-)
-
-
-@dataclass(frozen=True)
-class Use:
-    """What a table uses."""
-
-    options: Mapping[str, str] = field(default_factory=dict)
-    keys: tuple[str, ...] = ("p", "k")
-    partitions: tuple[str, ...] = ("p",)
-    deletes: bool = True
-    full_only: bool = False
-    """Whether rows are seen only after they were compacted."""
-
-    java_writes: bool = True
-    """Whether the driver of the Java library can write to such a table."""
-
-
-def use(options: Mapping[str, str], **more: Any) -> Use:
-    return Use({"bucket": "2", **options}, **more)
-
-
-INDEXES = {f"file-index.{kind}.columns": "n" for kind in ("bloom-filter", "bitmap", "bsi", "range-bitmap")}
-AGGREGATION = {
-    "merge-engine": "aggregation",
-    "fields.n.aggregate-function": "sum",
-    "fields.s.aggregate-function": "max",
-}
 SEQUENCE_GROUP = {
     "merge-engine": "partial-update",
     "fields.n.sequence-group": "s",
@@ -89,32 +51,6 @@ USES = {
 }
 ALL = [pytest.param(one, id=name) for name, one in USES.items()]
 WRITTEN = [pytest.param(one, id=name) for name, one in USES.items() if one.java_writes]
-
-
-def rows_at(step: int) -> pa.Table:
-    """Rows of which some keys come again at later steps."""
-    numbers = range(step * 25, step * 25 + 50)
-    return pa.table(
-        [
-            [n % 2 for n in numbers],
-            [f"key-{n}" for n in numbers],
-            [None if n % 7 == 0 else (n * 37) % 11 for n in numbers],
-            [None if n % 5 == 0 else f"{'s' * (n % 30)}{step}" for n in numbers],
-            [None if n % 3 == 0 else [("a", n), ("b", None)][: n % 3] for n in numbers],
-            [None if n % 4 == 0 else {"x": n, "l": ["u", None][: n % 3]} for n in numbers],
-        ],
-        schema=SCHEMA,
-    )
-
-
-def ours(folder: Path, name: str, wanted: Use) -> Table:
-    return Catalog(str(folder)).create_table(
-        f"db.{name}",
-        schema=SCHEMA,
-        primary_keys=list(wanted.keys),
-        partition_keys=list(wanted.partitions),
-        options=dict(wanted.options),
-    )
 
 
 def assert_read_alike(table: Table, newest: NewestPaimon, where: str) -> None:

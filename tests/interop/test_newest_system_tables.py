@@ -13,7 +13,7 @@ from paimon_engine import open_table
 from paimon_engine.inspect.system_tables import SYSTEM_TABLES
 from paimon_engine.meta.type_text import parse_type_text
 from paimon_engine.types import to_arrow
-from tests.interop.test_newest_java import AGGREGATION, INDEXES, SCHEMA, ours, rows_at, use
+from tests.interop.newest_tables import AGGREGATION, INDEXES, SCHEMA, ours, rows_at, use
 from tests.support.canonical import rows_of, text_of
 from tests.support.corpus import case
 from tests.support.newest import NewestPaimon

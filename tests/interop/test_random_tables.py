@@ -11,45 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_engine import Catalog, Table
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
-from tests.support.random_tables import RandomTable
+from tests.support.random_tables import RandomTable, build, python_limit
 from tests.support.seeds import seeds
-
-STEPS = 5
-
-
-def build(warehouse: Path, seed: int) -> tuple[RandomTable, Table, dict[str, list]]:
-    """The table after a random history, and its rows at each tag."""
-    wanted = RandomTable(seed)
-    table = Catalog(str(warehouse)).create_table(
-        "db.t",
-        schema=wanted.schema,
-        primary_keys=wanted.primary_keys,
-        partition_keys=wanted.partition_keys,
-        options=wanted.options,
-    )
-    tags = {}
-    for step in range(STEPS):
-        rows, kinds = wanted.batch()
-        table.write(rows, row_kinds=kinds)
-        if wanted.random.random() < 0.5:
-            table.compact(full=wanted.random.random() < 0.5)
-        if wanted.needs_compaction:
-            table.compact(full=True)
-        assert_same_rows(rows_of(table.to_arrow()), wanted.rows, f"our reading after step {step}")
-        if wanted.random.random() < 0.3:
-            table.create_tag(f"t-{step}")
-            tags[f"t-{step}"] = wanted.rows
-    if wanted.random.random() < 0.3:
-        table.expire_snapshots(retain_max=1)
-    if seed % 3 == 0:
-        table.compact_manifests()
-    if seed % 3 == 1:
-        table.analyze()
-    return wanted, table, tags
 
 
 @pytest.mark.parametrize("seed", seeds(12))
@@ -72,13 +38,6 @@ def rust_limit(table: RandomTable) -> str | None:
     }
     if "avro" in formats and any(pa.types.is_nested(one.type) for one in table.schema):
         return "rows in rows of Avro files come back as nulls there"
-    return None
-
-
-def python_limit(table: RandomTable) -> str | None:
-    """What pypaimon is known to read wrongly in such a table."""
-    if any("timestamp[ns, tz" in str(one.type) for one in table.schema):
-        return "points in time come back in microseconds there"
     return None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.oracle import JavaPaimon
-from tests.table.test_write_part import OPTIONS, new_table, write_parts
+from tests.support.write_parts import OPTIONS, new_table, write_parts
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OPTIONS if kind != "postponed"])

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,14 +15,7 @@ from paimon_engine import Catalog, UnsupportedError, open_table
 from paimon_engine.options import TableOptions
 from paimon_engine.options.known import KNOWN_OPTIONS, is_known_option
 from paimon_engine.supported import check_readable, check_writable
-
-KNOWN: dict[str, Any] = json.loads(Path(__file__).with_name("known_options.json").read_text(encoding="utf-8"))
-REFUSED: dict[str, dict[str, str]] = KNOWN["refused"]
-HARMLESS = {option: reason for reason, options in KNOWN["harmless"].items() for option in options}
-
-
-def named(option: str) -> str:
-    return option.replace("<column>", "v").replace("#", "0")
+from tests.meta.option_list import HARMLESS, KNOWN, REFUSED, named
 
 
 def test_each_option_is_of_one_kind():

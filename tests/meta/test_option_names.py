@@ -14,7 +14,7 @@ from paimon_engine.actions.verify import Verify
 from paimon_engine.errors import PaimonWarning
 from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.options.names import STRICT_VARIABLE, check_names, is_known, nearest
-from tests.meta.test_known_options import KNOWN, named
+from tests.meta.option_list import KNOWN, named
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.string())])
 

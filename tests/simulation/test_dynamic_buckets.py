@@ -17,8 +17,8 @@ from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot, latest_snapshot_id
 from paimon_engine.types import RowType, from_arrow_field
-from tests.simulation.test_commit_exactly_once import UnreliableStorage
 from tests.support.key_places import assert_each_key_in_one_bucket
+from tests.support.unreliable_storage import UnreliableStorage
 
 ROOT = "memory://simulation/db.db/dynamic"
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])

@@ -15,7 +15,7 @@ import pytest
 from paimon_engine import Catalog, NotFoundError, Table
 from paimon_engine.spark import native
 from paimon_engine.spark.executor import SparkExecutor
-from tests.spark.test_spark_reads import ARROW, BOTH, NATIVE, assert_reads, plan_of
+from tests.spark.reads import ARROW, BOTH, NATIVE, assert_reads, plan_of
 
 pytestmark = pytest.mark.spark
 

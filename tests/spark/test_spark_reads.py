@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -13,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from paimon_engine import (
     AddColumn,
@@ -29,15 +26,14 @@ from paimon_engine import (
 from paimon_engine.env import EnvConfig
 from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.spark import native
-from paimon_engine.spark.dataframe import spark_arrow_schema
 from paimon_engine.spark.executor import SparkExecutor, check_reachable
+from tests.spark.reads import ARROW, BOTH, NATIVE, NEITHER, assert_reads, plan_of
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.corpus import Case, corpus_cases
 
 pytestmark = pytest.mark.spark
 
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("s", pa.string()), pa.field("n", pa.int32())])
-NATIVE, ARROW, BOTH, NEITHER = {"FileScan parquet"}, {"MapInArrow"}, {"FileScan parquet", "MapInArrow"}, set[str]()
 
 
 @pytest.fixture(params=["spark", "connect"])
@@ -54,30 +50,6 @@ def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def catalog(spark: Any, tmp_path: Path) -> Catalog:
     return Catalog(str(tmp_path), executor=SparkExecutor(spark))
-
-
-def plan_of(frame: Any) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        frame.explain()
-    return printed.getvalue()
-
-
-def ways_of(frame: Any) -> set[str]:
-    return {way for way in BOTH if way in plan_of(frame)}
-
-
-def assert_reads(table: Table, ways: set[str] | None, **at: Any) -> None:
-    """The DataFrame has the rows, names and types of the Arrow table, and comes by those ways (None: any)."""
-    expected, frame = table.to_arrow(**at), table.to_spark(**at)
-    types = from_arrow_schema(spark_arrow_schema(expected.schema))
-    assert [(one.name, one.dataType.simpleString()) for one in frame.schema] == [
-        (one.name, one.dataType.simpleString()) for one in types
-    ]
-    assert all(one.nullable for one in frame.schema)
-    found = frame.toArrow()
-    assert_same_rows(rows_of(found), rows_of(expected), str(at))
-    if ways is not None:
-        assert ways_of(frame) == ways, plan_of(frame)
 
 
 def rows(begin: int, end: int, text: str = "a") -> pa.Table:

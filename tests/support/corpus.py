@@ -20,6 +20,10 @@ from typing import Any
 
 import pytest
 
+from paimon_engine.errors import UnsupportedError
+from paimon_engine.options import TableOptions
+from paimon_engine.supported import check_readable, check_writable
+from paimon_engine.table.files.data_file import READERS
 from tests.support.canonical import Row, text_of
 from tests.support.golden import golden_folder
 from tests.support.reference import missing, reference_part
@@ -159,3 +163,22 @@ def corpus_reads(*features: str, at: Collection[str] | None = None) -> list[Any]
 
 def _absent(arguments: int) -> list[Any]:
     return [pytest.param(*[None] * arguments, marks=pytest.mark.skip(reason=missing("corpus")), id="no corpus")]
+
+
+def readable(case: Case) -> bool:
+    """Whether the engine can read the table; the corpus also has formats and merge engines that it lacks."""
+    try:
+        check_readable(TableOptions(case.options, has_primary_key=bool(case.schema()["primaryKeys"])))
+    except UnsupportedError:
+        return False
+    return all(path.suffix[1:] in READERS for path in case.table.rglob("data-*-*.*") if path.suffix != ".index")
+
+
+def writable(case: Case) -> bool:
+    """Whether the engine can write to the table."""
+    try:
+        check_writable(TableOptions(case.options, has_primary_key=bool(case.schema()["primaryKeys"])))
+    except UnsupportedError:
+        return False
+    fields = case.schema()["fields"]
+    return readable(case) and not any("TIMESTAMP(9)" in str(field["type"]) for field in fields)

@@ -10,14 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 
+from paimon_engine import Catalog, Table
 from paimon_engine.format.file_index.kinds import KINDS, takes
 from paimon_engine.types import from_arrow
-from tests.support.canonical import Row, rows_of, text_of
+from tests.support.canonical import Row, assert_same_rows, rows_of, text_of
 
 FORMATS = [
     {},
@@ -258,3 +260,44 @@ class RandomTable:
     def rows(self) -> list[Row]:
         """What the table should hold now."""
         return list(self._rows.values()) if self.primary_keys else list(self._appended)
+
+
+STEPS = 5
+
+
+def build(warehouse: Path, seed: int) -> tuple[RandomTable, Table, dict[str, list]]:
+    """The table after a random history, and its rows at each tag."""
+    wanted = RandomTable(seed)
+    table = Catalog(str(warehouse)).create_table(
+        "db.t",
+        schema=wanted.schema,
+        primary_keys=wanted.primary_keys,
+        partition_keys=wanted.partition_keys,
+        options=wanted.options,
+    )
+    tags = {}
+    for step in range(STEPS):
+        rows, kinds = wanted.batch()
+        table.write(rows, row_kinds=kinds)
+        if wanted.random.random() < 0.5:
+            table.compact(full=wanted.random.random() < 0.5)
+        if wanted.needs_compaction:
+            table.compact(full=True)
+        assert_same_rows(rows_of(table.to_arrow()), wanted.rows, f"our reading after step {step}")
+        if wanted.random.random() < 0.3:
+            table.create_tag(f"t-{step}")
+            tags[f"t-{step}"] = wanted.rows
+    if wanted.random.random() < 0.3:
+        table.expire_snapshots(retain_max=1)
+    if seed % 3 == 0:
+        table.compact_manifests()
+    if seed % 3 == 1:
+        table.analyze()
+    return wanted, table, tags
+
+
+def python_limit(table: RandomTable) -> str | None:
+    """What pypaimon is known to read wrongly in such a table."""
+    if any("timestamp[ns, tz" in str(one.type) for one in table.schema):
+        return "points in time come back in microseconds there"
+    return None

@@ -15,8 +15,7 @@ from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
-from tests.support.corpus import Case, Read, corpus_reads
-from tests.table.test_read_write import readable
+from tests.support.corpus import Case, Read, corpus_reads, readable
 
 READS = [param for param in corpus_reads() if param.marks or readable(param.values[0])]
 

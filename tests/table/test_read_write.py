@@ -19,14 +19,11 @@ from paimon_engine.env import EnvConfig
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError
 from paimon_engine.format.binary_row import EMPTY_ROW, decode_row
 from paimon_engine.meta.manifest import FileSource
-from paimon_engine.options import TableOptions
-from paimon_engine.supported import check_readable, check_writable
-from paimon_engine.table.files.data_file import READERS
 from paimon_engine.table.read.reader import read_snapshot_rows
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.write.writer import write_batches, write_state
 from tests.support.canonical import Row, assert_same_rows, rows_of
-from tests.support.corpus import Case, corpus_cases
+from tests.support.corpus import Case, corpus_cases, writable
 from tests.support.oracle import JavaPaimon
 from tests.table.conftest import MakeTable, Subject
 
@@ -34,25 +31,6 @@ KV = {"k": pa.int64(), "v": pa.string()}
 
 
 # ── tables that Java wrote ──────────────────────────────────────────────────────────────────────
-
-
-def readable(case: Case) -> bool:
-    """Whether the engine can read the table; the corpus also has formats and merge engines that it lacks."""
-    try:
-        check_readable(TableOptions(case.options, has_primary_key=bool(case.schema()["primaryKeys"])))
-    except UnsupportedError:
-        return False
-    return all(path.suffix[1:] in READERS for path in case.table.rglob("data-*-*.*") if path.suffix != ".index")
-
-
-def writable(case: Case) -> bool:
-    """Whether the engine can write to the table."""
-    try:
-        check_writable(TableOptions(case.options, has_primary_key=bool(case.schema()["primaryKeys"])))
-    except UnsupportedError:
-        return False
-    fields = case.schema()["fields"]
-    return readable(case) and not any("TIMESTAMP(9)" in str(field["type"]) for field in fields)
 
 
 # ── primary-key tables ──────────────────────────────────────────────────────────────────────────

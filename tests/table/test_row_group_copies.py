@@ -19,12 +19,11 @@ from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.compaction import row_group_copies
 from paimon_engine.table.files.commit_message import CommitMessage
-from tests.interop.test_random_tables import python_limit
 from tests.support.canonical import assert_same_rows
 from tests.support.newest import NewestPaimon
 from tests.support.oracle import JavaPaimon
 from tests.support.pypaimon import PyPaimon
-from tests.support.random_tables import RandomTable
+from tests.support.random_tables import RandomTable, python_limit
 from tests.support.seeds import seeds
 from tests.support.small_row_groups import make_row_groups_small
 from tests.table.conftest import KIND, MakeTable, Subject
