@@ -20,7 +20,7 @@ from paimon_engine.errors import PaimonError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.check.table_check import check_table
-from paimon_engine.table.removal.orphans import Look, list_files, older_files
+from paimon_engine.table.removal.orphans import NameScan, list_files, older_files
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.snapshots import latest_snapshot_id
 from tests.faults.trial import Stage, look
@@ -106,7 +106,7 @@ def cleaned_by_another_engine(world: World) -> None:
     world.now_ms += 25 * HOUR_MS
     table = beside(world, world.inner)
     found = older_files(list_files(table)[0], world.now_ms - HOUR_MS)
-    seen = Look()
+    seen = NameScan()
     seen.take(table, LocalExecutor(1, env=table.env))
     seen.take(table, LocalExecutor(1, env=table.env))
     assert not seen.doubts

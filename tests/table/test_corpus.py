@@ -10,7 +10,7 @@ import pytest
 from paimon_engine import open_table
 from paimon_engine.env import EnvConfig
 from paimon_engine.predicate import And, Compare, In, IsNull, Or, Predicate
-from paimon_engine.table.read.reader import Rows, read_schema, read_snapshot_rows, read_split
+from paimon_engine.table.read.reader import RowSelection, read_schema, read_snapshot_rows, read_split
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -71,6 +71,6 @@ def with_buckets(case: Case) -> pa.Table:
     table = load_table(str(case.table), EnvConfig(str(case.table)))
     parts = []
     for split in plan_splits(table, latest_snapshot(table)):
-        rows = pa.Table.from_batches(read_split(table, split, Rows()), read_schema(table, None))
+        rows = pa.Table.from_batches(read_split(table, split, RowSelection()), read_schema(table, None))
         parts.append(rows.add_column(0, "bucket", pa.array([split.bucket] * rows.num_rows, pa.int32())))
     return pa.concat_tables(parts)

@@ -20,7 +20,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.format import orc, parquet
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, as_predicate, col, to_arrow_expression
-from paimon_engine.table.read.reader import Rows, check_rows, read_schema, read_snapshot_rows, read_splits
+from paimon_engine.table.read.reader import RowSelection, check_rows, read_schema, read_snapshot_rows, read_splits
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -462,7 +462,7 @@ def test_each_index_file_is_opened_once():
     table = open_table(str(case("dv_parquet").table))._handle
     storage = CountingStorage(table.env.storage)
     table = replace(table, env=replace(table.env, storage=storage))
-    rows = Rows()
+    rows = RowSelection()
     check_rows(table, rows)
     splits = plan_splits(table, latest_snapshot(table))
     vectors = Counter(place.path for split in splits for place in split.vectors.values())
