@@ -49,7 +49,7 @@ def tag_of(context: Mapping[str, Any]) -> str:
         or (None if fires is None else fires.date() - _DAY)
     )
     if day is None:
-        key = f"its partition key {key!r} is no date" if key else "it has no partition key"
+        key = f"its partition key {key!r} is not a date" if key else "it has no partition key"
         raise InvalidArgumentError(
             f"This run stands for no day: {key}, and it has no logical date. Give tag=..., start the run with a "
             'partition key or a logical date, or schedule the DAG by daily("02:00", "UTC")'

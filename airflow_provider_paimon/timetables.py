@@ -50,7 +50,7 @@ class DailyTimetable(CronPartitionTimetable):
     def __init__(self, at: str, *, timezone: str | tzinfo, run_immediately: bool | timedelta = False) -> None:
         match = _TIME.fullmatch(at) if isinstance(at, str) else None
         if match is None:
-            raise InvalidArgumentError(f"at={at!r} is no time of day; give hour and minute, such as '02:00'")
+            raise InvalidArgumentError(f"at={at!r} is not a time of day; give hour and minute, such as '02:00'")
         self.at = time(int(match[1]), int(match[2]))
         cron = f"{self.at.minute} {self.at.hour} * * *"
         try:
@@ -129,7 +129,7 @@ class DailyTimetable(CronPartitionTimetable):
         return self.begin_of(self.day_at(run_date))
 
     def _decode_partition_date(self, partition_key: str) -> datetime:
-        super()._decode_partition_date(partition_key)  # raises what Airflow expects for a key that is no date
+        super()._decode_partition_date(partition_key)  # raises what Airflow expects for a key that is not a date
         return self.begin_of(datetime.strptime(partition_key, _KEY).date())  # noqa: DTZ007 - only its date is used
 
     def localize_partition_datetime(self, dt: datetime) -> pendulum.DateTime:

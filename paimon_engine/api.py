@@ -249,7 +249,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 def names_of(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     """Names as a value that does not change.
 
-    Raises: InvalidArgumentError for what is no list of names, such as a single text.
+    Raises: InvalidArgumentError for what is not a list of names, such as a single text.
     """
     if columns is None:
         return None

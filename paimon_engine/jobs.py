@@ -75,7 +75,7 @@ class TableRef(Spec):
     path: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError for what is no text, or an address that holds a password."""
+        """Raises: InvalidArgumentError for what is not a text, or an address that holds a password."""
         check_fields(self)
         for address in (self.warehouse, self.path):
             check_address(address or "", "the table")

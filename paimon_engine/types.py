@@ -193,7 +193,7 @@ _ATOMIC = re.compile(
 def parse_atomic(text: str) -> AtomicType:
     """Type of a string such as `DECIMAL(10, 2) NOT NULL`; keywords in any case.
 
-    Raises: UnsupportedError for types that the engine lacks, InvalidArgumentError for text that is no type.
+    Raises: UnsupportedError for types that the engine lacks, InvalidArgumentError for text that is not a type.
     """
     match = _ATOMIC.fullmatch(text)
     if match is None:
@@ -219,7 +219,7 @@ def parse_atomic(text: str) -> AtomicType:
 
 def _no_type(text: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{text!r} is no Paimon type; use e.g. INT, BIGINT NOT NULL, DECIMAL(10, 2), STRING, TIMESTAMP(6)"
+        f"{text!r} is not a Paimon type; use e.g. INT, BIGINT NOT NULL, DECIMAL(10, 2), STRING, TIMESTAMP(6)"
     )
 
 

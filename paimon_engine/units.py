@@ -42,7 +42,7 @@ def parse_size_bytes(text: str) -> int:
     """
     match = _NUMBER_AND_UNIT.fullmatch(text)
     if match is None or match[2].lower() not in _SIZE_UNITS:
-        raise InvalidArgumentError(f"{text!r} is no size; write e.g. '128 mb', '64 kb' or a number of bytes")
+        raise InvalidArgumentError(f"{text!r} is not a size; write e.g. '128 mb', '64 kb' or a number of bytes")
     return int(match[1]) * _SIZE_UNITS[match[2].lower()]
 
 
@@ -68,7 +68,7 @@ def parse_duration_ms(text: str) -> int:
     if iso is not None and any(iso.groups()):
         days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
         return int(days * DAY_MS + hours * 3.6e6 + minutes * 6e4 + seconds * 1e3)
-    raise InvalidArgumentError(f"{text!r} is no duration; write e.g. '1 h', '10 s', '7 d' or 'PT1H'")
+    raise InvalidArgumentError(f"{text!r} is not a duration; write e.g. '1 h', '10 s', '7 d' or 'PT1H'")
 
 
 def moment_ms(name: str, value: Any, *, now_ms: int, zone: tzinfo | None = None) -> int:
@@ -82,7 +82,7 @@ def moment_ms(name: str, value: Any, *, now_ms: int, zone: tzinfo | None = None)
         return _moment_ms(value, now_ms, zone)
     except (ValueError, OverflowError, TypeError, InvalidArgumentError):
         raise InvalidArgumentError(
-            f"{name}={shown(value)} is no time; write a datetime, an ISO time, epoch milliseconds, or an age such "
+            f"{name}={shown(value)} is not a time; write a datetime, an ISO time, epoch milliseconds, or an age such "
             "as '7 d'"
         ) from None
 
@@ -93,7 +93,7 @@ def _moment_ms(value: Any, now_ms: int, zone: tzinfo | None) -> int:
             raise TypeError(value)
         case datetime():
             local = value if value.tzinfo is not None or zone is None else value.replace(tzinfo=zone)
-            # What pandas calls a time that is none gives no whole number.
+            # NaT of pandas does not give an integer.
             return operator.index((local.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1))
         case timedelta():
             return now_ms - value // timedelta(milliseconds=1)

@@ -27,7 +27,7 @@ SizeLike = int | str
 """Bytes, or a text such as `50 gb`."""
 
 _OF_THE_CALL: Final = frozenset({"self", "how", "name", "commit_user", "on_progress"})
-"""Arguments of verbs that are no fields of a spec."""
+"""Arguments of verbs that are not fields of a spec."""
 
 
 class Verbs(ABC):

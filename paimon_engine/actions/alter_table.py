@@ -31,7 +31,7 @@ class AlterTable(Spec):
     ]
 
     def __post_init__(self) -> None:
-        """Raises: InvalidArgumentError for what is no change."""
+        """Raises: InvalidArgumentError for what is not a change."""
         check_fields(self)
         if not self.changes:
             raise InvalidArgumentError("no change is given; name at least one")

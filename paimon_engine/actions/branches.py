@@ -366,7 +366,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
 
 
 def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
-    """What main lacks of the branch, and what of main is no part of it. Raises: InvalidArgumentError."""
+    """The changes that main lacks, and the changes of main that the branch lacks. Raises: InvalidArgumentError."""
     theirs = {snapshot.id: snapshot for snapshot in list(snapshots_newest_first(branch))[::-1]}
     if not theirs:
         raise InvalidArgumentError(f"branch {branch.paths.branch!r} has no snapshot for main to go on from")

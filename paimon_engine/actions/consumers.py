@@ -129,7 +129,7 @@ def _pattern(field: str, text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise InvalidArgumentError(f"{field}={text!r} is no regular expression: {error}") from error
+        raise InvalidArgumentError(f"{field}={text!r} is not a regular expression: {error}") from error
 
 
 @action

@@ -103,7 +103,7 @@ class DropPartitionResult(Result):
 def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult:
     """Drops the named partitions; once for a `commit_user`. Those that are not there are fine.
 
-    Raises: InvalidArgumentError for a column that is no partition column, or a value that is none of it;
+    Raises: InvalidArgumentError for a column that is not a partition column, or a value that does not fit its type;
     ConflictError; StorageError.
     """
     table, commit_user = context.table, context.commit_user
@@ -178,7 +178,7 @@ def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
     max_num = spec.max_num
     if max_num is None and _MAX_NUM in raw:
         if not raw[_MAX_NUM].strip().isdecimal():
-            raise InvalidArgumentError(f"option '{_MAX_NUM}' = '{raw[_MAX_NUM]}' is no whole number")
+            raise InvalidArgumentError(f"option '{_MAX_NUM}' = '{raw[_MAX_NUM]}' is not an integer")
         max_num = int(raw[_MAX_NUM])
     if max_num is not None and max_num < 1:
         raise InvalidArgumentError(f"max_num={max_num}: let at least one partition expire")

@@ -78,7 +78,7 @@ def rescale(context: Context, spec: Rescale) -> RescaleResult:
     check_writable(table.options)
     if table.schema.bucket_mode is not BucketMode.FIXED:
         raise UnsupportedError(
-            f"{table.paths.root}: 'bucket' = '{buckets}' is no fixed number of buckets, so there is nothing to rescale"
+            f"{table.paths.root}: 'bucket' = '{buckets}' is not a fixed number of buckets: nothing to rescale"
         )
     identifier, checked_up_to = identifier_of(Maker.RESCALE), None
     if commit_user is not None and not spec.dry_run:

@@ -29,7 +29,7 @@ class VerifyResult(Result):
 
     Snapshots and tags of all branches are `roots`; a data file counts once. `rows` is 0 unless rows were read.
     `closed` files lie outside the table, where `external-paths.allowed` does not name the place; nobody looked at them.
-    `notes` say what other writers do in a way of their own, that can be read all the same: it is no damage.
+    `notes` list deviations of other writers that can still be read; they are not damage.
     """
 
     status: str

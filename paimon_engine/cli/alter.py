@@ -237,5 +237,5 @@ def apply(
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"the changes are no JSON: {error}") from error
+        raise InvalidArgumentError(f"the changes are not JSON: {error}") from error
     _run((table, warehouse, storage, catalog), value, as_json=as_json)

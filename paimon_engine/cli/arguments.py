@@ -179,5 +179,5 @@ def _is_path(table: str) -> bool:
 
 def _needed(warehouse: str | None, table: str) -> str:
     if warehouse is None:
-        raise InvalidArgumentError(f"{table!r} is no directory here; add --warehouse, or give the table's directory")
+        raise InvalidArgumentError(f"{table!r} is not a directory here; add --warehouse, or give the table's directory")
     return warehouse

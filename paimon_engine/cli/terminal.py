@@ -24,7 +24,7 @@ from paimon_engine.errors import masked
 from paimon_engine.progress import OnProgress, Progress
 
 _PIPE_WIDTH: Final = 10_000
-"""Columns of what is no terminal: programs want lines whole."""
+"""Width of output that does not go to a terminal: programs want complete lines."""
 
 _CELL_WIDTH_MAX: Final = 40
 """Of a long text in a table that does not fit anyway."""

@@ -110,7 +110,7 @@ def write_records(
 
 
 def read_notes(data: bytes) -> dict[str, str]:
-    """What the header of a metadata file says beside its schema and codec; nothing where it is no Avro file."""
+    """What the header of a metadata file says beside its schema and codec; nothing where it is not an Avro file."""
     if not data.startswith(_AVRO_MAGIC):
         return {}
     try:

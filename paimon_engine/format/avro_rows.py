@@ -43,7 +43,7 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in these types.
 
-    Raises: CorruptTableError if the bytes are no Avro file with such columns.
+    Raises: CorruptTableError if the bytes are not an Avro file with such columns.
     """
     try:
         # All that can be wrong with the bytes shows up as one of very many exceptions.

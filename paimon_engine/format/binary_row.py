@@ -119,7 +119,7 @@ def encode_row_body(types: Sequence[DataType], values: Sequence[Any], *, reserve
 def decode_row(types: Sequence[DataType], data: bytes) -> tuple[Any, ...]:
     """Internal values of a row with the arity in front; accepts both forms of nulls.
 
-    Raises: CorruptTableError if the bytes are no row of these types.
+    Raises: CorruptTableError if the bytes are not a row of these types.
     """
     if len(data) < len(EMPTY_ROW):
         raise CorruptTableError(f"binary row: expected at least {len(EMPTY_ROW)} bytes, found {len(data)}")
@@ -175,7 +175,7 @@ def _slot(data_type: DataType, value: Any, variable: _Variable) -> bytes:
             try:
                 return _atomic_slot(data_type, value, variable)
             except (struct.error, ArithmeticError, TypeError, AttributeError, UnicodeEncodeError) as error:
-                raise InvalidArgumentError(f"{value!r} is no value of {data_type.root}: {error}") from error
+                raise InvalidArgumentError(f"{value!r} is not a value of {data_type.root}: {error}") from error
         case ArrayType(element):
             content = _encode_array(element, value)
         case MapType(key, item):

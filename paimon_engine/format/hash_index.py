@@ -28,10 +28,10 @@ HASH_BYTES: Final = 4
 def decode_hashes(data: bytes, path: str) -> Hashes:
     """The hashes of a file, ascending.
 
-    Raises: CorruptTableError naming `path` if the length is no multiple of 4, or a hash occurs twice.
+    Raises: CorruptTableError naming `path` if the length is not a multiple of 4, or a hash occurs twice.
     """
     if len(data) % HASH_BYTES:
-        raise damaged(path, f"{len(data)} bytes are no hash index, whose length is a multiple of 4")
+        raise damaged(path, f"{len(data)} bytes are not a hash index: its length is a multiple of 4")
     hashes = np.sort(np.frombuffer(data, dtype=">i4").astype(np.int32))
     if len(hashes) > 1 and bool((hashes[1:] == hashes[:-1]).any()):
         twice = int(hashes[1:][hashes[1:] == hashes[:-1]][0])

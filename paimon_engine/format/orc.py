@@ -70,7 +70,7 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the file in order: the columns of `schema` that the file has, in these types.
 
-    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps that Arrow cannot count.
+    Raises: CorruptTableError if the bytes are not an ORC file; UnsupportedError for timestamps that Arrow cannot count.
     """
     return (rows for _, rows in _stripe_rows(source, schema, None, path, limit))
 
@@ -88,7 +88,7 @@ def read_matching(
 
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own.
 
-    Raises: CorruptTableError if the bytes are no ORC file; UnsupportedError for timestamps that Arrow cannot count.
+    Raises: CorruptTableError if the bytes are not an ORC file; UnsupportedError for timestamps that Arrow cannot count.
     """
     return _stripe_rows(source, schema, where, path, limit)
 

@@ -137,7 +137,7 @@ def type_tree(data_type: pa.DataType) -> Iterator[pa.DataType]:
     if pa.types.is_nested(data_type):
         for place in range(data_type.num_fields):
             part = data_type.field(place).type
-            # The entries of a map are no row in ORC.
+            # The entries of a map are not a row in ORC.
             yield from (list(type_tree(part))[1:] if pa.types.is_map(data_type) else type_tree(part))
 
 

@@ -80,7 +80,7 @@ def read_batches(
 
     The text columns `dictionary_columns` may come as dictionaries, where the file keeps them so.
 
-    Raises: CorruptTableError if the bytes are no Parquet file; UnsupportedError for nanoseconds outside 1677 to 2262.
+    Raises: CorruptTableError if the bytes are not a Parquet file; UnsupportedError for nanoseconds beyond 1677 to 2262.
     """
     try:
         stored = _Stored(source, path, limit, dictionary_columns)
@@ -172,7 +172,7 @@ def read_matching(
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own;
     of those in `without_nan` the file is known to have no NaN, which footers do not tell.
 
-    Raises: CorruptTableError if the bytes are no Parquet file.
+    Raises: CorruptTableError if the bytes are not a Parquet file.
     """
     try:
         fragment = ds.ParquetFileFormat().make_fragment(source)
@@ -272,7 +272,7 @@ class ParquetWriter:
 
     @property
     def stored_bounds(self) -> Mapping[str, tuple[Any, Any]]:
-        """Smallest and largest value of each column of texts or whole numbers that has one, after `close`."""
+        """Smallest and largest value of each column of texts or integers that has one, after `close`."""
         return self._bounds
 
     @property

@@ -63,7 +63,7 @@ class ColumnCopies(NamedTuple):
 
     @property
     def written(self) -> list[str]:
-        """The columns that are no copies."""
+        """The columns that are not copies."""
         return [name for name in self.names if name not in self.sources]
 
     def stored_bytes_max(self, rows: pa.Table) -> int:

@@ -1,4 +1,4 @@
-"""How to read row groups of a Parquet file, so that a batch of rows is no larger than meant once it is decoded.
+"""How to read row groups of a Parquet file, so that a decoded batch of rows keeps the intended size.
 
 Footers tell bytes before compression, which is what most values take. Texts and bytes that lie in dictionaries may be
 many times as large: a long one is stored once, and decoded for each row that has it, and bounds tell nothing of what
@@ -194,7 +194,7 @@ def _dictionary_sizes(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _sizes(values: pa.Array) -> npt.NDArray[np.int32]:
-    """Bytes of each value; values that are no texts are small."""
+    """Bytes of each value; values that are not texts are small."""
     if not _is_text(values.type):
         return np.full(len(values), _FIXED_BYTES, np.int32)
     found: npt.NDArray[np.int32] = pc.binary_length(values).to_numpy().astype(np.int32)

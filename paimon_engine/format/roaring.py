@@ -37,7 +37,7 @@ Body: TypeAlias = npt.NDArray[Any]
 """A container as it is stored: numbers [n], 8192 bytes of bits, or first number and length − 1 of each run [n, 2]."""
 
 ARRAY_SIZE_MAX: Final = 4096
-"""Numbers of a container above which it is no array in the portable form."""
+"""Numbers of a container above which it is not an array in the portable form."""
 BITS_BYTES: Final = 8192
 COOKIE: Final = 12346
 _COOKIE_WITH_RUNS: Final = 12347
@@ -112,7 +112,7 @@ class _Reader:
 def bits_of(body: Body) -> npt.NDArray[np.uint8]:
     """The 8192 bytes of bits of a container.
 
-    Raises: ValueError for runs that are no ascending ones.
+    Raises: ValueError for runs that are not ascending ones.
     """
     if body.dtype == np.uint8:
         return body
@@ -228,7 +228,7 @@ def _read_32(data: bytes) -> dict[int, _Container]:
     try:
         return {key: _container(body) for key, body in containers_32(data)[0].items()}
     except (ValueError, struct.error) as error:
-        raise InvalidArgumentError(f"the bytes {data[:16].hex()}… are no RoaringBitmap of 32 bits: {error}") from error
+        raise InvalidArgumentError(f"the bytes {data[:16].hex()}… are not a 32 bit RoaringBitmap: {error}") from error
 
 
 def _write_32(containers: dict[int, _Container]) -> bytes:
@@ -430,7 +430,7 @@ def _read_64(data: bytes) -> _Bitmap64:
         if count != len(bitmap.leaves):
             raise ValueError(f"expected {count} keys, found {len(bitmap.leaves)}")  # noqa: TRY301
     except (ValueError, IndexError, struct.error) as error:
-        raise InvalidArgumentError(f"the bytes {data[:16].hex()}… are no Roaring64Bitmap: {error}") from error
+        raise InvalidArgumentError(f"the bytes {data[:16].hex()}… are not a Roaring64Bitmap: {error}") from error
     return bitmap
 
 

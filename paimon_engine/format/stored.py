@@ -50,19 +50,19 @@ def reason(error: Exception) -> str:
 
 
 def whole(record: Mapping[str, Any], key: str, low: int = LONG_MIN, high: int = LONG_MAX) -> int:
-    """A whole number within bounds. Raises: KeyError, ValueError."""
+    """An integer within bounds. Raises: KeyError, ValueError."""
     return _whole(record[key], key, low, high)
 
 
 def whole_or_none(record: Mapping[str, Any], key: str, low: int = LONG_MIN, high: int = LONG_MAX) -> int | None:
-    """A whole number within bounds; None where it is missing or null. Raises: ValueError."""
+    """An integer within bounds; None where it is missing or null. Raises: ValueError."""
     value = record.get(key)
     return None if value is None else _whole(value, key, low, high)
 
 
 def _whole(value: Any, key: str, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{key} is {value!r}, expected a whole number from {low} to {high}")
+        raise ValueError(f"{key} is {value!r}, expected an integer from {low} to {high}")
     return value
 
 
@@ -103,7 +103,7 @@ def checked_name(value: Any, key: str) -> str:
     Raises: ValueError.
     """
     if not isinstance(value, str) or not value.isprintable() or "/" in value or "\\" in value or value in _NO_NAMES:
-        raise ValueError(f"{key} is {value!r}, which is no name of a file")
+        raise ValueError(f"{key} is {value!r}, which is not a file name")
     return value
 
 

@@ -21,11 +21,11 @@ _VARINT_BITS: Final = 0x7F
 
 
 class NotAStructureError(ValueError):
-    """Stored bytes that are no structure of the compact protocol, or lack a field that is always there."""
+    """Stored bytes that are not a structure of the compact protocol, or lack a required field."""
 
 
 DECODE_ERRORS: Final = (LookupError, NotAStructureError, RecursionError)
-"""What decoding bytes that are no structure raises. Not checked byte by byte: every page has a header to be skipped."""
+"""Errors that decoding of invalid bytes raises; bytes are not checked one by one, since every page has a header."""
 
 Fields = list[tuple[int, int, bytes]]
 """Number, type and bytes of the fields of a structure."""
@@ -71,12 +71,12 @@ def varint(value: int) -> bytes:
 
 
 def integer(value: int) -> bytes:
-    """Bytes of a whole number that is not negative."""
+    """Bytes of an integer that is not negative."""
     return varint(value << 1)
 
 
 def number_of(data: bytes) -> int:
-    """The whole number of these bytes."""
+    """The integer of these bytes."""
     return Reader(data).integer()
 
 
@@ -144,7 +144,7 @@ class Reader:
         self.at = _behind(self._data, self.at, kind)
 
     def integer(self) -> int:
-        """A whole number."""
+        """An integer."""
         value, self.at = _varint(self._data, self.at)
         return value >> 1 ^ -(value & 1)
 

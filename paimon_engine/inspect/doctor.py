@@ -86,7 +86,7 @@ def examine_store(
     try:
         return [reached, *_decides(env, path)]
     except PaimonError as error:
-        way_out = "where only tables may be read that is no problem; else see what the message says"
+        way_out = "where only tables may be read that is not a problem; else see what the message says"
         return [reached, Finding("create-if-absent", is_ok=False, found=str(error), way_out=way_out)]
     finally:
         with suppress(StorageError):

@@ -308,7 +308,7 @@ def _aggregate(field: DataField, name: str, options: TableOptions) -> Aggregate:
     key = own if field.name in options.aggregate_functions else "fields.default-aggregate-function"
     function = FUNCTIONS.get(name)
     if function is None:
-        raise InvalidArgumentError(f"'{key}' = '{name}' is no aggregate function; there are {', '.join(FUNCTIONS)}")
+        raise InvalidArgumentError(f"'{key}' = '{name}' is not an aggregate function; there are {', '.join(FUNCTIONS)}")
     if not function.takes(field.type):
         hint = "" if key == own else f"; set '{own}' to one that fits"
         raise InvalidArgumentError(

@@ -40,7 +40,7 @@ def codes(values: pa.Array) -> Codes:
 def distances_from_least(values: pa.Array, span_max: int) -> Codes | None:
     """Numbers from 1 on that compare as the values do, 0 for nulls.
 
-    None if the values are no whole numbers, days or times, or lie further apart than that.
+    None if the values are not integers, days or times, or lie further apart than that.
     """
     if not is_flat(values.type) or pa.types.is_floating(values.type):
         return None

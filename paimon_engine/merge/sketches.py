@@ -88,7 +88,7 @@ def _folded(column: str, values: list[bytes], steps: list[int], union: Union) ->
             state = union(value, state) if step == Step.ADD_BELOW else union(state, value)
         except (InvalidArgumentError, RuntimeError, ValueError, IndexError) as error:
             raise InvalidArgumentError(
-                f"column {column!r}: a value is no sketch that its aggregate function can unite: {error}"
+                f"column {column!r}: a value is not a sketch that its aggregate function can unite: {error}"
             ) from error
     return state
 

@@ -53,7 +53,7 @@ def floats_as_text(values: pa.Array) -> pa.Array:
     """FLOAT or DOUBLE as Java writes it: `1.0`, `1.0E10`, `NaN`, `Infinity`."""
     numbers = values.cast(pa.float64())
     size = pc.abs(numbers)
-    # Between these, Arrow and Java write the same digits, but for the `.0` of whole numbers.
+    # Between these, Arrow and Java write the same digits, but for the `.0` of integers.
     is_plain = pc.fill_null(pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)), fill_value=True)
     text = values.cast(pa.string())
     text = pc.if_else(pc.match_substring(text, "."), text, pc.binary_join_element_wise(text, "0", "."))
@@ -92,7 +92,7 @@ def parse_boolean(text: str) -> bool:
 def parse_integers(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """Whole numbers of text; a fraction is cut off.
 
-    Raises: ValueError naming a text that is no number, or too large for the type.
+    Raises: ValueError naming a text that is not a number, or too large for the type.
     """
     limits = np.iinfo(arrow_type.to_pandas_dtype())
     plain = pc.all(pc.match_substring_regex(values, r"^-?[0-9]{1,18}$"), min_count=0).as_py()
@@ -146,7 +146,7 @@ def parse_double(text: str) -> float:
 def parse_floats(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """FLOAT or DOUBLE numbers of text.
 
-    Raises: ValueError naming a text that is no number.
+    Raises: ValueError naming a text that is not a number.
     """
     plain = r"^-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2})?$"
     if pc.all(pc.match_substring_regex(values, plain), min_count=0).as_py():

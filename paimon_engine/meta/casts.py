@@ -1,6 +1,6 @@
 """Values of an old type as values of the type that their column has today, as Java casts them.
 
-1. Kinds of types: a rule is for a pair of kinds, say whole numbers to text.
+1. Kinds of types: a rule is for a pair of kinds, say integers to text.
 2. `check_alterable` says which types a column may change to, `cast` does it to the values of an Arrow array.
 3. Where releases differ, values are those of Paimon 0.9: a BIGINT becomes BOOLEAN by its lower 32 bits, and moments
    before 1970 lose their milliseconds, seconds and days towards 1970. Casts that 0.9 lacks are those of later releases.
@@ -190,7 +190,7 @@ def _integers_to_decimal(values: pa.Array, _source: AtomicType, target: AtomicTy
 def _floats_to_decimal(values: pa.Array, _source: AtomicType, target: AtomicType) -> pa.Array:
     def convert(value: float) -> Decimal | None:
         if not np.isfinite(value):
-            raise ValueError("it is no number of finite size")
+            raise ValueError("it is not a number of finite size")
         return cast_text.fit_decimal(Decimal(float_text(np.float64(value))), target.precision, target.scale)
 
     doubles = values.cast(pa.float64())

@@ -1,7 +1,7 @@
 """Upper bounds of TIMESTAMP(7) to TIMESTAMP(9) that may be cut to microseconds.
 
 pypaimon knows no nanoseconds: keys and statistics that it notes in manifests are cut to microseconds, while its data
-files have the whole values. A lower bound that is cut is one still. An upper bound is not, so that a whole number of
+files have the whole values. A lower bound that is cut is one still. An upper bound is not, so that an integer of
 microseconds is taken to mean all nanoseconds of that microsecond. Nothing tells who wrote a file, and where the bound
 is exact, a little more is read than needed.
 """

@@ -70,7 +70,7 @@ def has_same_types(file_schema: TableSchema, table_schema: TableSchema, columns:
 
 
 def widened_integers(file_schema: TableSchema, table_schema: TableSchema, columns: Sequence[str]) -> bool:
-    """Whether these columns are the same but for whole numbers that are wider today: their order is the same too."""
+    """Whether these columns are the same but for integers that are wider today: their order is the same too."""
     pairs = same_columns(file_schema, table_schema)
     types = [(pairs[name][0].type, pairs[name][1].type) for name in columns if name in pairs]
     return len(types) == len(columns) and all(_stays(old, new) or _widens(old, new) for old, new in types)
@@ -196,7 +196,7 @@ def evolved_stats(stats: ColumnStats, stored: DataField, field: DataField) -> Co
 def cast_stats(stats: ColumnStats, stored: DataField, field: DataField) -> ColumnStats:
     """Bounds of a column of an old file, each as a value of the type that the column has today; to be looked at only.
 
-    None stands for a bound that is no value of that type.
+    None replaces a bound that is not a value of that type.
     """
     if bare(stored.type) == bare(field.type):
         return stats

@@ -67,13 +67,13 @@ def index_files(
 ) -> list[IndexFile]:
     """Live index files of an index manifest's records, in order; `fields` are those of the records' Avro schema.
 
-    Raises: CorruptTableError naming `path` if a record is no index file, or if a data file has two vectors.
+    Raises: CorruptTableError naming `path` if a record is not an index file, or if a data file has two vectors.
     """
     try:
         types = unknown_types(fields, _NAMES)
         found = [replace(index_file_from_record(record), unknown=take_unknown(record, types)) for record in records]
     except WRONG as error:
-        raise damaged(path, f"a record is no index file: {reason(error)}") from error
+        raise damaged(path, f"a record is not an index file: {reason(error)}") from error
     twice = _data_file_with_two_vectors(found)
     if twice is not None:
         raise damaged(path, f"data file {twice} has two deletion vectors")

@@ -6,7 +6,7 @@ They are mostly the fewest digits that give the number again, but now and then o
 2. takes digits off a fraction until what is left lies within half of the distance to the next number, which it takes
    to be the same on both sides, and half of that for powers of two,
 3. gives at least two digits where it writes an exponent,
-4. writes whole numbers below 2⁶³ from all their digits, less those that the number is too coarse for.
+4. writes integers below 2⁶³ from all their digits, less those that the number is too coarse for.
 
 Source: the comments of `jdk.internal.math.FloatingDecimal`, and what Java prints.
 """
@@ -86,7 +86,7 @@ def _parts(value: np.floating) -> tuple[int, int, int]:
 
 
 def _whole_number(number: int, coarse_bits: int) -> tuple[str, int]:
-    """Digits of a whole number that is too coarse for the last ones, which are rounded away."""
+    """Digits of an integer that is too coarse for the last ones, which are rounded away."""
     coarse = len(str(1 << coarse_bits)) - 1 if coarse_bits > 1 else 0
     unit = 10**coarse
     number, rest = divmod(number, unit)

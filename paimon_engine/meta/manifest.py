@@ -297,7 +297,7 @@ def manifest_list_schema(manifests: Sequence[ManifestFile]) -> dict[str, Any] | 
 def _stats_from(record: Mapping[str, Any]) -> SimpleStats:
     counts = record.get("_NULL_COUNTS")
     if counts is not None and not all(count is None or type(count) is int for count in counts):
-        raise TypeError(f"_NULL_COUNTS is {counts!r}, expected whole numbers")
+        raise TypeError(f"_NULL_COUNTS is {counts!r}, expected integers")
     return SimpleStats(binary(record, "_MIN_VALUES"), binary(record, "_MAX_VALUES"), tuple(counts or ()))
 
 

@@ -35,7 +35,7 @@ def check_file_name(kind: str, name: str) -> None:
     if any(ord(char) < 32 or ord(char) == 127 for char in name):
         raise InvalidArgumentError(f"{kind} name {name[:40]!r} has control characters")
     if not is_text(name):
-        raise InvalidArgumentError(f"{kind} name {name[:40]!r} holds half a character")
+        raise InvalidArgumentError(f"{kind} name {name[:40]!r} contains a lone surrogate")
     if len(name.encode()) > _NAME_BYTES_MAX:
         raise InvalidArgumentError(f"{kind} name {name[:40]!r}… is longer than {_NAME_BYTES_MAX} bytes")
 
@@ -52,11 +52,11 @@ def check_stays_inside(kind: str, name: str) -> None:
 
 
 def checked_user(user: str | None) -> str | None:
-    """The name of a commit's user, as the caller gave it. Raises: InvalidArgumentError for what is no text."""
+    """The name of a commit's user, as the caller gave it. Raises: InvalidArgumentError for what is not a text."""
     if user is not None and not isinstance(user, str):
         raise InvalidArgumentError(f"commit_user={shown(user)} is not allowed; give a text, or None for a fresh one")
     if user is not None and not is_text(user):
-        raise InvalidArgumentError(f"commit_user={shown(user)} holds half a character")
+        raise InvalidArgumentError(f"commit_user={shown(user)} contains a lone surrogate")
     return user
 
 

@@ -141,7 +141,7 @@ def parse_schema(data: str | bytes, path: str) -> TableSchema:
         version = whole(value, "version", 1) if "version" in value else 1
         options = dict(value.get("options") or {})
         if not all(isinstance(item, str) for pair in options.items() for item in pair):
-            raise ValueError("an option is no text")
+            raise ValueError("an option is not a text")
         if version == 1:
             options.setdefault("bucket", "1")
         if version <= 2:

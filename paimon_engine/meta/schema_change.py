@@ -157,7 +157,7 @@ def change_to_json(change: SchemaChange) -> dict[str, Any]:
     """
     name = next((name for name, kind in CHANGES.items() if type(change) is kind), None)
     if name is None:
-        raise InvalidArgumentError(f"{change!r} is no schema change; there are {', '.join(map(_spelled, CHANGES))}")
+        raise InvalidArgumentError(f"{change!r} is not a schema change; there are {', '.join(map(_spelled, CHANGES))}")
     value: dict[str, Any] = {"change": name}
     for field in fields(change):
         given = getattr(change, field.name)
@@ -177,7 +177,7 @@ def change_from_json(value: Mapping[str, Any]) -> SchemaChange:
     given = dict(value) if isinstance(value, Mapping) else {}
     kind = CHANGES.get(given.pop("change", None))
     if kind is None:
-        raise InvalidArgumentError(f"{value!r} is no schema change; 'change' is one of {', '.join(CHANGES)}")
+        raise InvalidArgumentError(f"{value!r} is not a schema change; 'change' is one of {', '.join(CHANGES)}")
     names = {field.name: field for field in fields(kind)}
     missing = [name for name, field in names.items() if field.default is MISSING and name not in given]
     if missing or given.keys() - names.keys():

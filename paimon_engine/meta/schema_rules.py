@@ -78,7 +78,7 @@ def _check_texts(schema: TableSchema) -> None:
         schema_to_json(schema).encode()
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(
-            f"{error.object[max(error.start - 40, 0) : error.end]!r} in the schema holds half a character"
+            f"{error.object[max(error.start - 40, 0) : error.end]!r} in the schema contains a lone surrogate"
         ) from error
 
 
@@ -219,7 +219,7 @@ def _check_options_of_columns(schema: TableSchema) -> None:
     for key in schema.options:
         if key.startswith(_FIELDS.removesuffix(".")) and "." not in key:
             raise InvalidArgumentError(
-                f"'{key}' is no option: the Java library takes it for one of a column; write 'fields.<column>.<option>'"
+                f"'{key}' is not an option: Java takes it for one of a column; write 'fields.<column>.<option>'"
             )
         if key.startswith(_FIELDS):
             for name in key[len(_FIELDS) :].split(".")[0].split(","):
@@ -265,7 +265,7 @@ def _check_defaults(schema: TableSchema) -> None:
 
 
 def check_default(data_type: DataType, text: str, what: str) -> None:
-    """Raises InvalidArgumentError if the text is no value of the type, UnsupportedError for types without text."""
+    """Raises InvalidArgumentError if the text is not a value of the type, UnsupportedError for types without text."""
     if not is_castable(STRING, data_type):
         raise UnsupportedError(f"{what} = {text!r}: default values of nested columns are not supported")
     try:
@@ -369,7 +369,7 @@ def _check_retention(options: TableOptions) -> None:
     try:
         numbers = [None if text is None else int(text) for text in changelog]
     except ValueError as error:
-        raise InvalidArgumentError(f"'changelog.num-retained.*' = {changelog} are no whole numbers") from error
+        raise InvalidArgumentError(f"'changelog.num-retained.*' = {changelog} are not integers") from error
     limits.append(
         ("changelog", least if numbers[0] is None else numbers[0], most if numbers[1] is None else numbers[1])
     )

@@ -1,7 +1,7 @@
 """Column statistics of data files: collected from batches or a Parquet footer, cut to size, stored in manifests.
 
 1. `StatsCollector` sees every batch of a file and keeps smallest value, largest value and null count per column.
-   Bounds of texts and whole numbers it may be given: the footer of a written Parquet file has them.
+   Bounds of texts and integers it may be given: the footer of a written Parquet file has them.
    Java takes them from the footers, or counts itself, so each format has ways of its own (`FormatStats`).
 2. The column's stats mode drops or cuts them: `none`, `counts`, `truncate(n)`, `full`.
 3. `to_simple_stats` and `from_simple_stats` turn them into the record in a manifest and back.
@@ -213,7 +213,7 @@ class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
     `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
-    With `bounds_apart` somebody else finds the bounds of texts and whole numbers, and gives them to `finish`.
+    With `bounds_apart` somebody else finds the bounds of texts and integers, and gives them to `finish`.
     """
 
     def __init__(

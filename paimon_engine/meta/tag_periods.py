@@ -208,7 +208,7 @@ def zone_of(option: str, text: str | None) -> tzinfo | None:
         return ZoneInfo("UTC" if text.strip() == "Z" else text.strip())
     except (ValueError, OSError, KeyError) as error:
         raise InvalidArgumentError(
-            f"option '{option}' = {text!r} is no time zone; write e.g. 'Europe/Berlin' or 'GMT-08:00'"
+            f"option '{option}' = {text!r} is not a time zone; write e.g. 'Europe/Berlin' or 'GMT-08:00'"
         ) from error
 
 

@@ -47,7 +47,7 @@ def to_data_type(value: TypeLike) -> DataType:
     try:
         return parse_type(value)
     except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidArgumentError(f"{value!r} is no type as schema files hold it") from error
+        raise InvalidArgumentError(f"{value!r} is not a type as schema files hold it") from error
 
 
 def parse_type_text(text: str) -> DataType:
@@ -68,7 +68,7 @@ def parse_type_text(text: str) -> DataType:
     types = [parse_type_text(part) for part in parts]
     if len(types) != (2 if head == "MAP" else 1):
         raise InvalidArgumentError(
-            f"{text!r} is no Paimon type; {head} takes {'a key and a value' if head == 'MAP' else 'an element'}"
+            f"{text!r} is not a Paimon type; {head} takes {'a key and a value' if head == 'MAP' else 'an element'}"
         )
     match head:
         case "ARRAY":
@@ -84,7 +84,7 @@ def _field(text: str, whole: str) -> DataField:
     match = _FIELD.fullmatch(text)
     if match is None:
         raise InvalidArgumentError(
-            f"{text.strip()!r} in {whole!r} is no field; write a name and a type, as in ROW<a INT, b STRING>"
+            f"{text.strip()!r} in {whole!r} is not a field; write a name and a type, as in ROW<a INT, b STRING>"
         )
     return DataField(-1, match["quoted"] or match["name"], parse_type_text(match["type"]))
 
@@ -101,5 +101,5 @@ def _split(text: str, whole: str) -> list[str]:
         if depth < 0:
             break
     if depth != 0:
-        raise InvalidArgumentError(f"{whole!r} is no Paimon type; its brackets do not match")
+        raise InvalidArgumentError(f"{whole!r} is not a Paimon type; its brackets do not match")
     return parts

@@ -39,7 +39,7 @@ class OptionTexts:
             return default
         # No more than Java takes: Python's own parser passes over blanks and underscores.
         if not _WHOLE_NUMBER.fullmatch(text):
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number; write digits only")
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is not an integer; write digits only")
         end = 1 << (bits - 1)
         if len(text) > _DIGITS_MAX or not -end <= int(text) < end:
             raise InvalidArgumentError(f"option '{key}' = {text[:_DIGITS_MAX]!r} does not fit {bits} bits")
@@ -52,7 +52,7 @@ class OptionTexts:
         try:
             return float(text.strip())
         except ValueError as error:
-            raise InvalidArgumentError(f"option '{key}' = {text!r} is no number") from error
+            raise InvalidArgumentError(f"option '{key}' = {text!r} is not a number") from error
 
     def _bool(self, key: str, *, default: bool) -> bool:
         text = self.raw.get(key)

@@ -2,7 +2,7 @@
 
 `bind` makes a predicate fit a schema: every literal becomes a scalar of its column's type. A literal that lies
 between two values of the type, or beyond all of them, changes the comparison instead of the literal, so that nothing
-is rounded: `k > 1.5` on whole numbers is `k > 1`, `price = 0.125` on two digits matches nothing.
+is rounded: `k > 1.5` on integers is `k > 1`, `price = 0.125` on two digits matches nothing.
 
 Only FLOAT and DOUBLE columns take the nearest number, as the Java library does.
 """
@@ -48,7 +48,7 @@ Exact = Fraction | float
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Values of a type as whole numbers: the smallest, the largest, and the scalar of one of them."""
+    """Values of a type as integers: the smallest, the largest, and the scalar of one of them."""
 
     least: int
     most: int
@@ -97,7 +97,7 @@ def _inside(field: pa.Field, rest: str, column: str) -> tuple[ValuePath, pa.Fiel
 
 def _key_of(text: str, column: str) -> tuple[Any, str]:
     """The key that a text such as `['a'].x` begins with, and what follows it."""
-    # A key that is text may have brackets; up to one of these it is no literal.
+    # A key that is text may have brackets; up to one of these it is not a literal.
     for end in (place for place, character in enumerate(text) if character == "]"):
         with contextlib.suppress(InvalidArgumentError):
             return parse_literal(text[1:end]), text[end + 1 :]
@@ -194,7 +194,7 @@ def _in(predicate: In, schema: pa.Schema) -> Predicate:
 def literal(schema: pa.Schema, column: str, value: Any) -> pa.Scalar:
     """A literal in the type of the column it is compared with.
 
-    Raises: InvalidArgumentError if the column is missing or the literal is no value of its type.
+    Raises: InvalidArgumentError if the column is missing or the literal is not a value of its type.
     """
     bound = _compare("=", column, value, schema)
     if isinstance(bound, Compare):
@@ -202,7 +202,7 @@ def literal(schema: pa.Schema, column: str, value: Any) -> pa.Scalar:
     raise _misfit(find_field(schema, column)[1], column, value, "the type has no such value")
 
 
-# ── types whose values are whole numbers of something ───────────────────────────────────────────
+# ── types whose values are integers of something ───────────────────────────────────────────
 
 
 def _grid(arrow_type: pa.DataType) -> _Grid | None:
@@ -247,7 +247,7 @@ def _exact(field: pa.Field, column: str, value: Any) -> Exact:
 def _number(value: Any) -> Exact:
     """Exactly; a float as the decimal number that it is written as."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        raise TypeError(f"{_kind(value)} is no number")
+        raise TypeError(f"{_kind(value)} is not a number")
     if isinstance(value, float):
         return Fraction(repr(value)) if math.isfinite(value) else value
     if isinstance(value, int):
@@ -270,14 +270,14 @@ def _nanos(value: Any, *, zoned: bool) -> int:
         return ((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1_000
     if isinstance(value, date):
         return (value - _EPOCH.date()).days * _DAY_NS
-    raise TypeError(f"{_kind(value)} is no point in time")
+    raise TypeError(f"{_kind(value)} is not a point in time")
 
 
 def _time_nanos(value: Any) -> int:
     if isinstance(value, str):
         value = time.fromisoformat(value)
     if not isinstance(value, time):
-        raise TypeError(f"{_kind(value)} is no time of day")
+        raise TypeError(f"{_kind(value)} is not a time of day")
     if value.tzinfo is not None:
         raise ValueError("the value has a time zone, the column has none")
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 10**9 + value.microsecond * 1_000
@@ -311,7 +311,7 @@ def _plain(field: pa.Field, column: str, value: Any) -> pa.Scalar:
 
 def _float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        raise TypeError(f"{_kind(value)} is no number")
+        raise TypeError(f"{_kind(value)} is not a number")
     return float(value)
 
 

@@ -62,7 +62,7 @@ def parse_where(text: str) -> Predicate:
         if error.name is None or f'"{error.name}"' not in text:
             raise
         raise InvalidArgumentError(
-            f'"{error.name}" is a text in a filter; write names that are no plain words in backticks: `{error.name}`'
+            f'"{error.name}" is a text in a filter; write names that are not plain words in backticks: `{error.name}`'
         ) from error
     except sqlglot.errors.SqlglotError as error:
         raise InvalidArgumentError(f"cannot read the filter {text!r}: {str(error).splitlines()[0]}") from error
@@ -287,7 +287,7 @@ def _typed(node: sql.Cast) -> Any:
         if kind is _Type.BOOLEAN and text.lower() in ("true", "false"):
             return text.lower() == "true"
     except (ValueError, InvalidOperation) as error:
-        raise InvalidArgumentError(f"{text!r} is no {kind.value}") from error
+        raise InvalidArgumentError(f"{text!r} is not a {kind.value}") from error
     raise _not_understood(node)
 
 

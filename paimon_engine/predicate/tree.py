@@ -50,7 +50,7 @@ class Condition:
         """
         if isinstance(self, Compare | In | IsNull | Match | And | Or | Not):
             return self
-        raise InvalidArgumentError(f"a {type(self).__name__} is no filter")
+        raise InvalidArgumentError(f"a {type(self).__name__} is not a filter")
 
     def __bool__(self) -> NoReturn:
         raise InvalidArgumentError(
@@ -151,7 +151,7 @@ def checked(condition: object) -> Predicate:
     """
     if isinstance(condition, Condition):
         return condition.as_predicate()
-    raise InvalidArgumentError(f"{condition!r} is no filter; combine comparisons such as col('k') > 1, in parentheses")
+    raise InvalidArgumentError(f"{condition!r} is not a filter; combine comparisons like col('k') > 1, in parentheses")
 
 
 def conjunction(*parts: Predicate) -> Predicate:

@@ -6,8 +6,8 @@ is a field of the kind `Size` (`kinds`), which may also be left out, with a line
 options of commands, the templates of operators and the schema of jobs.
 
 A spec is read and checked where it is made, so that every way to one (Python, JSON of a job, the command line, Airflow)
-meets the same rules, and no action sees a value that its field does not allow: True is no number, NaN is no time,
-"perhaps" is no flag. `decode` makes one from named values. What an annotation can say besides kinds: `bool`, `int`,
+meets the same rules, and no action sees a value that its field does not allow: True is not a number, NaN is not a time,
+"perhaps" is not a flag. `decode` makes one from named values. What an annotation can say besides kinds: `bool`, `int`,
 `float`, `str`, None, `Literal`, `Sequence`, `Mapping`, unions, classes, `Any`, and bounds of numbers.
 """
 
@@ -251,7 +251,7 @@ def _choices(hint: Any) -> list[Any]:
 
 
 def _items(choice: Any) -> Any:
-    """The annotation of the items of a list; None for what is no list."""
+    """The annotation of the items of a list; None for what is not a list."""
     plain = _plain(choice)
     origin = typing.get_origin(plain)
     is_list = isinstance(origin, type) and not issubclass(origin, Mapping)
@@ -324,7 +324,7 @@ def described(hint: Any) -> str:
 
 _NAMES: Final[Mapping[Any, str]] = {
     bool: "true or false",
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
     str: "a text",
     type(None): "nothing (None)",
@@ -345,12 +345,12 @@ def _unfit(value: Any) -> str | None:
         if depth > DEPTH_MAX:
             return f"nest lists and objects at most {DEPTH_MAX} deep"
         if isinstance(item, float) and not math.isfinite(item):
-            return "NaN and infinity are no values"
+            return "NaN and infinity are not allowed"
         if isinstance(item, str) and not item.isascii():
             try:
                 item.encode()
             except UnicodeEncodeError:
-                return "the text holds half a character (a lone surrogate)"
+                return "the text contains a lone surrogate"
     return None
 
 

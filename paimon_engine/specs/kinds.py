@@ -144,7 +144,7 @@ def _read_as_given(value: Any, _: Edge) -> Any:
 
 
 FLAG: Final = Kind("flag", "true or false", "", _read_flag)
-INTEGER: Final = Kind("integer", "a whole number", "N", _read_integer)
+INTEGER: Final = Kind("integer", "an integer", "N", _read_integer)
 AMOUNT: Final = Kind("amount", "a number", "N", _read_amount)
 TEXT: Final = Kind("text", "a text", "TEXT", _read_as_given)
 SIZE: Final = Kind("size", "a size such as '50 gb', or a number of bytes", "SIZE", _read_size)
@@ -184,7 +184,7 @@ Span = Annotated[int, Bounds(least=1, most=10_000 * 366 * 86_400_000), DURATION]
 """As `Duration`, where none at all makes no sense."""
 
 Moment = Annotated[int, Bounds(words="of epoch milliseconds"), MOMENT]
-"""Epoch milliseconds; any whole number of 64 bits, since people write very large ones for the end of time.
+"""Epoch milliseconds; any integer of 64 bits, since people write very large ones for the end of time.
 
 Actions that remove what is older than a time take none in the future: `check_older_than`."""
 
@@ -229,7 +229,7 @@ def kind_of_type(hint: Any) -> Kind | None:
 def read_list(text: str, item: Kind | None) -> Sequence[Any]:
     """The items of `["a", "b"]`, `['a', 'b']` or `a, b`; a partition or an address is one item, whatever commas it has.
 
-    Raises: ValueError for what is no list.
+    Raises: ValueError for what is not a list.
     """
     if text.strip().startswith(("[", "(")):
         found = _literal(text)

@@ -124,7 +124,7 @@ class FsspecStorage:
                 return False
             except _NOT_DONE as error:
                 raise StorageError(f"{path}: {error}") from shown_cause(error)
-            except Exception as error:  # noqa: BLE001 - clients raise many kinds that are no OSError
+            except Exception as error:  # noqa: BLE001 - clients raise many kinds that are not an OSError
                 if _is_race(error):
                     continue
                 raise OutcomeUnknownError(f"{path}: may or may not have been created: {error}") from shown_cause(error)
@@ -359,7 +359,7 @@ def _is_race(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _mapped(path: str) -> Iterator[None]:
-    """Turn what a file system raises into our errors; clients raise many kinds that are no OSError."""
+    """Turn what a file system raises into our errors; clients raise many kinds that are not an OSError."""
     try:
         yield
     except PaimonError:

@@ -173,7 +173,7 @@ def _local(path: str) -> str:
     try:
         os.fsencode(path)
     except UnicodeEncodeError as error:
-        raise InvalidArgumentError(f"{path[:200]!r} holds what is no character; no file is called so") from error
+        raise InvalidArgumentError(f"{path[:200]!r} contains bytes that are not characters") from error
     if "\0" in path:
         raise InvalidArgumentError(f"{path[:200]!r} holds a NUL; no file is called so")
     return os.path.abspath(path)

@@ -110,7 +110,7 @@ def _run(one: str, other: str, at: int | None) -> tuple[int, set[str]]:
     assert snapshot_ids(second.handle()), "whoever comes in between, the table is not without a snapshot"
     second.table().to_arrow()
     assert check_table(second.handle()) == []
-    # Copies that had to be taken back are no version of which anybody knows: the removal of orphans finds their files.
+    # Copies that were deleted again belong to no known version: orphan removal finds their files.
     return storage.calls, set() if way_out else _unneeded(first)
 
 

@@ -210,7 +210,7 @@ def test_the_limit_of_a_run_may_be_an_option(tmp_path: Path) -> None:
 
     assert [item["day"] for item in table.expire_partitions().partitions] == ["2024-01-01"]
     other = make(tmp_path / "other", partition__expiration_time="2 d", partition__expiration_max_num="few")
-    with pytest.raises(InvalidArgumentError, match="'few' is no whole number"):
+    with pytest.raises(InvalidArgumentError, match="'few' is not an integer"):
         other.expire_partitions()
 
 

@@ -145,4 +145,4 @@ def test_a_table_is_created_from_a_statement(paimon: Run, tmp_path: Path, monkey
     assert (made.code, made.out) == (0, f"{tmp_path}/db.db/made: id, v\n")
     assert json.loads(other.out)["columns"] == ["id", "v"]
     assert (again.code, wrong.code) == (1, 2)
-    assert "column 'id': 'INTT' is no Paimon type" in wrong.err
+    assert "column 'id': 'INTT' is not a Paimon type" in wrong.err

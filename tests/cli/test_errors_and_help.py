@@ -22,7 +22,7 @@ from tests.support.command_line import Run
         (["read", "{t}", "--columns", "nope"], 2, "no column 'nope'"),
         (["read", "{t}", "--tag", "nope"], 1, "no tag 'nope'"),
         (["read", "{t}", "--snapshot", "9"], 1, "no snapshot 9"),
-        (["read", "{t}", "--timestamp", "noon"], 2, "'noon' is no time"),
+        (["read", "{t}", "--timestamp", "noon"], 2, "'noon' is not a time"),
         (["read", "{t}", "-o", "parquet"], 2, "add --to FILE"),
         (["read", "{t}", "--to", "rows.xls"], 2, "cannot tell the format"),
         (["read", "{t}", "--to", "{lake}/no/rows.csv"], 1, "No such file or directory"),

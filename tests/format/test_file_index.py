@@ -328,7 +328,7 @@ def test_columns_that_an_index_cannot_hold_are_named() -> None:
     assert indexed_type(IndexSpec("bitmap", "m", "k"), MapType(text, number)) == number
     with pytest.raises(UnsupportedError, match="'file-index.bsi.columns': no such index of 'c', which is STRING"):
         indexed_type(IndexSpec("bsi", "c"), text)
-    with pytest.raises(UnsupportedError, match=r"'m\[k\]' is no map with text as key"):
+    with pytest.raises(UnsupportedError, match=r"'m\[k\]' is not a map with text as key"):
         indexed_type(IndexSpec("bitmap", "m", "k"), MapType(number, number))
     with pytest.raises(UnsupportedError, match="no such index of 'c'"):
         indexed_type(IndexSpec("bitmap", "c"), ArrayType(number))

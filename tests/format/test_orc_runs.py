@@ -1,4 +1,4 @@
-"""Runs of whole numbers in ORC files: what we write is read back, and the examples of ORC's specification."""
+"""Runs of integers in ORC files: what we write is read back, and the examples of ORC's specification."""
 
 from __future__ import annotations
 

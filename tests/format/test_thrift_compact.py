@@ -1,4 +1,4 @@
-"""Bytes that are no structure of Thrift's compact protocol are found out, with assertions switched off too."""
+"""Bytes that are not a structure of Thrift's compact protocol raise an error, with assertions switched off too."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.fuzz.targets import TARGETS, hold
 from tests.support.golden import golden_folder
 
 FINDS: dict[str, tuple[str, bytes]] = {
-    "a schema that is no text": ("schema", b"\xff\xfe{}"),
+    "a schema that is not a text": ("schema", b"\xff\xfe{}"),
     "a schema nested too deeply": ("schema", b'{"a":' * 5000 + b"1" + b"}" * 5000),
     "a schema with a type that Arrow does not have": (
         "schema",
@@ -38,7 +38,7 @@ FINDS: dict[str, tuple[str, bytes]] = {
         "statistics",
         b'{"snapshotId":1,"schemaId":0,"colStats":7}',
     ),
-    "an ORC file whose footer is no snappy": (
+    "an ORC file whose footer is not compressed with snappy": (
         "orc-stripes",
         base64.b64decode(
             "T1JDBQAA/4AHAABCAIAHAABAAcAFAABhYhkAAHgBAKlJG/8BIH6v/wkAAE4BKgp+AABNVAoGCAAQARgFCgYIARABGAYKBggCEAIF"

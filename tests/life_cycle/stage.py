@@ -87,7 +87,7 @@ class Stage:
         return Actor(self, work)
 
     def before_call(self) -> None:
-        """Stops the actor that calls, if its turn is over; whoever is no actor goes on."""
+        """Stops the actor that calls, if its turn is over; whoever is not an actor goes on."""
         actor = self.actors.get(threading.get_ident())
         if actor is not None:
             actor.before_call()

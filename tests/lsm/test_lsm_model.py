@@ -57,7 +57,7 @@ class Bucket:
 
     def compact(self, task: CompactTask) -> None:
         for file in task.input_files:
-            assert self.files.pop(file.name) == file, "a file is taken twice, or is no file of the bucket"
+            assert self.files.pop(file.name) == file, "a file is taken twice, or is not a file of the bucket"
         for group in task.rewrites:
             merged = [row for section in group for row in newest(self.rows[f.name] for run in section for f in run)]
             kept = [(k, row) for k, row in merged if not (task.drop_deletes and row[1])]

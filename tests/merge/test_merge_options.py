@@ -48,7 +48,10 @@ PU, AGG = {"merge-engine": "partial-update"}, {"merge-engine": "aggregation"}
             },
             "not go together with 'ignore-delete'",
         ),
-        ({**AGG, "fields.a.aggregate-function": "median"}, "'median' is no aggregate function; there are sum, count"),
+        (
+            {**AGG, "fields.a.aggregate-function": "median"},
+            "'median' is not an aggregate function; there are sum, count",
+        ),
         ({**AGG, "fields.b.aggregate-function": "count"}, "'count' takes INT or BIGINT"),
         ({**AGG, "fields.b.aggregate-function": "sum"}, "'sum' takes numbers"),
         ({**AGG, "fields.a.aggregate-function": "listagg"}, "'listagg' takes STRING"),

@@ -184,7 +184,7 @@ def test_a_null_in_a_nested_key_can_be_an_error() -> None:
             {"aggregate-function": "nested_update", "nested-key": "id", "nested-key-null-strategy": "drop"},
             "choose one of merge, ignore, error",
         ),
-        (LINE, {"aggregate-function": "nested_update", "count-limit": "few"}, "no whole number"),
+        (LINE, {"aggregate-function": "nested_update", "count-limit": "few"}, "not an integer"),
         (LINE, {"aggregate-function": "merge_map_with_keytime"}, "takes MAP to ROW"),
     ],
 )

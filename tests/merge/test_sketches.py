@@ -89,7 +89,7 @@ def test_bytes_that_are_no_sketch_name_their_column(tmp_path: Path, function: st
     assert table.to_arrow()["v"].to_pylist() == [b"no sketch"]
 
     for bad in (b"", b"no sketch", bytes(40)):
-        with pytest.raises(InvalidArgumentError, match="column 'v': a value is no sketch"):
+        with pytest.raises(InvalidArgumentError, match="column 'v': a value is not a sketch"):
             table.write(pa.table({"k": pa.array([2, 2], pa.int32()), "v": [bad, b"x"]}, schema))
 
 

@@ -92,12 +92,12 @@ def test_a_statement_as_spark_takes_it() -> None:
     [
         ("", InvalidArgumentError, "expected CREATE TABLE at the end"),
         ("SELECT 1", InvalidArgumentError, "expected CREATE TABLE at 'SELECT 1'"),
-        ("CREATE TABLE t (id INTT)", InvalidArgumentError, "column 'id': 'INTT' is no Paimon type"),
+        ("CREATE TABLE t (id INTT)", InvalidArgumentError, "column 'id': 'INTT' is not a Paimon type"),
         ("CREATE TABLE t (id)", InvalidArgumentError, "column 'id': expected a type"),
         ("CREATE TABLE t (id INT", InvalidArgumentError, r"expected \) at the end"),
         ("CREATE TABLE t (id ARRAY<INT)", InvalidArgumentError, "column 'id'"),
         ("CREATE TABLE t (id MAP<INT>)", InvalidArgumentError, "column 'id': 'MAP<INT>'.*a key and a value"),
-        ("CREATE TABLE t (id INT v INT)", InvalidArgumentError, "column 'id': 'INT v INT' is no Paimon type"),
+        ("CREATE TABLE t (id INT v INT)", InvalidArgumentError, "column 'id': 'INT v INT' is not a Paimon type"),
         ("CREATE TABLE t (id VARIANT)", UnsupportedError, "column 'id': type VARIANT"),
         ("CREATE TABLE t (id INT DEFAULT 3)", UnsupportedError, "set 'fields.id.default-value'"),
         ("CREATE TABLE t (id INT, c AS id + 1)", InvalidArgumentError, "column 'c': expected a type"),
@@ -153,11 +153,11 @@ def test_columns_as_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "what"),
     [
-        ({"id": "INTT"}, "column 'id': 'INTT' is no Paimon type"),
+        ({"id": "INTT"}, "column 'id': 'INTT' is not a Paimon type"),
         ({"id": "DECIMAL(50, 2)"}, "'id'"),
         ({"id": "CHAR(0)"}, "'id'"),
-        ({"id": 3}, "column 'id': 3 is no type"),
-        ({"id": int}, "column 'id': .* is no type"),
+        ({"id": 3}, "column 'id': 3 is not a type"),
+        ({"id": int}, "column 'id': .* is not a type"),
         ({3: "INT"}, "names with types"),
         ([("id", "INT")], "names with types"),
         ("id INT", "names with types"),
@@ -179,7 +179,7 @@ def test_a_statement_goes_together_with_a_name_and_options(tmp_path: Path) -> No
     assert made.schema.primary_keys == ("id",)
     with pytest.raises(InvalidArgumentError, match="to be 'db.u', but the statement creates 't'"):
         catalog.create_table("db.u", sql=sql)
-    with pytest.raises(InvalidArgumentError, match="no table name; write database.table"):
+    with pytest.raises(InvalidArgumentError, match="not a table name; write database.table"):
         catalog.create_table(sql=sql)
     with pytest.raises(InvalidArgumentError, match="give only options beside it"):
         catalog.create_table("db.t", sql=sql, primary_keys=["id"])

@@ -101,20 +101,20 @@ def test_fields_of_later_releases_are_read():
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "another version": ({"_VERSION": 2}, "version 2, expected 1"),
     "a removal": ({"_KIND": 1}, "every file of an index manifest is live"),
-    "no partition": ({"_PARTITION": None}, "m: a record is no index file"),
-    "a name that leads elsewhere": ({"_FILE_NAME": "../snapshot/snapshot-1"}, "is no name of a file"),
-    "a name with a zero": ({"_FILE_NAME": "index\0"}, "is no name of a file"),
-    "an empty name": ({"_FILE_NAME": ""}, "is no name of a file"),
-    "no size": ({"_FILE_SIZE": None}, "m: a record is no index file"),
-    "no range": ({"_DELETIONS_VECTORS_RANGES": [None]}, "m: a record is no index file"),
-    "half a range": ({"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": 1}]}, "m: a record is no index file"),
+    "no partition": ({"_PARTITION": None}, "m: a record is not an index file"),
+    "a name that leads elsewhere": ({"_FILE_NAME": "../snapshot/snapshot-1"}, "is not a file name"),
+    "a name with a zero": ({"_FILE_NAME": "index\0"}, "is not a file name"),
+    "an empty name": ({"_FILE_NAME": ""}, "is not a file name"),
+    "no size": ({"_FILE_SIZE": None}, "m: a record is not an index file"),
+    "no range": ({"_DELETIONS_VECTORS_RANGES": [None]}, "m: a record is not an index file"),
+    "half a range": ({"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": 1}]}, "m: a record is not an index file"),
     "an offset before the file": (
         {"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": -1, "f2": 22}]},
-        "f1 is -1, expected a whole number from 0",
+        "f1 is -1, expected an integer from 0",
     ),
     "a negative length": (
         {"_DELETIONS_VECTORS_RANGES": [{"f0": "data-1", "f1": 1, "f2": -22}]},
-        "f2 is -22, expected a whole number from 0",
+        "f2 is -22, expected an integer from 0",
     ),
 }
 

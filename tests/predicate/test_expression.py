@@ -183,7 +183,7 @@ def test_numbers_compare_exactly(where: str, rows: list[int]):
         ("k = ok", "cannot use"),
         ("b = X'0'", "hexadecimal"),
         ("abs(k) = 1", "cannot use 'ABS"),
-        ("k = DATE 'soon'", "'soon' is no DATE"),
+        ("k = DATE 'soon'", "'soon' is not a DATE"),
         ("k >", "cannot read the filter"),
     ],
     ids=str,
@@ -201,11 +201,11 @@ def test_what_does_not_fit_is_named_with_its_column(where: str | Condition, said
         (lambda: col("k") == [1], "cannot be compared with a list"),
         (lambda: 1 < col("k") < 3, "between"),
         (lambda: (col("k") == 1) and (col("x") == 1), "neither true nor false"),
-        (lambda: (col("k") == 1) & 1, "1 is no filter"),
+        (lambda: (col("k") == 1) & 1, "1 is not a filter"),
         (lambda: col("s").is_in("abc"), "a list of values"),
         (lambda: col("s").like(1), "text only"),
         (lambda: col(""), "name of a column"),
-        (lambda: as_predicate(5), "5 is no filter"),  # type: ignore[arg-type]
+        (lambda: as_predicate(5), "5 is not a filter"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_filter_says_how_to_write_one(make: Any, said: str):

@@ -75,7 +75,7 @@ def test_other_forms_of_a_value_are_read(action: str, field: str, given: Any, va
     ("action", "field", "given", "allowed"),
     [
         *(("compact", "full", given, "true or false") for given in ("", "maybe", None, 1, "None")),
-        *(("expire_snapshots", "retain_max", given, "whole number") for given in ("three", "3.5", 3.5, True, [3], "0")),
+        *(("expire_snapshots", "retain_max", given, "integer") for given in ("three", "3.5", 3.5, True, [3], "0")),
         *(("compact", "max_bytes", given, "a size such as '50 gb'") for given in ("much", "-1 gb", "0", 1.5, "1e3")),
         *(("create_tag", "time_retained", given, "30 days") for given in ("soon", "3 fortnights", "-1 d", "0", [])),
         *(("expire_snapshots", "older_than", given, "an age such as") for given in ("yesterday", "2013-13-01", True)),
@@ -102,7 +102,7 @@ def test_templates_write_none_where_there_is_no_value():
         *[None] * 3,
         "x = 1",
     ]
-    # A name that must be given is no missing value.
+    # A name that must be given is not a missing value.
     assert read("delete_tag", "tag", "None", rendered) == "None"
 
 

@@ -92,7 +92,7 @@ def test_the_command_line_has_it(paimon: Run, table: Table):
     assert "How often to count" in helped.out
     assert "--dry-run" in helped.out
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
-    assert wrong.err.startswith("error: count_twice: times='none' is not allowed; give a whole number, at least 1")
+    assert wrong.err.startswith("error: count_twice: times='none' is not allowed; give an integer, at least 1")
 
 
 @pytest.mark.airflow

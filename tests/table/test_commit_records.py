@@ -114,7 +114,7 @@ REPEATED: dict[str, tuple[Callable[..., None], Action]] = {
 
 @pytest.mark.parametrize("name", REPEATED)
 def test_what_others_did_since_is_safe_from_a_repeated_job(name: str):
-    """Rows that came after a job did its work are no work of that job."""
+    """Rows that were added after a job had finished are not counted as its work."""
     prepare, spec = REPEATED[name]
     world = World()
     prepare(world, deletion_vectors__enabled="true") if prepare is appended else prepare(world)

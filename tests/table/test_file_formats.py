@@ -118,7 +118,7 @@ def test_avro_refuses_what_java_cannot_write_there(tmp_path: Path):
 
 
 def java_multiset(name: str, element: Any) -> dict[str, Any]:
-    """How the sources of Java say a MULTISET of what is no text, since they can write it: with counts that may be null."""
+    """How the sources of Java say a MULTISET of what is not a text, since they can write it: with counts that may be null."""
     key, value = {"name": "key", "type": element}, {"name": "value", "type": ["null", "int"], "default": None}
     items = {"type": "record", "name": name, "fields": [key, value]}
     return {"type": "array", "items": items, "logicalType": "map"}

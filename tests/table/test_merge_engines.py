@@ -240,7 +240,7 @@ def create(options: Mapping[str, str]) -> Subject:
 
 
 def test_a_table_that_cannot_be_merged_is_not_created() -> None:
-    with pytest.raises(InvalidArgumentError, match="'median' is no aggregate function"):
+    with pytest.raises(InvalidArgumentError, match="'median' is not an aggregate function"):
         create({**AGGREGATION, "fields.v.aggregate-function": "median"})
     with pytest.raises(InvalidArgumentError, match="no column 'zz'"):
         create({"bucket": "1", "fields.zz.sequence-group": "v"})

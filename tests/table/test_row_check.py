@@ -92,11 +92,11 @@ def test_a_file_that_is_gone(subject: Subject) -> None:
 CONTENTS: dict[str, tuple[dict[str, Any], str]] = {
     "a row kind that there is not": ({"_VALUE_KIND": pa.array([0, 4, 0], pa.int8())}, "_VALUE_KIND is 0 to 4"),
     "a row without a kind": ({"_VALUE_KIND": pa.array([0, None, 0], pa.int8())}, "_VALUE_KIND is a null"),
-    "kinds that are no numbers": (
+    "kinds that are not numbers": (
         {"_VALUE_KIND": pa.array(["+I", "x", ""])},
         "its columns are not those of its schema",
     ),
-    "values that are no numbers": ({"k": pa.array(["a", "b", "c"])}, "its columns are not those of its schema"),
+    "values that are not numbers": ({"k": pa.array(["a", "b", "c"])}, "its columns are not those of its schema"),
     "no sequence numbers": ({"_SEQUENCE_NUMBER": None}, "expected columns"),
 }
 

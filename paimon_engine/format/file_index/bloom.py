@@ -97,4 +97,4 @@ def _number(options: Mapping[str, str], key: str, default: float, kind: type[int
     try:
         return default if text is None else kind(text.strip())
     except ValueError as error:
-        raise InvalidArgumentError(f"option '{key}' of a bloom filter is {text!r}, which is no number") from error
+        raise InvalidArgumentError(f"option '{key}' of a bloom filter is {text!r}, which is not a number") from error

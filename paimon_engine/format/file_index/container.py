@@ -131,4 +131,4 @@ def _name(cursor: Cursor) -> str:
         text = encoded.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
     except UnicodeDecodeError as error:
-        raise cursor.corrupt(f"{encoded!r} is no name") from error
+        raise cursor.corrupt(f"{encoded!r} is not a name") from error

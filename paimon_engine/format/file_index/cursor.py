@@ -53,7 +53,7 @@ class Cursor:
         """A number of things of at least a byte each: no more than there are bytes left."""
         number = self.int32()
         if not 0 <= number <= len(self.data) - self.place:
-            raise self.corrupt(f"{number} is no count of what follows", at=self.place - 4)
+            raise self.corrupt(f"{number} is not a possible count", at=self.place - 4)
         return number
 
     def flag(self) -> bool:

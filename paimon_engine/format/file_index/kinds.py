@@ -122,7 +122,7 @@ def indexed_type(spec: IndexSpec, column_type: DataType) -> AtomicType:
         data_type = column_type.value
     elif spec.key is not None:
         raise UnsupportedError(
-            f"'{_PREFIX}{spec.kind}{_COLUMNS}': {spec.name(spec.column)!r} is no map with text as key, "
+            f"'{_PREFIX}{spec.kind}{_COLUMNS}': {spec.name(spec.column)!r} is not a map with text as key, "
             f"but {type_to_json(column_type)}"
         )
     if isinstance(data_type, AtomicType) and takes(spec.kind, data_type):

@@ -137,7 +137,7 @@ def _made(name: str, point: EntryPoint, parameter: str | None) -> NamedCallback:
         ) from (None if parameter and parameter in str(error) else error)
     if not isinstance(made, TagCallback):
         raise UnsupportedError(
-            f"{where} makes a {type(made).__name__}, which is no TagCallback: it lacks tag_created or tag_deleted"
+            f"{where} makes a {type(made).__name__}, which is not a TagCallback: it lacks tag_created or tag_deleted"
         )
     return NamedCallback(name, made, parameter)
 

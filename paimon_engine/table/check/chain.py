@@ -19,7 +19,7 @@ class Chain:
     """Sees the snapshots of all branches, those of a branch from old to new.
 
     A fast-forward replaces main's snapshots one after another. Where one of two is a branch's too and the other is not,
-    it is under way, or was cut short, and is to be repeated: that is no damage.
+    it is under way, or was cut short, and is to be repeated: that is not damage.
     """
 
     def __init__(self, roots: Iterable[Root]) -> None:

@@ -40,7 +40,7 @@ SAMPLE_ROWS: Final = 1 << 17
 _PLACE: Final = "__paimon_curve_place"
 _RANGE: Final = "__paimon_curve_range"
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
-"""Multiplied by this, numbers of rows are spread over all numbers, so that what recurs in the rows is no bias."""
+"""Multiplying by this spreads row numbers evenly, so that patterns in the order of rows do not bias the sample."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class FileWriter(Protocol):
 
     @property
     def stored_bounds(self) -> Mapping[str, tuple[Any, Any]] | None:
-        """Smallest and largest value of columns of texts and whole numbers, after `close`; None: others find them."""
+        """Smallest and largest value of columns of texts and integers, after `close`; None: others find them."""
 
     @property
     def bytes_written(self) -> int:

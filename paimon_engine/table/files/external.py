@@ -96,7 +96,7 @@ def _deletable(table: TableHandle) -> tuple[str, ...]:
 def _checked(table: TableHandle, path: str, name: str) -> str:
     place = normal_path(path)
     if place is None or place.rpartition("/")[2] != name:
-        raise damaged(table.paths.root, f"_EXTERNAL_PATH of file {name} is {path[:200]!r}, which is no full path of it")
+        raise damaged(table.paths.root, f"_EXTERNAL_PATH of file {name} is {path[:200]!r}, not its full path")
     return place
 
 

@@ -23,7 +23,7 @@ PartitionScalars = Mapping[str, pa.Scalar]
 def partition_values(schema: TableSchema, partition: bytes, columns: Iterable[str]) -> PartitionScalars:
     """Values of those of the columns that are partition columns.
 
-    Raises: CorruptTableError if the bytes are no partition of the table.
+    Raises: CorruptTableError if the bytes are not a partition of the table.
     """
     wanted, fields = set(columns), schema.partition_type.fields
     if not wanted & {field.name for field in fields}:

@@ -305,7 +305,7 @@ def _whole(key: str, text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"option '{key}' = {text!r} is no whole number") from error
+        raise InvalidArgumentError(f"option '{key}' = {text!r} is not an integer") from error
 
 
 # ── one state ───────────────────────────────────────────────────────────────────────────────────
@@ -336,14 +336,14 @@ def _version(handle: TableHandle, text: str) -> Snapshot | None:
         return snapshot_at_watermark(handle, _whole("scan.version", text.removeprefix(_WATERMARK_PREFIX)))
     if text.isdigit():
         return choose_snapshot(handle, snapshot=int(text))
-    raise NotFoundError(f"'scan.version' = {text!r} is no tag of {handle.paths.root}, no snapshot id and no watermark")
+    raise NotFoundError(f"'scan.version' = {text!r} is not a tag of {handle.paths.root}, snapshot id or watermark")
 
 
 def _local_ms(key: str, text: str) -> int:
     try:
         return (datetime.fromisoformat(text).astimezone() - _EPOCH) // timedelta(milliseconds=1)
     except ValueError as error:
-        raise InvalidArgumentError(f"option '{key}' = {text!r} is no time; write 2013-01-01 12:00:00") from error
+        raise InvalidArgumentError(f"option '{key}' = {text!r} is not a time; write 2013-01-01 12:00:00") from error
 
 
 # ── changes ─────────────────────────────────────────────────────────────────────────────────────
@@ -402,7 +402,7 @@ def _to_automatic_tag(handle: TableHandle, name: str) -> Scope:
     end = periods.time_of(name)
     if end is None:
         raise InvalidArgumentError(
-            f"'{_AUTO_TAG_WAY}' = {name!r} is no name of an automatic tag; the table's are like "
+            f"'{_AUTO_TAG_WAY}' = {name!r} is not a name of an automatic tag; the table's are like "
             f"{periods.name_of(_EPOCH)!r}"
         )
     known = {tag.name: tag.snapshot for tag in list_tags(handle)}

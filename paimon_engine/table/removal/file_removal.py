@@ -5,7 +5,7 @@ split the files into shares. A share is handled by one thread of this process or
 of the executor, so `parallelism` limits what runs at the same time. A worker sends one request for many files and then
 waits, so that all workers together keep to `files_per_second`.
 
-A share may be handled twice, completely or in part: files that do not exist any more are no error.
+A share may be handled twice, completely or in part: files that do not exist any more are not an error.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _fields(data: bytes, path: str, kind: str, telling: str) -> list[dict[str, A
     """Fields of the records; a file of another kind may be empty, so that no record tells that it is one."""
     found = record_fields(data, path)
     if all(field["name"] != telling for field in found):
-        raise damaged(path, f"it is no {kind}: its records have no field {telling}")
+        raise damaged(path, f"it is not a {kind}: its records have no field {telling}")
     return found
 
 

@@ -41,14 +41,14 @@ def partition_value(schema: TableSchema, column: str, value: Any) -> Any:
         return internal_values(pa.array([value]).cast(to_arrow(data_type)), data_type)[0]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeEncodeError, OverflowError) as error:
         raise InvalidArgumentError(
-            f"{str(value)[:100]!r} is no value of partition column {column!r}: {error}"
+            f"{str(value)[:100]!r} is not a value of partition column {column!r}: {error}"
         ) from error
 
 
 def partition_spec(table: TableHandle, given: Mapping[str, Any]) -> dict[str, Any]:
     """Internal values by column; the name of the default partition means null.
 
-    Raises: InvalidArgumentError if a column is no partition column, or none is named.
+    Raises: InvalidArgumentError if a column is not a partition column, or none is named.
     """
     schema = table.schema
     unknown = [column for column in given if column not in schema.partition_keys]

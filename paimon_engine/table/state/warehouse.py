@@ -41,7 +41,7 @@ def split_system_name(name: str) -> tuple[str, str | None, str | None]:
     if marked and marked[0].startswith(BRANCH_MARK):
         branch = marked.pop(0).removeprefix(BRANCH_MARK)
     if len(marked) > 1 or not all([table, *marked]) or branch == "":
-        raise InvalidArgumentError(f"{last!r} is no table name; write table, table$system_table or table$branch_name")
+        raise InvalidArgumentError(f"{last!r} is not a table name; write table, table$system_table, table$branch_name")
     return directory + slash + table, branch, marked[0].lower() if marked else None
 
 
@@ -52,14 +52,14 @@ def split_name(name: str) -> tuple[str, str]:
     """
     database, dot, table = name.partition(".")
     if not dot or not database or not table or "." in table:
-        raise InvalidArgumentError(f"{name!r} is no table name; write database.table")
+        raise InvalidArgumentError(f"{name!r} is not a table name; write database.table")
     for part in (database, table):
         check_part(part, name)
     return database, table
 
 
 def check_part(part: str, name: str) -> None:
-    """Raises InvalidArgumentError if a part of a name is no plain file name."""
+    """Raises InvalidArgumentError if a part of a name is not a plain file name."""
     if not part or part.startswith(".") or any(char in "/\\$" or ord(char) < 32 for char in part):
         raise InvalidArgumentError(
             f"{part!r} in table name {name!r} must be a plain name without / \\ $ or control characters"
@@ -118,7 +118,7 @@ def _column(name: str, kind: object) -> DataField:
     if isinstance(kind, pa.Field):
         return from_arrow_field(kind.with_name(name))
     if not isinstance(kind, str | Mapping | pa.DataType):
-        raise InvalidArgumentError(f"column {name!r}: {kind!r} is no type; use a text, as in 'INT', or an Arrow type")
+        raise InvalidArgumentError(f"column {name!r}: {kind!r} is not a type; use a text like 'INT', or an Arrow type")
     try:
         return DataField(-1, name, to_data_type(kind))
     except PaimonError as error:

@@ -32,7 +32,7 @@ BUCKETS_MAX: Final = 32_767
 
 @dataclass(frozen=True, slots=True)
 class BucketRule:
-    """How large buckets are to become, and which of them an assigner owns; `buckets_max` None is no limit."""
+    """How large buckets are to become, and which of them an assigner owns; `buckets_max` None means no limit."""
 
     target_rows: int
     buckets_max: int | None = None

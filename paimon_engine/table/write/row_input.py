@@ -28,7 +28,7 @@ class RowInput:
     """Turns batches into `_VALUE_KIND` and all table columns, in schema order and the table's Arrow types."""
 
     def __init__(self, schema: TableSchema, kind_column: str | None = None) -> None:
-        """`kind_column` names a column of row kinds that is no table column: int8, or text such as `-D`."""
+        """`kind_column` names a column of row kinds that is not a table column: int8, or text such as `-D`."""
         self._schema = schema
         self._options = schema.table_options
         self._kind_column = kind_column

@@ -104,7 +104,7 @@ class Draw:
     def compares_rows(self) -> bool:
         """Whether Java 0.9 knows equal rows.
 
-        It compares maps byte by byte, and null values leave bytes behind; what is no number equals nothing, nor does a
+        It compares maps byte by byte, and null values leave bytes behind; what is not a number equals nothing, nor does a
         list with a null in it. Elements that it has found in a hash table come in any order.
         """
         return not any(
@@ -176,7 +176,7 @@ def _draw_keys(draw: Draw) -> None:
     if draw.maybe(0.15):
         draw.columns["k2"] = Column(chance.choice(["STRING NOT NULL", "INT NOT NULL"]))
         draw.primary_keys.append("k2")
-    # The reference looks for the places of keys in what a read shows, which level 0 of `first-row` is no part of.
+    # The reference looks for the places of keys in what a read shows, which level 0 of `first-row` does not belong to.
     mode = chance.choices(["fixed", "dynamic", "cross"], [8, 2, draw.engine != "first-row"])[0]
     draw.options["bucket"] = str(chance.choice([1, 1, 1, 2])) if mode == "fixed" else "-1"
     if mode == "dynamic":
