@@ -370,7 +370,7 @@ def test_changes_up_to_an_automatic_tag_begin_at_the_one_before(table: Table):
     assert to("2024-03-01") == [3, 4]
     assert to("2024-02-29") == [2]
     assert to("2024-01-30") == to("2024-02-01") == []
-    with pytest.raises(InvalidArgumentError, match="no name of an automatic tag"):
+    with pytest.raises(InvalidArgumentError, match="not a name of an automatic tag"):
         to("handmade")
     hourly = open_table(table.path, options={"tag.creation-period": "hourly"})
     with pytest.raises(InvalidArgumentError, match="like '1970-01-01 00'"):
