@@ -45,8 +45,8 @@ from paimon_engine.table.compaction.bucket_selection import BucketSelection, sel
 from paimon_engine.table.compaction.cluster import (
     SAMPLE_ROWS,
     FilesTask,
-    PlacedRows,
     RangeWriting,
+    RowsWithCurvePosition,
     Sampling,
     files_tasks,
     numbered_along,
@@ -384,7 +384,7 @@ def _rewrite_together(
         units.append(unit)
         run.task_counts[task.partition, task.bucket] = count
         range_count += count
-    source = PlacedRows(plain, run.columns, tuple(units))
+    source = RowsWithCurvePosition(plain, run.columns, tuple(units))
     rows: TaskRows[FilesTask] = TaskRows(source, reads)
     writing = RangeWriting(plain, tuple(units), run.spec.task_memory_bytes or TASK_MEMORY_BYTES)
     outcomes = executor.shuffle(rows, split=ByGroup(range_of), run=writing, config=run.table.config)

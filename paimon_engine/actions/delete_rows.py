@@ -38,7 +38,7 @@ from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import BucketPlace, bucket_place, read_data_file
+from paimon_engine.table.files.data_file import BucketLocation, bucket_location, read_data_file
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
 from paimon_engine.table.read.scan import plan_splits, usable_conjuncts
 from paimon_engine.table.state.handle import PlainTable, TableHandle
@@ -197,11 +197,11 @@ def mark_rows(env: Env, task: _DeleteTask) -> _Marked:
     Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError; StorageError: no file is left.
     """
     table = task.table.load(env)
-    place = bucket_place(table, *task.bucket)
+    location = bucket_location(table, *task.bucket)
     vectors = BucketVectors(table, *task.bucket, task.vectors)
     rows = files = 0
     for file in task.files:
-        found = _matching(table, place, file, task.where, vectors.deleted_rows(file.name))
+        found = _matching(table, location, file, task.where, vectors.deleted_rows(file.name))
         vectors.mark(file.name, found)
         rows += len(found)
         files += len(found) > 0
@@ -215,7 +215,7 @@ def mark_rows(env: Env, task: _DeleteTask) -> _Marked:
 
 
 def _matching(
-    table: TableHandle, place: BucketPlace, file: DataFile, where: Predicate, deleted: RowBitmap | None
+    table: TableHandle, location: BucketLocation, file: DataFile, where: Predicate, deleted: RowBitmap | None
 ) -> RowBitmap:
     """The rows that match and are not deleted yet."""
     wanted = root_columns(where, table.schema.row_type.names)
@@ -224,7 +224,7 @@ def _matching(
     found = [np.empty(0, np.int64)]
     for rows in read_data_file(
         table,
-        place,
+        location,
         file,
         columns,
         with_system_columns=False,

@@ -129,7 +129,7 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ListTask:
     """A directory, and the paths that should be in it."""
 
     directory: str
@@ -140,11 +140,11 @@ def _lost(
     table: TableHandle, entries: Sequence[ManifestEntry], parallelism: int | None, executor: Executor
 ) -> list[tuple[ManifestEntry, str]]:
     paths = DataPaths(table)
-    places: dict[str, dict[str, ManifestEntry]] = {}
+    by_directory: dict[str, dict[str, ManifestEntry]] = {}
     for entry in entries:
         directory = paths.directory(entry)
-        places.setdefault(directory, {})[f"{directory}/{entry.file.name}"] = entry
-    tasks = [_Place(directory, tuple(found)) for directory, found in sorted(places.items())]
+        by_directory.setdefault(directory, {})[f"{directory}/{entry.file.name}"] = entry
+    tasks = [_ListTask(directory, tuple(found)) for directory, found in sorted(by_directory.items())]
     if len(tasks) <= _LOCAL_DIRECTORIES_MAX:
         executor = LocalExecutor(parallelism or READER_THREADS, env=table.env)
     step = len(tasks) if parallelism is None else parallelism
@@ -152,13 +152,13 @@ def _lost(
     for begin in range(0, len(tasks), max(step, 1)):
         outcomes = executor.map(_missing_in, tasks[begin : begin + step], config=table.config)
         gone.update(path for missing in values(outcomes) for path in missing)
-    return [(entry, path) for _, found in sorted(places.items()) for path, entry in found.items() if path in gone]
+    return [(entry, path) for _, found in sorted(by_directory.items()) for path, entry in found.items() if path in gone]
 
 
-def _missing_in(env: Env, place: _Place) -> list[str]:
-    there = {info.path for info in env.storage.list(place.directory)}
+def _missing_in(env: Env, task: _ListTask) -> list[str]:
+    there = {info.path for info in env.storage.list(task.directory)}
     # A listing may lag behind; a file is gone only if it does not answer to its name either.
-    return [path for path in place.paths if path not in there and not env.storage.exists(path)]
+    return [path for path in task.paths if path not in there and not env.storage.exists(path)]
 
 
 def _messages(table: TableHandle, entries: Sequence[ManifestEntry], latest: Snapshot | None) -> list[CommitMessage]:

@@ -254,7 +254,7 @@ def _write(
         if isinstance(outcome, Committed):
             stays = what_stays(table, name.earlier_user, kind, name.identifier)
             return replace(_result(outcome, messages, time.monotonic() - begun), warnings=stays)
-        state, messages = _placed_anew(table, outcome, request, produce)
+        state, messages = _assigned_again(table, outcome, request, produce)
     raise AssertionError("the last try gives an outcome or raises")
 
 
@@ -284,7 +284,7 @@ def _all_messages(table: TableHandle, outcomes: Sequence[Done[list[CommitMessage
         raise
 
 
-def _placed_anew(
+def _assigned_again(
     table: TableHandle,
     conflict: Conflict,
     request: CommitRequest,

@@ -144,9 +144,9 @@ def _take(source: io.BytesIO, size_bytes: int) -> bytes:
 
 def _long(source: io.BytesIO) -> int:
     value = 0
-    for place in range(_VARINT_BYTES_MAX):
+    for index in range(_VARINT_BYTES_MAX):
         byte = _take(source, 1)[0]
-        value |= (byte & 0x7F) << (7 * place)
+        value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1)
     raise ValueError("a number has too many bytes")
@@ -188,8 +188,8 @@ def _from_zstd(packed: bytes) -> bytes:
 def _from_snappy(packed: bytes) -> bytes:
     body = packed[:-_CHECKSUM_BYTES]
     size_bytes = 0
-    for place, byte in enumerate(body[:5]):
-        size_bytes |= (byte & 0x7F) << (7 * place)
+    for index, byte in enumerate(body[:5]):
+        size_bytes |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             break
     if size_bytes > BLOCK_BYTES_MAX:

@@ -126,7 +126,7 @@ def _from_avro(data_type: pa.DataType) -> Convert | None:
     if pa.types.is_map(data_type):
         return _entries(_nullable(_from_avro(data_type.key_type)), _nullable(_from_avro(data_type.item_type)))
     if pa.types.is_struct(data_type):
-        fields = [data_type.field(place) for place in range(data_type.num_fields)]
+        fields = [data_type.field(index) for index in range(data_type.num_fields)]
         return _members({field.name: _from_avro(field.type) for field in fields})
     return None
 
@@ -249,7 +249,7 @@ def _bare_avro_type(field: pa.Field, name: str) -> Any:
         items = {"type": "record", "name": name, "fields": [key, value]}
         return {"type": "array", "items": items, "logicalType": "map"}
     if pa.types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
+        fields = [kind.field(index) for index in range(kind.num_fields)]
         members = [{"name": one.name, **_default(one), "type": _avro_type(one, f"{name}_{one.name}")} for one in fields]
         return {"type": "record", "name": name, "fields": members}
     return _avro_atom(field)
@@ -307,7 +307,7 @@ def _to_avro(data_type: pa.DataType) -> Convert | None:
             as_map=pa.types.is_string(data_type.key_type),
         )
     if pa.types.is_struct(data_type):
-        fields = [data_type.field(place) for place in range(data_type.num_fields)]
+        fields = [data_type.field(index) for index in range(data_type.num_fields)]
         return _members({field.name: _to_avro(field.type) for field in fields})
     return None
 

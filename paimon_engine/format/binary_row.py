@@ -6,7 +6,7 @@ row   = [row kind 1 byte][null bits][slots: 8 bytes each][variable part]        
 fixed = 8 * ceil((arity + 8) / 64) bytes for kind and null bits; null bit of column i is bit i + 8
 ```
 
-A slot holds a short value itself, or length and offset (from the row's first byte) of a place in the variable part.
+A slot holds a short value itself, or length and offset (from the row's first byte) of bytes in the variable part.
 
 **Internal values** are the form in which the engine handles single values; no type loses anything in it:
 
@@ -71,7 +71,7 @@ _WIDE_DECIMAL_BYTES = 16
 _ARITY = struct.Struct(">i")
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<q")
-_PLACE = struct.Struct("<ii")
+_LENGTH_AND_OFFSET = struct.Struct("<ii")
 _FIXED = {
     TypeRoot.BOOLEAN: struct.Struct("<?"),
     TypeRoot.TINYINT: struct.Struct("<b"),
@@ -91,7 +91,7 @@ _EXACT = Context(prec=80)
 def encode_row(types: Sequence[DataType], values: Sequence[Any], *, reserve_null: bool) -> bytes:
     """Bytes of a row of internal values, arity in front.
 
-    `reserve_null` says how a null DECIMAL(p > 18) or TIMESTAMP(p > 3) is written: with an empty place in the variable
+    `reserve_null` says how a null DECIMAL(p > 18) or TIMESTAMP(p > 3) is written: with reserved bytes in the variable
     part (partitions, keys, hashed rows) or without one (statistics). Bytes are compared and hashed, so it matters.
 
     Raises: InvalidArgumentError for a value outside its type, or another number of values than of types.
@@ -162,9 +162,9 @@ class _Variable:
 
 def _null_slot(data_type: DataType, variable: _Variable) -> bytes:
     if _is_wide_decimal(data_type):
-        return _PLACE.pack(0, variable.add(b"", _WIDE_DECIMAL_BYTES))
+        return _LENGTH_AND_OFFSET.pack(0, variable.add(b"", _WIDE_DECIMAL_BYTES))
     if _is_fine_timestamp(data_type):
-        return _PLACE.pack(0, variable.add(b"", 8))
+        return _LENGTH_AND_OFFSET.pack(0, variable.add(b"", 8))
     return b""
 
 
@@ -184,7 +184,7 @@ def _slot(data_type: DataType, value: Any, variable: _Variable) -> bytes:
             content = _encode_map(element, _INT_TYPE, value)
         case RowType(fields):
             content = encode_row_body([field.type for field in fields], value, reserve_null=False)
-    return _PLACE.pack(len(content), variable.add(content))
+    return _LENGTH_AND_OFFSET.pack(len(content), variable.add(content))
 
 
 def _atomic_slot(data_type: AtomicType, value: Any, variable: _Variable) -> bytes:
@@ -199,19 +199,19 @@ def _atomic_slot(data_type: AtomicType, value: Any, variable: _Variable) -> byte
         millis, nanos = divmod(value, NANOS_PER_MILLI)
         if data_type.precision <= COMPACT_TIMESTAMP_PRECISION_MAX:
             return _LONG.pack(millis)
-        return _PLACE.pack(nanos, variable.add(_LONG.pack(millis)))
+        return _LENGTH_AND_OFFSET.pack(nanos, variable.add(_LONG.pack(millis)))
     assert root == TypeRoot.DECIMAL, root
     unscaled = unscaled_value(value, data_type)
     if data_type.precision <= COMPACT_DECIMAL_PRECISION_MAX:
         return _LONG.pack(unscaled)
     content = unscaled.to_bytes(minimal_length(unscaled), "big", signed=True)
-    return _PLACE.pack(len(content), variable.add(content, _WIDE_DECIMAL_BYTES))
+    return _LENGTH_AND_OFFSET.pack(len(content), variable.add(content, _WIDE_DECIMAL_BYTES))
 
 
 def _bytes_slot(content: bytes, variable: _Variable) -> bytes:
     if len(content) <= INLINE_BYTES_MAX:
         return content.ljust(INLINE_BYTES_MAX, b"\0") + bytes([_INLINE_MARK | len(content)])
-    return _PLACE.pack(len(content), variable.add(content))
+    return _LENGTH_AND_OFFSET.pack(len(content), variable.add(content))
 
 
 def unscaled_value(value: Decimal, data_type: AtomicType) -> int:
@@ -294,13 +294,13 @@ def _value(data_type: DataType, row: bytes, slot: int) -> Any:
         case AtomicType():
             return _atomic_value(data_type, row, slot)
         case ArrayType(element):
-            return _decode_array(element, _place(row, slot))
+            return _decode_array(element, _variable_part(row, slot))
         case MapType(key, item):
-            return _decode_map(key, item, _place(row, slot))
+            return _decode_map(key, item, _variable_part(row, slot))
         case MultisetType(element):
-            return _decode_map(element, _INT_TYPE, _place(row, slot))
+            return _decode_map(element, _INT_TYPE, _variable_part(row, slot))
         case RowType(fields):
-            return _decode_row_body([field.type for field in fields], _place(row, slot))
+            return _decode_row_body([field.type for field in fields], _variable_part(row, slot))
 
 
 def _atomic_value(data_type: AtomicType, row: bytes, slot: int) -> Any:
@@ -314,24 +314,24 @@ def _atomic_value(data_type: AtomicType, row: bytes, slot: int) -> Any:
     if root in TIMESTAMP_ROOTS:
         if data_type.precision <= COMPACT_TIMESTAMP_PRECISION_MAX:
             return int(_LONG.unpack_from(row, slot)[0]) * NANOS_PER_MILLI
-        nanos, offset = _PLACE.unpack_from(row, slot)
+        nanos, offset = _LENGTH_AND_OFFSET.unpack_from(row, slot)
         return int(_LONG.unpack_from(row, offset)[0]) * NANOS_PER_MILLI + nanos
     if root == TypeRoot.DECIMAL:
         if data_type.precision <= COMPACT_DECIMAL_PRECISION_MAX:
             unscaled = _LONG.unpack_from(row, slot)[0]
         else:
-            unscaled = int.from_bytes(_place(row, slot), "big", signed=True)
+            unscaled = int.from_bytes(_variable_part(row, slot), "big", signed=True)
         return Decimal(unscaled).scaleb(-data_type.scale, _EXACT)
     raise UnsupportedError(f"type {root} cannot be read from a binary row")
 
 
 def _slot_bytes(row: bytes, slot: int) -> bytes:
     mark = row[slot + 7]
-    return row[slot : slot + (mark & ~_INLINE_MARK)] if mark & _INLINE_MARK else _place(row, slot)
+    return row[slot : slot + (mark & ~_INLINE_MARK)] if mark & _INLINE_MARK else _variable_part(row, slot)
 
 
-def _place(row: bytes, slot: int) -> bytes:
-    length, offset = _PLACE.unpack_from(row, slot)
+def _variable_part(row: bytes, slot: int) -> bytes:
+    length, offset = _LENGTH_AND_OFFSET.unpack_from(row, slot)
     if length < 0 or offset < 0 or offset + length > len(row):
         raise IndexError(f"{length} bytes at {offset} of {len(row)}")
     return row[offset : offset + length]

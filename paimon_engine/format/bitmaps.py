@@ -79,10 +79,10 @@ class RowBitmap:
         if end - begin == 1 and (body := self._containers.get(begin)) is not None:
             return bits_of(body)
         bits = np.zeros((end - begin, BITS_BYTES), np.uint8)
-        for place in range(end - begin):
-            container = self._containers.get(begin + place)
+        for index in range(end - begin):
+            container = self._containers.get(begin + index)
             if container is not None:
-                bits[place] = bits_of(container)
+                bits[index] = bits_of(container)
         return bits
 
     @cached_property
@@ -118,9 +118,9 @@ def bitmap_of(rows: npt.NDArray[Any]) -> BitMap:
     keys = np.flatnonzero(counts)
     heads = np.column_stack([keys, counts[keys] - 1]).astype("<u2")
     sizes = np.where(counts[keys] > ARRAY_SIZE_MAX, BITS_BYTES, 2 * counts[keys])
-    places = np.cumsum(np.append(8 + 8 * len(keys), sizes))[:-1].astype("<u4")
+    offsets = np.cumsum(np.append(8 + 8 * len(keys), sizes))[:-1].astype("<u4")
     low = rows.astype("<u2")
-    parts = [struct.pack("<II", COOKIE, len(keys)), heads.tobytes(), places.tobytes()]
+    parts = [struct.pack("<II", COOKIE, len(keys)), heads.tobytes(), offsets.tobytes()]
     done = 0
     for key in np.flatnonzero(counts > ARRAY_SIZE_MAX):
         begin, end = bounds[key : key + 2]

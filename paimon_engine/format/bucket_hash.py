@@ -311,8 +311,8 @@ def _string_column(column: pa.Array, null: Array | None, offset: Word) -> _Hashe
     heads = _shifted(words.take(positions), words.take(positions + 1), shifts) & _first_bytes(lengths)
     inline = lengths <= INLINE_BYTES_MAX
     mark = (0x80 + lengths).astype(np.uint64) << np.uint64(56)
-    place = lengths.astype(np.uint64) | np.asarray(offset).astype(np.uint64) << np.uint64(32)
-    slots = _not_null(np.where(inline, heads | mark, place), null)
+    length_and_offset = lengths.astype(np.uint64) | np.asarray(offset).astype(np.uint64) << np.uint64(32)
+    slots = _not_null(np.where(inline, heads | mark, length_and_offset), null)
     stored = np.where(inline, 0, lengths)
     return _HashedColumn(*_halves(slots), _Strings(words, starts, stored), (stored + 7) & ~7)
 

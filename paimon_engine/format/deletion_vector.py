@@ -8,7 +8,7 @@
 
 A 32-bit bitmap is a Roaring bitmap in its portable form. A 64-bit one, of releases since 1.2, is the number of 32-bit
 ones (int64 LE), then for each, by ascending keys, the high 32 bits as key (int32 LE) and the bitmap of the low bits.
-Index manifests give the place of a vector as the offset of its size field and a length: that of the data for 32-bit
+Index manifests give a vector as the offset of its size field and a length: that of the data for 32-bit
 vectors, that of size, data and checksum together for 64-bit ones.
 
 Source: `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile` of the Java library.
@@ -89,15 +89,15 @@ def _bitmaps_64(data: memoryview) -> dict[int, _Part]:
     if count < 0:
         raise ValueError(f"it says that it has {count} bitmaps")
     found: dict[int, _Part] = {}
-    place, before = 8, -1
+    position, before = 8, -1
     for _ in range(count):
-        (high,) = struct.unpack_from("<i", data, place)
+        (high,) = struct.unpack_from("<i", data, position)
         if high <= before:
             raise ValueError(f"the bitmap with key {high} follows that with key {before}")
-        found[high], place = _bitmap(data, place + 4)
+        found[high], position = _bitmap(data, position + 4)
         before = high
-    if place != len(data):
-        raise ValueError(f"{len(data) - place} bytes follow the bitmaps")
+    if position != len(data):
+        raise ValueError(f"{len(data) - position} bytes follow the bitmaps")
     return found
 
 
@@ -112,9 +112,9 @@ def _bitmap(data: memoryview, begin: int) -> tuple[_Part, int]:
 
 
 def decode_index_file(data: bytes, ranges: Ranges, path: str) -> dict[str, RowBitmap]:
-    """Deleted rows by data file, of a whole index file and the places that the index manifest gives.
+    """Deleted rows by data file, of a whole index file and the ranges that the index manifest gives.
 
-    Raises: CorruptTableError naming file and place, also where the places leave bytes of the file unexplained.
+    Raises: CorruptTableError naming file and offset, also where the ranges leave bytes of the file unexplained.
     """
     if data[:1] != bytes([VERSION]):
         raise damaged(path, f"version {VERSION} expected at offset 0, found {data[:1].hex() or 'no byte'}")

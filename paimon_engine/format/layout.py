@@ -75,7 +75,7 @@ def replace_leaves(
     if pa.types.is_list(data_type):
         return pa.list_(inner(data_type.value_field))
     if pa.types.is_struct(data_type):
-        return pa.struct([inner(data_type.field(place)) for place in range(data_type.num_fields)])
+        return pa.struct([inner(data_type.field(index)) for index in range(data_type.num_fields)])
     return replace(data_type)
 
 
@@ -84,8 +84,8 @@ def leaves_of(data_type: pa.DataType) -> Iterator[pa.DataType]:
     if not pa.types.is_nested(data_type):
         yield data_type
         return
-    for place in range(data_type.num_fields):
-        yield from leaves_of(data_type.field(place).type)
+    for index in range(data_type.num_fields):
+        yield from leaves_of(data_type.field(index).type)
 
 
 def leaf_arrays(array: pa.Array) -> Iterator[pa.Array]:
@@ -111,8 +111,8 @@ def leaf_paths(wanted: pa.Schema, stored: pa.Schema) -> list[str]:
 def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
     if not (pa.types.is_struct(wanted.type) and pa.types.is_struct(stored.type)):
         return [stored.name]
-    inner = {stored.type.field(place).name: stored.type.field(place) for place in range(stored.type.num_fields)}
-    fields = [wanted.type.field(place) for place in range(wanted.type.num_fields)]
+    inner = {stored.type.field(index).name: stored.type.field(index) for index in range(stored.type.num_fields)}
+    fields = [wanted.type.field(index) for index in range(wanted.type.num_fields)]
     if not {field.name for field in fields} <= inner.keys():
         return [stored.name]
     paths = [path for field in fields for path in _paths(field, inner[field.name])]
@@ -123,9 +123,9 @@ def _paths(wanted: pa.Field, stored: pa.Field) -> list[str]:
 def dictionary_decoded(rows: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
     """The rows with plain values in the columns of these names, which are Arrow dictionaries."""
     for name in names:
-        place = rows.schema.get_field_index(name)
-        field = rows.schema.field(place)
-        rows = rows.set_column(place, field.with_type(field.type.value_type), rows.column(place).dictionary_decode())
+        index = rows.schema.get_field_index(name)
+        field = rows.schema.field(index)
+        rows = rows.set_column(index, field.with_type(field.type.value_type), rows.column(index).dictionary_decode())
     return rows
 
 
@@ -157,7 +157,7 @@ def without_nulls_below(array: pa.Array) -> pa.Array:
 
 
 def _has_required_field(data_type: pa.DataType) -> bool:
-    inner = [data_type.field(place) for place in range(data_type.num_fields)]
+    inner = [data_type.field(index) for index in range(data_type.num_fields)]
     is_one = pa.types.is_struct(data_type) and not all(field.nullable for field in inner)
     return is_one or any(_has_required_field(field.type) for field in inner)
 
@@ -171,8 +171,8 @@ def _relabelled(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     """The array with names and nullability of a type; shape and leaves are the same."""
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(data_type):
-        fields = [data_type.field(place) for place in range(data_type.num_fields)]
-        parts = [_part(array.field(place), field) for place, field in enumerate(fields)]
+        fields = [data_type.field(index) for index in range(data_type.num_fields)]
+        parts = [_part(array.field(index), field) for index, field in enumerate(fields)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
     if pa.types.is_list(data_type):
         values = _part(array.values, data_type.value_field)
@@ -191,8 +191,8 @@ def _part(array: pa.Array, field: pa.Field) -> pa.Array:
 def _without_nulls(array: pa.Array) -> pa.Array:
     """The array with some value in place of each null; nobody looks at these, as the row around them is null."""
     if pa.types.is_struct(array.type):
-        fields = [array.type.field(place) for place in range(array.type.num_fields)]
-        parts = [_part(array.field(place), field) for place, field in enumerate(fields)]
+        fields = [array.type.field(index) for index in range(array.type.num_fields)]
+        parts = [_part(array.field(index), field) for index, field in enumerate(fields)]
         return pa.StructArray.from_arrays(parts, fields=fields)
     if pa.types.is_list(array.type):
         return pa.ListArray.from_arrays(array.offsets, array.values, type=array.type)

@@ -197,7 +197,7 @@ def _fitted(array: pa.Array, data_type: DataType) -> pa.Array:
         case MultisetType(element):
             keys, items = _fitted(whole.keys, element), whole.items
         case RowType(fields):
-            parts = [_fitted(whole.field(place), field.type) for place, field in enumerate(fields)]
+            parts = [_fitted(whole.field(index), field.type) for index, field in enumerate(fields)]
             return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=mask)
     return pa.MapArray.from_arrays(whole.offsets, keys, items, type=array.type, mask=mask)
 
@@ -336,7 +336,7 @@ def _settled(array: pa.Array) -> pa.Array:
 
 
 def _has_struct(data_type: pa.DataType) -> bool:
-    inner = (data_type.field(place).type for place in range(data_type.num_fields))
+    inner = (data_type.field(index).type for index in range(data_type.num_fields))
     return pa.types.is_struct(data_type) or any(map(_has_struct, inner))
 
 

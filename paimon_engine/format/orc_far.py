@@ -1,6 +1,6 @@
 """Timestamps before 1677 and after 2262 in ORC files, of which Arrow cannot count the nanoseconds.
 
-Their streams are decoded here. For all the rest Arrow gets the stripe as a file of its own, with zeros in their place.
+Their streams are decoded here. For all the rest Arrow gets the stripe as a file of its own, with zeros instead.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def read_far_stripe(source: BinaryIO, file: po.ORCFile, number: int, wanted: Seq
     rows_alone = [(key, stripe[STRIPE_ROWS] if key == FOOTER_ROWS else value) for key, value in tail.footer]
     alone = one_stripe_file(replace(tail, footer=rows_alone), stripe, *parts)
     rows = po.ORCFile(pa.BufferReader(alone)).read_stripe(0, [field.name for field in wanted])
-    places, place = {}, 1
+    numbers, number = {}, 1
     for field in file.schema:
-        places[field.name] = place
-        place += _size(field.type)
-    arrays = [_rebuilt(rows[field.name], field.type, places[field.name], moments) for field in wanted]
+        numbers[field.name] = number
+        number += _size(field.type)
+    arrays = [_rebuilt(rows[field.name], field.type, numbers[field.name], moments) for field in wanted]
     return pa.RecordBatch.from_arrays(arrays, [field.name for field in wanted])
 
 
@@ -94,10 +94,10 @@ def _rebuilt(array: pa.Array, wanted: pa.DataType, column: int, moments: Mapping
             array.offsets, _rebuilt(array.values, wanted.value_type, column + 1, moments), mask=mask
         )
     if pa.types.is_struct(kind):
-        inner = [kind.field(place) for place in range(kind.num_fields)]
+        inner = [kind.field(index) for index in range(kind.num_fields)]
         sizes = [_size(field.type) for field in inner]
-        named = {field.name: (place, column + 1 + sum(sizes[:place])) for place, field in enumerate(inner)}
-        asked = [wanted.field(place) for place in range(wanted.num_fields)]
+        named = {field.name: (index, column + 1 + sum(sizes[:index])) for index, field in enumerate(inner)}
+        asked = [wanted.field(index) for index in range(wanted.num_fields)]
         parts = [_rebuilt(array.field(named[one.name][0]), one.type, named[one.name][1], moments) for one in asked]
         return pa.StructArray.from_arrays(parts, [one.name for one in asked], mask=mask)
     return array

@@ -35,35 +35,35 @@ def fields(message: bytes) -> Iterator[tuple[int, Any]]:
 
     Raises: ValueError, IndexError where the bytes are damaged.
     """
-    place = 0
-    while place < len(message):
-        key, place = varint(message, place)
+    offset = 0
+    while offset < len(message):
+        key, offset = varint(message, offset)
         number, kind = key >> 3, key & 7
         if kind == _VARINT:
-            value, place = varint(message, place)
+            value, offset = varint(message, offset)
             yield number, value
             continue
         if kind == _BYTES:
-            length, place = varint(message, place)
+            length, offset = varint(message, offset)
         elif kind in (_FIXED_64, _FIXED_32):
             length = 8 if kind == _FIXED_64 else 4
         else:
             raise ValueError(f"field {number} is of the unknown kind {kind}")
-        if place + length > len(message):
+        if offset + length > len(message):
             raise ValueError(f"field {number} ends behind its message")
-        yield number, message[place : place + length]
-        place += length
+        yield number, message[offset : offset + length]
+        offset += length
 
 
-def varint(message: bytes, place: int) -> tuple[int, int]:
-    """The number that begins at a place, and where it ends. Raises: IndexError."""
+def varint(message: bytes, offset: int) -> tuple[int, int]:
+    """The number that begins at an offset, and where it ends. Raises: IndexError."""
     value, shift = 0, 0
     while True:
-        byte = message[place]
-        place += 1
+        byte = message[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, place
+            return value, offset
         shift += 7
 
 
@@ -138,12 +138,12 @@ def plain(data: bytes, codec: str) -> bytes:
 
 
 def _chunks(data: bytes, codec: str) -> Iterator[bytes]:
-    place = 0
-    while place < len(data):
-        head = int.from_bytes(data[place : place + _CHUNK_HEAD_BYTES], "little")
-        place += _CHUNK_HEAD_BYTES
-        chunk = data[place : place + (head >> 1)]
-        place += head >> 1
+    offset = 0
+    while offset < len(data):
+        head = int.from_bytes(data[offset : offset + _CHUNK_HEAD_BYTES], "little")
+        offset += _CHUNK_HEAD_BYTES
+        chunk = data[offset : offset + (head >> 1)]
+        offset += head >> 1
         yield chunk if head & 1 else _DECODERS[codec](chunk)
 
 

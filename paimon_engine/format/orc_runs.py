@@ -50,68 +50,68 @@ def decode_runs(data: bytes, *, has_sign: bool) -> Numbers:
 
     Raises: ValueError, IndexError where the bytes are damaged.
     """
-    parts, place = [np.empty(0, np.int64)], 0
-    while place < len(data):
-        kind = data[place] >> 6
+    parts, offset = [np.empty(0, np.int64)], 0
+    while offset < len(data):
+        kind = data[offset] >> 6
         if kind == _SHORT_REPEAT:
-            values, place = _repeated(data, place, has_sign=has_sign)
+            values, offset = _repeated(data, offset, has_sign=has_sign)
         elif kind == _DIRECT:
-            values, place = _direct(data, place, has_sign=has_sign)
+            values, offset = _direct(data, offset, has_sign=has_sign)
         elif kind == _PATCHED:
-            values, place = _patched(data, place)
+            values, offset = _patched(data, offset)
         else:
-            values, place = _differences(data, place, has_sign=has_sign)
+            values, offset = _differences(data, offset, has_sign=has_sign)
         parts.append(values)
     return np.concatenate(parts)
 
 
-def _head(data: bytes, place: int) -> tuple[int, int]:
+def _head(data: bytes, offset: int) -> tuple[int, int]:
     """Code of the width, and how many values."""
-    return data[place] >> 1 & 0x1F, ((data[place] & 1) << 8 | data[place + 1]) + 1
+    return data[offset] >> 1 & 0x1F, ((data[offset] & 1) << 8 | data[offset + 1]) + 1
 
 
-def _repeated(data: bytes, place: int, *, has_sign: bool) -> tuple[Numbers, int]:
-    width, count = (data[place] >> 3 & 7) + 1, (data[place] & 7) + 3
-    value = int.from_bytes(_taken(data, place + 1, width), "big")
-    return np.full(count, _wrapped(signed_number(value) if has_sign else value)), place + 1 + width
+def _repeated(data: bytes, offset: int, *, has_sign: bool) -> tuple[Numbers, int]:
+    width, count = (data[offset] >> 3 & 7) + 1, (data[offset] & 7) + 3
+    value = int.from_bytes(_taken(data, offset + 1, width), "big")
+    return np.full(count, _wrapped(signed_number(value) if has_sign else value)), offset + 1 + width
 
 
-def _direct(data: bytes, place: int, *, has_sign: bool) -> tuple[Numbers, int]:
-    code, count = _head(data, place)
-    values, place = _packed(data, place + 2, _WIDTHS[code], count)
+def _direct(data: bytes, offset: int, *, has_sign: bool) -> tuple[Numbers, int]:
+    code, count = _head(data, offset)
+    values, offset = _packed(data, offset + 2, _WIDTHS[code], count)
     if has_sign:
         values = (values >> np.uint64(1)) ^ (np.uint64(0) - (values & np.uint64(1)))
-    return values.view(np.int64), place
+    return values.view(np.int64), offset
 
 
-def _patched(data: bytes, place: int) -> tuple[Numbers, int]:
-    code, count = _head(data, place)
+def _patched(data: bytes, offset: int) -> tuple[Numbers, int]:
+    code, count = _head(data, offset)
     width = _WIDTHS[code]
-    base_bytes, patch_width = (data[place + 2] >> 5) + 1, _WIDTHS[data[place + 2] & 0x1F]
-    gap_width, patches = (data[place + 3] >> 5) + 1, data[place + 3] & 0x1F
-    base = int.from_bytes(_taken(data, place + 4, base_bytes), "big")
+    base_bytes, patch_width = (data[offset + 2] >> 5) + 1, _WIDTHS[data[offset + 2] & 0x1F]
+    gap_width, patches = (data[offset + 3] >> 5) + 1, data[offset + 3] & 0x1F
+    base = int.from_bytes(_taken(data, offset + 4, base_bytes), "big")
     sign = 1 << (8 * base_bytes - 1)
     base = -(base - sign) if base & sign else base
-    values, place = _packed(data, place + 4 + base_bytes, width, count)
+    values, offset = _packed(data, offset + 4 + base_bytes, width, count)
     entry_width = next(bits for bits in _WIDTHS if bits >= min(gap_width + patch_width, 64))
-    entries, place = _packed(data, place, entry_width, patches)
+    entries, offset = _packed(data, offset, entry_width, patches)
     at = 0
     for entry in entries.tolist():
         at += entry >> patch_width
         values[at] |= np.uint64((entry & (1 << patch_width) - 1) << width & _ONES)
-    return values.view(np.int64) + _wrapped(base), place
+    return values.view(np.int64) + _wrapped(base), offset
 
 
-def _differences(data: bytes, place: int, *, has_sign: bool) -> tuple[Numbers, int]:
-    code, count = _head(data, place)
-    first, place = varint(data, place + 2)
-    step, place = varint(data, place)
+def _differences(data: bytes, offset: int, *, has_sign: bool) -> tuple[Numbers, int]:
+    code, count = _head(data, offset)
+    first, offset = varint(data, offset + 2)
+    step, offset = varint(data, offset)
     first, step = signed_number(first) if has_sign else first, signed_number(step)
     if code == 0:
-        return _wrapped(first) + np.arange(count, dtype=np.int64) * _wrapped(step), place
-    rest, place = _packed(data, place, _WIDTHS[code], count - 2)
+        return _wrapped(first) + np.arange(count, dtype=np.int64) * _wrapped(step), offset
+    rest, offset = _packed(data, offset, _WIDTHS[code], count - 2)
     steps = np.concatenate([np.array([_wrapped(first), _wrapped(step)]), rest.view(np.int64) * (-1 if step < 0 else 1)])
-    return np.cumsum(steps, dtype=np.int64), place
+    return np.cumsum(steps, dtype=np.int64), offset
 
 
 _ONES: Final = (1 << 64) - 1
@@ -122,16 +122,16 @@ def _wrapped(value: int) -> np.int64:
     return np.uint64(value & _ONES).astype(np.int64)
 
 
-def _packed(data: bytes, place: int, width: int, count: int) -> tuple[npt.NDArray[np.uint64], int]:
+def _packed(data: bytes, offset: int, width: int, count: int) -> tuple[npt.NDArray[np.uint64], int]:
     """Values of so many bits, the highest first; they end with a whole byte."""
     size = (width * count + 7) // 8
-    bits = np.unpackbits(np.frombuffer(_taken(data, place, size), np.uint8))[: width * count].reshape(count, width)
+    bits = np.unpackbits(np.frombuffer(_taken(data, offset, size), np.uint8))[: width * count].reshape(count, width)
     wide = np.zeros((count, 64), np.uint8)
     wide[:, 64 - width :] = bits
-    return np.packbits(wide, axis=1).view(">u8").reshape(count).astype(np.uint64), place + size
+    return np.packbits(wide, axis=1).view(">u8").reshape(count).astype(np.uint64), offset + size
 
 
-def _taken(data: bytes, place: int, size: int) -> bytes:
-    if place + size > len(data):
-        raise ValueError(f"a run of numbers ends behind its stream, at byte {place}")
-    return data[place : place + size]
+def _taken(data: bytes, offset: int, size: int) -> bytes:
+    if offset + size > len(data):
+        raise ValueError(f"a run of numbers ends behind its stream, at byte {offset}")
+    return data[offset : offset + size]

@@ -72,7 +72,7 @@ def stripes_of(source: BinaryIO, file: po.ORCFile) -> list[Stripe] | None:
     metadata = plain(tail[: file.stripe_statistics_length], file.compression)
     footer = plain(tail[file.stripe_statistics_length :], file.compression)
     counts = [number_of(stripe, STRIPE_ROWS) for stripe in messages(footer, FOOTER_STRIPES)]
-    places = _column_numbers(file.schema)
+    numbers = _column_numbers(file.schema)
     # Arrow would count them too, but where they are damaged it ends the process.
     statistics = list(messages(metadata, METADATA_STRIPES))
     if len(statistics) != len(counts):
@@ -80,18 +80,18 @@ def stripes_of(source: BinaryIO, file: po.ORCFile) -> list[Stripe] | None:
     found = []
     for rows, stripe in zip(counts, statistics, strict=True):
         columns = list(messages(stripe, STRIPE_COLUMNS))
-        ranges = {name: _range(columns[place], rows, file.schema.field(name).type) for name, place in places.items()}
+        ranges = {name: _range(columns[number], rows, file.schema.field(name).type) for name, number in numbers.items()}
         found.append(Stripe(rows, ranges))
     return found
 
 
 def _column_numbers(schema: pa.Schema) -> dict[str, int]:
     """Place of each top-level column in the type tree, whose root comes first."""
-    places, place = {}, 1
+    numbers, number = {}, 1
     for field in schema:
-        places[field.name] = place
-        place += _tree_size(field.type)
-    return places
+        numbers[field.name] = number
+        number += _tree_size(field.type)
+    return numbers
 
 
 def _tree_size(data_type: pa.DataType) -> int:
@@ -100,7 +100,7 @@ def _tree_size(data_type: pa.DataType) -> int:
     if pa.types.is_list(data_type):
         return 1 + _tree_size(data_type.value_type)
     if pa.types.is_struct(data_type):
-        return 1 + sum(_tree_size(data_type.field(place).type) for place in range(data_type.num_fields))
+        return 1 + sum(_tree_size(data_type.field(index).type) for index in range(data_type.num_fields))
     return 1
 
 

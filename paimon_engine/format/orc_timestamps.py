@@ -7,7 +7,7 @@ nanoseconds instead, of which Java takes whole milliseconds only, and pypaimon-r
 What would begin in the last second before 1970 cannot be told from the first second after it. Java writes it all the
 same and reads it a second late; here whole milliseconds stay as Arrow has them, and all else is refused (`orc`).
 
-A stripe is `indexes | streams | footer`; the indexes hold places in streams, so they go, for this file only.
+A stripe is `indexes | streams | footer`; the indexes hold offsets in streams, so they go, for this file only.
 
 Source: `TimestampTreeWriter` and `TreeReaderFactory.TimestampTreeReader` of ORC's Java library; the ORC specification,
 version 1, "Timestamp Columns".
@@ -103,7 +103,7 @@ def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
     tail = Tail.read(source, file)
     columns = list(timestamp_columns(file.schema))
     sink.write(_MAGIC)
-    place = len(_MAGIC)
+    offset = len(_MAGIC)
     stripes, statistics = [], []
     all_ranges: dict[int, _Range] = {}
     for number, stripe in enumerate(tail.stripes):
@@ -114,29 +114,29 @@ def rewrite(source: BinaryIO, sink: BinaryIO) -> None:
         sink.write(data)
         sink.write(footer)
         sizes = {STRIPE_INDEX_BYTES: 0, STRIPE_DATA_BYTES: len(data), STRIPE_FOOTER_BYTES: len(footer)}
-        stripes.append(message_of({**stripe, STRIPE_OFFSET: place, **sizes}.items()))
+        stripes.append(message_of({**stripe, STRIPE_OFFSET: offset, **sizes}.items()))
         statistics.append(_with_ranges(tail.statistics[number], STRIPE_COLUMNS, ranges))
         all_ranges |= {column: _joined(found, all_ranges.get(column)) for column, found in ranges.items()}
-        place += len(data) + len(footer)
-    sink.write(_tail(tail, place - len(_MAGIC), stripes, statistics, all_ranges))
+        offset += len(data) + len(footer)
+    sink.write(_tail(tail, offset - len(_MAGIC), stripes, statistics, all_ranges))
 
 
 def timestamp_columns(schema: pa.Schema) -> Iterator[tuple[str, int]]:
-    """The top-level column and the place in the type tree of each timestamp, a row before its fields."""
-    place = 0
+    """The top-level column and the column number in the type tree of each timestamp, a row before its fields."""
+    column_number = 0
     for field in schema:
         for part in type_tree(field.type):
-            place += 1
+            column_number += 1
             if pa.types.is_timestamp(part):
-                yield field.name, place
+                yield field.name, column_number
 
 
 def type_tree(data_type: pa.DataType) -> Iterator[pa.DataType]:
     """The type and the types in it, a row before its fields: in the order in which ORC numbers columns."""
     yield data_type
     if pa.types.is_nested(data_type):
-        for place in range(data_type.num_fields):
-            part = data_type.field(place).type
+        for index in range(data_type.num_fields):
+            part = data_type.field(index).type
             # The entries of a map are not a row in ORC.
             yield from (list(type_tree(part))[1:] if pa.types.is_map(data_type) else type_tree(part))
 
@@ -160,13 +160,13 @@ def rewritten_stripe(
     tail: Tail,
 ) -> tuple[bytes, bytes]:
     """Its streams and its footer, of which `footer` has the fields, with these timestamps by column."""
-    place = stripe[STRIPE_OFFSET]
+    offset = stripe[STRIPE_OFFSET]
     written = {column: _streams(moments) for column, moments in values.items()}
     data, streams = bytearray(), []
     for stream in (dict(fields(value)) for number, value in footer if number == STREAMS):
-        source.seek(place)
+        source.seek(offset)
         stored = source.read(stream[STREAM_BYTES])
-        place += stream[STREAM_BYTES]
+        offset += stream[STREAM_BYTES]
         kind, column = stream.get(STREAM_KIND, 0), stream.get(STREAM_COLUMN, 0)
         if kind in _INDEX_STREAMS:
             continue
@@ -191,12 +191,12 @@ def stored_moments(
 
     Raises: ValueError, IndexError where the bytes are damaged.
     """
-    place, found = stripe[STRIPE_OFFSET], {DATA: b"", SECONDARY: b""}
+    offset, found = stripe[STRIPE_OFFSET], {DATA: b"", SECONDARY: b""}
     for stream in (dict(fields(value)) for number, value in footer if number == STREAMS):
         if stream.get(STREAM_COLUMN, 0) == column and stream.get(STREAM_KIND, 0) in found:
-            source.seek(place)
+            source.seek(offset)
             found[stream.get(STREAM_KIND, 0)] = plain(source.read(stream[STREAM_BYTES]), tail.codec)
-        place += stream[STREAM_BYTES]
+        offset += stream[STREAM_BYTES]
     seconds = decode_runs(found[DATA], has_sign=True) + EPOCH_S
     coded = decode_runs(found[SECONDARY], has_sign=False)
     zeros = coded & 7

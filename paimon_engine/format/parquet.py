@@ -57,7 +57,7 @@ from paimon_engine.format.parquet_int96 import bytes_metadata, checked_nanos, in
 from paimon_engine.format.parquet_page_sizes import check_row_counts
 from paimon_engine.format.parquet_row_groups import Layout, StoredRowGroup, with_row_groups
 from paimon_engine.format.parquet_watch import WatchedFile
-from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_places, reading_of
+from paimon_engine.format.parquet_widths import StoredRows, decoded, leaf_indices, reading_of
 from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
@@ -123,7 +123,7 @@ class _Stored:
         """The columns of a schema in these row groups."""
         file = self.file()
         paths = leaf_paths(schema, file.schema_arrow)
-        leaves = leaf_places(self.metadata, paths)
+        leaves = leaf_indices(self.metadata, paths)
         check_row_counts(self.metadata, self._path, list(leaves.values()) or None, groups)
         if not leaves:
             # For no columns Arrow allots memory by the number of rows alone.
@@ -132,7 +132,7 @@ class _Stored:
             return
         self._watch.expect(self.metadata, dict.fromkeys(leaves.values(), 0), groups, batch_rows=self._limit.rows)
         reading = reading_of(StoredRows(file, self._source, self._path, leaves, groups, self.file), self._limit)
-        longest = {place: reading.longest_bytes.get(name, 0) for name, place in leaves.items()}
+        longest = {index: reading.longest_bytes.get(name, 0) for name, index in leaves.items()}
         self._watch.expect(self.metadata, longest, groups, batch_rows=reading.rows)
         file = self.file(reading.dictionaries)
         batches = file.iter_batches(reading.rows, columns=paths, row_groups=groups, use_threads=False)
@@ -376,13 +376,13 @@ class ParquetWriter:
 
     def _take_bounds(self, footer: pq.FileMetaData) -> None:
         """Those that the footer has of each row group, which are exact."""
-        # By place: `a.b` may be a column, or a part of one.
+        # By index: `a.b` may be a column, or a part of one.
         widths = [sum(1 for _ in leaves_of(field.type)) for field in self._meant]
-        places = dict(zip(self._meant.names, accumulate(widths, initial=0), strict=False))
+        indices = dict(zip(self._meant.names, accumulate(widths, initial=0), strict=False))
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             for name in self._bounded:
-                found = group.column(places[name]).statistics
+                found = group.column(indices[name]).statistics
                 if found.has_min_max:
                     raw = found.min_raw, found.max_raw
                     low, high = (bound.decode() if isinstance(bound, bytes) else bound for bound in raw)

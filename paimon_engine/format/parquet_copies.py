@@ -87,15 +87,15 @@ def copies_of(schema: pa.Schema, asked: Mapping[str, str]) -> ColumnCopies:
 
 def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
     """The first `count` column chunks of a row group, of columns without parts."""
-    chunks, place = [], 0
+    chunks, position = [], 0
     for _ in range(count):
-        begin, values = place, 0
+        begin, values = position, 0
         while values < rows:
-            reader = Reader(row_group, place)
+            reader = Reader(row_group, position)
             head = {number: value for number, _, value in reader.structure()}
-            place = reader.at + number_of(head[PAGE_STORED_BYTES])
+            position = reader.at + number_of(head[PAGE_STORED_BYTES])
             values += number_in(head[_DATA_PAGE], _PAGE_VALUES) if _DATA_PAGE in head else 0
-        chunks.append(row_group[begin:place])
+        chunks.append(row_group[begin:position])
     return chunks
 
 
@@ -170,12 +170,12 @@ def _copied_chunk(shifts: Mapping[str, int], chunk: bytes, name: str) -> bytes:
 
 
 def moved_offset(offset: bytes, shift: int) -> bytes:
-    """A place in a file that lies so many bytes further on; 0 stays, which stands for none."""
+    """An offset moved by so many bytes; 0 stays, as it means none."""
     return integer(number_of(offset) + shift) if number_of(offset) else offset
 
 
 def moved_chunk(chunk: bytes, shift: int) -> bytes:
-    """The description of a column chunk that lies so many bytes further on."""
+    """The description of a column chunk moved by so many bytes."""
     moved = partial(moved_offset, shift=shift)
 
     def metadata(found: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 - A column gets a dictionary only where its first rows repeat themselves, which halves the time and saves a quarter of
   the size against a dictionary on every column.
-- A column of numbers, or of places in a dictionary, that the codec hardly makes smaller, as random ones, is stored as
+- A column of numbers, or of indices of a dictionary, that the codec hardly makes smaller, as random ones, is stored as
   it is: neither writing nor any reading then pays for a compression that saves nothing.
 """
 
@@ -31,7 +31,7 @@ _GLANCED_ROWS: Final = SAMPLE_ROWS // 8
 _GLANCED_SHARE_MAX: Final = 0.95
 """Where so few of these rows, from anywhere, have so many values, more than half of all do, and these need no look."""
 _DICTIONARY_BYTES_SHARE_MAX: Final = 0.02
-"""Of the places, in a column that is stored as it is: its dictionary is not compressed either."""
+"""Of the indices, in a column that is stored as it is: its dictionary is not compressed either."""
 _PAGE_PART_ROWS: Final = (1 << 10, 1 << 14)
 """Arrow looks after each part of so many rows whether the page is full, and gathers the bounds of each part, which is
 costly for dictionaries: as many as may be, of rows that are small."""
@@ -62,7 +62,7 @@ def rows_per_part(batches: Sequence[pa.RecordBatch]) -> int:
 def repeating_columns(batch: pa.RecordBatch) -> list[str]:
     """Top-level columns whose values repeat among the first rows of the batch, so that a dictionary pays."""
     batch = batch.slice(0, SAMPLE_ROWS)
-    glanced = _glanced_places()
+    glanced = _glanced_positions()
     glanced = pa.array(glanced[batch.num_rows > glanced])
     names = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -77,7 +77,7 @@ def repeating_columns(batch: pa.RecordBatch) -> list[str]:
 
 
 @cache
-def _glanced_places() -> npt.NDArray[np.int64]:
+def _glanced_positions() -> npt.NDArray[np.int64]:
     """Some of the first rows in no order, so that neither runs nor periods hide that values repeat."""
     return np.random.default_rng(0).choice(SAMPLE_ROWS, _GLANCED_ROWS, replace=False)
 
@@ -90,10 +90,10 @@ def _distinct_share(column: pa.Array) -> float:
 def with_dictionaries(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Schema:
     """The schema with dictionaries for the columns that have one in each of the batches."""
     fields = [
-        field.with_type(batches[0].schema.field(place).type)
-        if all(pa.types.is_dictionary(batch.schema.field(place).type) for batch in batches)
+        field.with_type(batches[0].schema.field(index).type)
+        if all(pa.types.is_dictionary(batch.schema.field(index).type) for batch in batches)
         else field
-        for place, field in enumerate(schema)
+        for index, field in enumerate(schema)
     ]
     return pa.schema(fields)
 
@@ -101,8 +101,8 @@ def with_dictionaries(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Sc
 def joined_rows(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """The batches as a table; each column as the schema has it, texts or one dictionary."""
     columns = []
-    for place, field in enumerate(schema):
-        chunks = [batch.column(place) for batch in batches]
+    for index, field in enumerate(schema):
+        chunks = [batch.column(index) for batch in batches]
         if pa.types.is_dictionary(field.type):
             encoded = [chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode() for chunk in chunks]
             columns.append(pa.chunked_array(encoded).unify_dictionaries())
@@ -126,7 +126,7 @@ def codecs_of(
 
 
 def _sample(batches: Sequence[pa.RecordBatch], name: str, repeating: Collection[str]) -> npt.NDArray[Any]:
-    """Some of a column's numbers from all over the batches, or of their places in the dictionary, as they are stored.
+    """Some of a column's numbers from all over the batches, or of their indices in the dictionary, as they are stored.
 
     None of a column that has no numbers of 4 or 8 bytes, or few, or whose dictionary is a good part of the column.
     """
@@ -139,18 +139,18 @@ def _sample(batches: Sequence[pa.RecordBatch], name: str, repeating: Collection[
     if sum(map(len, parts)) < _CODEC_SAMPLE_ROWS_MIN:
         return np.zeros(0)
     if name in repeating:
-        return _packed_places(parts, sum(batch.num_rows for batch in batches))
+        return _packed_indices(parts, sum(batch.num_rows for batch in batches))
     return np.concatenate([part.to_numpy() for part in parts])
 
 
-def _packed_places(parts: Sequence[pa.Array], rows: int) -> npt.NDArray[np.uint8]:
+def _packed_indices(parts: Sequence[pa.Array], rows: int) -> npt.NDArray[np.uint8]:
     values = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
     encoded = pa.concat_arrays(values).dictionary_encode()
     bits = max(1, (len(encoded.dictionary) - 1).bit_length())
     if encoded.dictionary.nbytes > _DICTIONARY_BYTES_SHARE_MAX * rows * bits / 8:
         return np.zeros(0, np.uint8)
-    places = encoded.indices.to_numpy()
-    return np.packbits((places[:, None] >> np.arange(bits)) & 1, bitorder="little")
+    codes = encoded.indices.to_numpy()
+    return np.packbits((codes[:, None] >> np.arange(bits)) & 1, bitorder="little")
 
 
 def _stays_large(stored: npt.NDArray[Any], codec: pa.Codec) -> bool:
@@ -163,4 +163,4 @@ def _leaf_paths(schema: pa.Schema) -> list[str]:
     file = io.BytesIO()
     pq.write_table(schema.empty_table(), file)
     stored = pq.read_metadata(file).schema
-    return [stored.column(place).path for place in range(len(stored.names))]
+    return [stored.column(index).path for index in range(len(stored.names))]

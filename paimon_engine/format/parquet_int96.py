@@ -42,7 +42,7 @@ _DAYS_MAX: Final = _MICROS_MAX // _MICROS_PER_DAY + 1
 
 def int96_columns(schema: pq.ParquetSchema, wanted: Sequence[str]) -> list[str]:
     """Those of the columns that are stored as INT96, or have a part that is."""
-    leaves = (schema.column(place) for place in range(len(schema.names)))
+    leaves = (schema.column(index) for index in range(len(schema.names)))
     paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
     return [name for name in wanted if any(path == name or path.startswith(f"{name}.") for path in paths)]
 

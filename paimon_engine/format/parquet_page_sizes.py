@@ -30,7 +30,7 @@ stored, with 4 bytes for each."""
 DELTA_TEXTS: Final = 7
 """Number of the encoding in which a text repeats the begin of the one before."""
 _PLACES: Final = (2, 8)
-"""Numbers of the encodings in which values are places in a dictionary."""
+"""Numbers of the encodings in which values are indices in a dictionary."""
 _EXPANSION_MAX: Final = 64
 """Unpacked size per stored size, up to which size alone is no reason to refuse."""
 _VALUE_BYTES: Final = 4
@@ -62,7 +62,7 @@ class PageHead:
 
 
 def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
-    """The header of the page that begins at that place of the bytes, and the place behind it.
+    """The header of the page that begins at that offset of the bytes, and the offset behind it.
 
     Raises: `thrift_compact.DECODE_ERRORS`; IndexError if it does not end in these bytes.
     """
@@ -72,8 +72,8 @@ def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
     try:
         kind, unpacked, stored = (number_of(fields[number]) for number in (_KIND, _UNPACKED, _STORED))
         if kind in _DETAILS:
-            place, encoding_place = _DETAILS[kind]
-            values, encoding = number_in(fields[place], 1), number_in(fields[place], encoding_place)
+            index, encoding_index = _DETAILS[kind]
+            values, encoding = number_in(fields[index], 1), number_in(fields[index], encoding_index)
     except IndexError as error:
         raise LookupError(f"{error} in a field") from error
     if min(unpacked, stored, values) < 0:
@@ -101,18 +101,18 @@ class ChunkPages:
         self,
         metadata: pq.FileMetaData,
         row_group: int,
-        place: int,
+        index: int,
         path: str,
         *,
         batch_rows: int | None = None,
         longest_bytes: int = 0,
     ) -> None:
-        """The column at a place of a row group, of which `batch_rows` are decoded at once.
+        """The column at an index of a row group, of which `batch_rows` are decoded at once.
 
         `longest_bytes`: of the values in its dictionary, where pages behind a plain one are not expected to use it.
         """
-        chunk = metadata.row_group(row_group).column(place)
-        column = metadata.schema.column(place)
+        chunk = metadata.row_group(row_group).column(index)
+        column = metadata.schema.column(index)
         self._path = path
         self._where = f"column {chunk.path_in_schema!r} of row group {row_group}"
         self._values: int = chunk.num_values
@@ -194,9 +194,9 @@ def is_delta(chunk: pq.ColumnChunkMetaData) -> bool:
 
 
 def check_row_counts(
-    metadata: pq.FileMetaData, path: str, places: Sequence[int] | None = None, groups: Sequence[int] | None = None
+    metadata: pq.FileMetaData, path: str, indices: Sequence[int] | None = None, groups: Sequence[int] | None = None
 ) -> None:
-    """Checks that row groups have as many values as rows in the columns at these places, or in all.
+    """Checks that row groups have as many values as rows in the columns at these indices, or in all.
 
     In lists they have more, but no more than memory holds.
     Arrow believes a number of rows, and ends the process where no memory holds it.
@@ -207,10 +207,10 @@ def check_row_counts(
         rows = group.num_rows
         if group.num_columns != metadata.num_columns:
             raise damaged(path, f"row group {number} has {group.num_columns} columns, the file {metadata.num_columns}")
-        for place in range(group.num_columns) if places is None else places:
-            chunk = group.column(place)
+        for index in range(group.num_columns) if indices is None else indices:
+            chunk = group.column(index)
             values, where = chunk.num_values, f"column {chunk.path_in_schema!r} of row group {number}"
-            if not metadata.schema.column(place).max_repetition_level:
+            if not metadata.schema.column(index).max_repetition_level:
                 if values != rows:
                     raise damaged(path, f"{where} has {values} values, the row group {rows} rows")
                 continue
@@ -232,10 +232,10 @@ def check_page_sizes(source: BinaryIO, metadata: pq.FileMetaData, path: str, *, 
     check_row_counts(metadata, path)
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        for place in range(group.num_columns):
-            if not trusts_footer or group.column(place).total_uncompressed_size > PAGE_BYTES_MAX:
+        for index in range(group.num_columns):
+            if not trusts_footer or group.column(index).total_uncompressed_size > PAGE_BYTES_MAX:
                 # Each page is decoded apart from others, as far as can be known here.
-                pages = ChunkPages(metadata, number, place, path, batch_rows=1)
+                pages = ChunkPages(metadata, number, index, path, batch_rows=1)
                 for _ in headers(source, pages):
                     pages.begin_batch()
 
@@ -255,7 +255,7 @@ def headers(source: BinaryIO, pages: ChunkPages) -> Iterator[PageHead]:
 
 
 def header_at(source: BinaryIO, begin: int, end: int) -> tuple[PageHead, int]:
-    """The header of the page that begins there, and the place behind it.
+    """The header of the page that begins there, and the offset behind it.
 
     Raises: `thrift_compact.DECODE_ERRORS`; IndexError if the chunk ends before it.
     """

@@ -1,7 +1,7 @@
 """Row groups of Parquet files that go into another file as the bytes that they are.
 
 Where nothing changes in the rows of a row group, its pages need not be decoded and encoded again: they are copied, and
-the footer of the new file gets the description of the row group with its new places. Copied is only what could have
+the footer of the new file gets the description of the row group with its new indices. Copied is only what could have
 been written here: by Arrow, with the same schema and codec, in pages that every reader knows, and with nothing beside
 the pages, such as indexes, to which the new footer would have to point.
 
@@ -179,20 +179,20 @@ def stored_row_groups(source: BinaryIO, path: str, layout: Layout, row_count: in
 
 def _stored(path: str, metadata: pq.FileMetaData, number: int, description: bytes, schema: pa.Schema) -> StoredRowGroup:
     group = metadata.row_group(number)
-    chunks = [group.column(place) for place in range(group.num_columns)]
-    places = _places(chunks)
-    bounds, null_counts, place = [], {}, 0
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    indices = _indices(chunks)
+    bounds, null_counts, index = [], {}, 0
     for field, kept in zip(schema, metadata.schema.to_arrow_schema(), strict=True):
         is_flat = not pa.types.is_nested(field.type)
-        bounds.append(cast(_bounds(chunks[place], kept.type), field.type) if is_flat else pa.nulls(2, field.type))
-        null_counts[field.name] = _null_count(chunks[place]) if is_flat else None
-        place += sum(1 for _ in leaves_of(field.type))
+        bounds.append(cast(_bounds(chunks[index], kept.type), field.type) if is_flat else pa.nulls(2, field.type))
+        null_counts[field.name] = _null_count(chunks[index]) if is_flat else None
+        index += sum(1 for _ in leaves_of(field.type))
     return StoredRowGroup(
         path=path,
         number=number,
         row_count=group.num_rows,
-        begin=places[0][0],
-        chunk_sizes=tuple(size for _, size in places),
+        begin=indices[0][0],
+        chunk_sizes=tuple(size for _, size in indices),
         description=description,
         bounds=pa.RecordBatch.from_arrays(bounds, names=schema.names),
         null_counts=null_counts,
@@ -202,17 +202,17 @@ def _stored(path: str, metadata: pq.FileMetaData, number: int, description: byte
 def _is_known(group: pq.RowGroupMetaData, description: bytes, codec: str) -> bool:
     """Whether a row group has what is known to be right elsewhere, and nothing else."""
     fields = {number: value for number, _, value in fields_of(description)}
-    chunks = [group.column(place) for place in range(group.num_columns)]
+    chunks = [group.column(index) for index in range(group.num_columns)]
     return (
         fields.keys() <= _GROUP_FIELDS
         and all(map(_is_known_chunk, elements(fields[CHUNKS])))
         # Some columns of a file with a codec do without, but not all.
         and {_PLAIN, *(chunk.compression for chunk in chunks)} == {_PLAIN, codec}
-        and all(begin + size == after for (begin, size), (after, _) in pairwise(_places(chunks)))
+        and all(begin + size == after for (begin, size), (after, _) in pairwise(_indices(chunks)))
     )
 
 
-def _places(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[tuple[int, int]]:
+def _indices(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[tuple[int, int]]:
     """Begin and size of the chunks, as they follow each other in the file."""
     return sorted(
         (chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset, size)
@@ -253,16 +253,16 @@ def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
 
 def _check_pages(chunk: bytes, size: int, path: str) -> None:
     """Raises CorruptTableError if the bytes are not pages that are as long as they say, with their checksums."""
-    view, place = memoryview(chunk), 0
+    view, index = memoryview(chunk), 0
     try:
-        while place < size:
-            reader = Reader(chunk, place)
+        while index < size:
+            reader = Reader(chunk, index)
             head = {number: value for number, _, value in reader.structure()}
-            place = reader.at + number_of(head[PAGE_STORED_BYTES])
-            found = crc32(view[reader.at : place])
+            index = reader.at + number_of(head[PAGE_STORED_BYTES])
+            found = crc32(view[reader.at : index])
             if _PAGE_CHECKSUM in head and number_of(head[_PAGE_CHECKSUM]) & 0xFFFFFFFF != found:
                 raise damaged(path, "a page has another checksum than bytes")
     except DECODE_ERRORS as error:
         raise damaged(path, f"a page cannot be read: {error}") from error
-    if len(chunk) != size or place != size:
+    if len(chunk) != size or index != size:
         raise damaged(path, "a column chunk is not as long as its pages")

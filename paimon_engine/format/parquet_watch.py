@@ -39,21 +39,21 @@ class WatchedFile:
     def expect(
         self,
         metadata: pq.FileMetaData,
-        places: Mapping[int, int],
+        indices: Mapping[int, int],
         row_groups: Sequence[int],
         *,
         batch_rows: int,
     ) -> None:
-        """From now on the chunks of the columns at these places, in these row groups, are read.
+        """From now on the chunks of the columns at these indices, in these row groups, are read.
 
-        With each place comes the longest value of its dictionaries, not used behind a plain page; 0: it may be.
+        For each index comes the longest value of its dictionaries, not used behind a plain page; 0: it may be.
 
         Raises: CorruptTableError if they overlap.
         """
         found = [
-            ChunkPages(metadata, number, place, self._path, batch_rows=batch_rows, longest_bytes=longest)
+            ChunkPages(metadata, number, index, self._path, batch_rows=batch_rows, longest_bytes=longest)
             for number in row_groups
-            for place, longest in places.items()
+            for index, longest in indices.items()
         ]
         chunks = sorted((_Chunk(pages) for pages in found), key=lambda chunk: chunk.pages.at)
         for one, other in pairwise(chunks):
@@ -76,13 +76,13 @@ class WatchedFile:
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Goes to a place."""
+        """Goes to an offset."""
         self._source.seek(offset, whence)
         self._at = self._source.tell() if whence else offset
         return self._at
 
     def tell(self) -> int:
-        """The place of the next byte."""
+        """The offset of the next byte."""
         return self._at
 
     def readable(self) -> bool:
@@ -113,7 +113,7 @@ class _Chunk:
         """Bytes from the begin of a header on, which has not passed by as a whole."""
 
     def pass_by(self, begin: int, data: bytes) -> None:
-        """Bytes of the file, from that place on.
+        """Bytes of the file, from that offset on.
 
         Raises: CorruptTableError.
         """
@@ -123,7 +123,7 @@ class _Chunk:
             if known >= end:
                 return
             if known < begin:
-                # Arrow reads a chunk from its begin, so that this place comes later, or never.
+                # Arrow reads a chunk from its begin, so that this offset comes later, or never.
                 return
             if self._held:
                 data, begin, self._held = self._held + data[known - begin :], pages.at, b""

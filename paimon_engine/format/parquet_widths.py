@@ -3,7 +3,7 @@
 Footers tell bytes before compression, which is what most values take. Texts and bytes that lie in dictionaries may be
 many times as large: a long one is stored once, and decoded for each row that has it, and bounds tell nothing of what
 lies between them. So such columns are read as dictionaries, which is faster anyway, and decoded here: as many rows at
-once as fit. Where a dictionary did not hold all values, Arrow would have to find the others' places anew, at ten times
+once as fit. Where a dictionary did not hold all values, Arrow would have to find the other indices again, at ten times
 the cost. Such columns are read plainly: a writer gives its dictionary up early, so that few rows refer to it. How many
 do, the headers up to the first plain page tell; only where these times the longest value are too much for a batch, the
 column is read as a dictionary all the same.
@@ -40,8 +40,8 @@ _LONG_BYTES: Final = 4_096
 """Values longer than that are copied one by one."""
 _TEXTS: Final = (pa.string(), pa.binary())
 _FIXED_BYTES: Final = 8
-_PLACE_BYTES_MAX: Final = 2
-"""Of a place in most dictionaries; a plain text takes the bytes of its length at least."""
+_INDEX_BYTES_MAX: Final = 2
+"""Of an index in most dictionaries; a plain text takes the bytes of its length at least."""
 _LENGTH_BYTES: Final = 4
 _DICTIONARY_VALUES_MAX: Final = 1 << 10
 """Entries of a dictionary that texts are kept with: where runs are merged, their dictionaries are joined each time."""
@@ -75,7 +75,7 @@ class _Dictionary:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Leaves of some row groups, by path and place; `open_again` opens the file with dictionaries for some paths."""
+    """Leaves of some row groups by path and column index; `open_again` opens the file with dictionaries for some."""
 
     file: pq.ParquetFile
     source: BinaryIO
@@ -89,12 +89,12 @@ class StoredRows:
         return self.file.metadata.row_group(group).column(self.leaves[leaf])
 
 
-def leaf_places(metadata: pq.FileMetaData, columns: Sequence[str]) -> dict[str, int]:
-    """Path and place of the leaves of some columns, which are names or paths, as for `ParquetFile.iter_batches`."""
-    places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+def leaf_indices(metadata: pq.FileMetaData, columns: Sequence[str]) -> dict[str, int]:
+    """Path and column index of the leaves of columns, given by name or path as for `ParquetFile.iter_batches`."""
+    leaves = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
     return {
-        path: place
-        for path, place in places.items()
+        path: index
+        for path, index in leaves.items()
         if any(path == name or path.startswith(f"{name}.") for name in columns)
     }
 
@@ -105,12 +105,12 @@ def reading_of(stored: StoredRows, limit: BatchLimit) -> Reading:
     Raises: CorruptTableError.
     """
     texts = _text_columns(stored)
-    chosen = {name for name in texts if all(_has_places_only(stored.chunk(number, name)) for number in stored.groups)}
+    chosen = {name for name in texts if all(_has_only_indices(stored.chunk(number, name)) for number in stored.groups)}
     looks = {number: _dictionaries(stored, number, chosen, limit) for number in stored.groups}
     for number, found in looks.items():
         for name in found.keys() & texts:
             is_small = found[name].longest_bytes <= _SHORT_BYTES or found[name].decoded_bytes <= limit.size_bytes
-            if not is_small or _has_places_only(stored.chunk(number, name), found[name].size_bytes):
+            if not is_small or _has_only_indices(stored.chunk(number, name), found[name].size_bytes):
                 chosen.add(name)
     rows = limit.rows
     longest: dict[str, int] = {}
@@ -128,26 +128,26 @@ def reading_of(stored: StoredRows, limit: BatchLimit) -> Reading:
 def _text_columns(stored: StoredRows) -> set[str]:
     """The columns that may come as dictionaries."""
     metadata, schema = stored.file.metadata, stored.file.schema_arrow
-    if any(metadata.schema.column(place).physical_type == "INT96" for place in range(metadata.num_columns)):
+    if any(metadata.schema.column(index).physical_type == "INT96" for index in range(metadata.num_columns)):
         # Batches of dictionaries end where row groups do, and those that INT96 is held against do not.
         return set()
-    types = {name: schema.field(place).type for place, name in enumerate(schema.names)}
+    types = {name: schema.field(index).type for index, name in enumerate(schema.names)}
     return {name for name in stored.leaves if types.get(name) in _TEXTS}
 
 
-def _has_places_only(chunk: pq.ColumnChunkMetaData, dictionary_bytes: int = 0) -> bool:
+def _has_only_indices(chunk: pq.ColumnChunkMetaData, dictionary_bytes: int = 0) -> bool:
     """Whether what a chunk of texts has beside its dictionary, as far as that is known, is too small for texts."""
     nulls = chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else 0
     rest = chunk.total_uncompressed_size - dictionary_bytes
-    return has_dictionary(chunk) and bool(rest < _PLACE_BYTES_MAX * (chunk.num_values - nulls))
+    return has_dictionary(chunk) and bool(rest < _INDEX_BYTES_MAX * (chunk.num_values - nulls))
 
 
 def _dictionaries(stored: StoredRows, group: int, known: Collection[str], limit: BatchLimit) -> dict[str, _Dictionary]:
     """The dictionaries in a row group, of leaves that may have long ones."""
     asked = {}
-    for name, place in stored.leaves.items():
+    for name, index in stored.leaves.items():
         chunk = stored.chunk(group, name)
-        if name in known or not _is_bytes(stored, place) or not has_dictionary(chunk):
+        if name in known or not _is_bytes(stored, index) or not has_dictionary(chunk):
             continue
         if chunk.total_uncompressed_size > _SHORT_BYTES and chunk.num_values:
             asked[name] = chunk.num_values
@@ -205,16 +205,16 @@ def _is_text(data_type: pa.DataType) -> bool:
     return data_type in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 
 
-def _is_bytes(stored: StoredRows, place: int) -> bool:
-    column = stored.file.metadata.schema.column(place)
+def _is_bytes(stored: StoredRows, index: int) -> bool:
+    column = stored.file.metadata.schema.column(index)
     return bool(column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL")
 
 
 def _size_bytes(stored: StoredRows, group: int, name: str, dictionary: _Dictionary | None, limit: BatchLimit) -> int:
     """About how many bytes a chunk takes in Arrow, which has that dictionary or none."""
-    chunk, place = stored.chunk(group, name), stored.leaves[name]
-    if not _is_bytes(stored, place):
-        width = max(_FIXED_BYTES, stored.file.metadata.schema.column(place).length)
+    chunk, index = stored.chunk(group, name), stored.leaves[name]
+    if not _is_bytes(stored, index):
+        width = max(_FIXED_BYTES, stored.file.metadata.schema.column(index).length)
     elif dictionary is None or dictionary.decoded_bytes <= limit.size_bytes:
         # What comes from the dictionary fits into one batch beside the others.
         width = 0
@@ -226,10 +226,10 @@ def _size_bytes(stored: StoredRows, group: int, name: str, dictionary: _Dictiona
 def _rows_of_deltas(stored: StoredRows, group: int) -> int:
     """Rows that do not exceed memory where each text may repeat a whole page."""
     count, rows = stored.file.metadata.row_group(group).num_rows, BATCH_ROWS
-    for name, place in stored.leaves.items():
+    for name, index in stored.leaves.items():
         chunk = stored.chunk(group, name)
         if count and is_delta(chunk):
-            pages = ChunkPages(stored.file.metadata, group, place, stored.path, batch_rows=1)
+            pages = ChunkPages(stored.file.metadata, group, index, stored.path, batch_rows=1)
             largest = max((head.unpacked_bytes for head in headers(stored.source, pages)), default=1)
             per_row = max(1, chunk.num_values // count)
             rows = min(rows, max(1, PAGE_BYTES_MAX // max(1, largest * per_row)))
@@ -259,9 +259,9 @@ def decoded(rows: pa.RecordBatch, kept: Collection[str], size_bytes: int) -> Ite
     for begin, end in pairwise([0, *ends.tolist(), rows.num_rows]):
         part = dictionary_decoded(rows.slice(begin, end - begin), plain)
         for name in long:
-            place = part.schema.get_field_index(name)
-            field = part.schema.field(place)
-            part = part.set_column(place, field.with_type(field.type.value_type), _values(part.column(place)))
+            index = part.schema.get_field_index(name)
+            field = part.schema.field(index)
+            part = part.set_column(index, field.with_type(field.type.value_type), _values(part.column(index)))
         yield part
 
 
@@ -269,8 +269,8 @@ def _widths(column: pa.DictionaryArray, sizes: npt.NDArray[np.int32]) -> npt.NDA
     """Bytes of each row, given those of the dictionary's values."""
     if not len(sizes):
         return np.zeros(len(column), np.int32)
-    places = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    found: npt.NDArray[np.int32] = sizes[places] * column.is_valid().to_numpy(zero_copy_only=False)
+    codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.int32] = sizes[codes] * column.is_valid().to_numpy(zero_copy_only=False)
     return found
 
 
@@ -289,11 +289,11 @@ def _values(column: pa.DictionaryArray) -> pa.Array:
         return short
     begins = text_offsets(column.dictionary)
     values, others = column.dictionary.buffers()[2], short.buffers()[2]
-    places = column.indices.take(pa.array(rows)).to_numpy()
+    codes = column.indices.take(pa.array(rows)).to_numpy()
     others = memoryview(others if others is not None else b"")
     pieces, at = [], 0
-    for end, place in zip(text_offsets(short)[rows].tolist(), places.tolist(), strict=True):
-        pieces += [others[at:end], memoryview(values)[begins[place] : begins[place + 1]]]
+    for end, code in zip(text_offsets(short)[rows].tolist(), codes.tolist(), strict=True):
+        pieces += [others[at:end], memoryview(values)[begins[code] : begins[code + 1]]]
         at = end
     pieces.append(others[at : int(text_offsets(short)[-1])])
     offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.int32)

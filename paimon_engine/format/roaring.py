@@ -8,7 +8,7 @@ A bitmap is cut by the upper bits of its numbers into *containers* of the lower 
 | bits | 65536 bits |
 | runs | number of runs, then first number and length − 1 of each, 2 bytes each |
 
-1. `union_32` works on the portable form: a cookie, key and size of each container, places, containers.
+1. `union_32` works on the portable form: a cookie, key and size of each container, offsets, containers.
    `containers_32` gives these as they lie.
 2. `union_64` works on the form of `Roaring64Bitmap`: the keys of 6 bytes lie in a radix tree, whose leaves say where
    in a list the container is. How nodes and list have grown shows in the bytes, so the union grows them likewise.
@@ -181,8 +181,8 @@ def _without_runs(container: _Container) -> _Container:
 
 # ── 32 bits ─────────────────────────────────────────────────────────────────────────────────────
 
-_PLACES_FROM: Final = 4
-"""With runs, places are left out where there are fewer containers."""
+_OFFSETS_FROM: Final = 4
+"""With runs, offsets are left out where there are fewer containers."""
 
 
 def union_32(one: bytes, other: bytes) -> bytes:
@@ -209,7 +209,7 @@ def containers_32(data: bytes | memoryview, begin: int = 0) -> tuple[dict[int, B
     count = (cookie >> 16) + 1 if has_runs else reader.number("I")
     flags = reader.take((count + 7) // 8) if has_runs else bytes((count + 7) // 8)
     heads = struct.unpack(f"<{2 * count}H", reader.take(4 * count))
-    if not has_runs or count >= _PLACES_FROM:
+    if not has_runs or count >= _OFFSETS_FROM:
         reader.take(4 * count)
     keys, lasts = heads[::2], heads[1::2]
     if not has_runs and min(lasts, default=0) >= ARRAY_SIZE_MAX:
@@ -217,9 +217,9 @@ def containers_32(data: bytes | memoryview, begin: int = 0) -> tuple[dict[int, B
         bodies = np.frombuffer(reader.take(count * BITS_BYTES), np.uint8).reshape(count, -1)
         return dict(zip(keys, bodies, strict=True)), reader.at
     found = {}
-    for place, (key, last) in enumerate(zip(keys, lasts, strict=True)):
+    for index, (key, last) in enumerate(zip(keys, lasts, strict=True)):
         plain = _Form.ARRAY if last < ARRAY_SIZE_MAX else _Form.BITS
-        form = _Form.RUNS if flags[place >> 3] >> (place & 7) & 1 else plain
+        form = _Form.RUNS if flags[index >> 3] >> (index & 7) & 1 else plain
         found[key] = reader.body(form, last + 1)
     return found, reader.at
 
@@ -241,10 +241,10 @@ def _write_32(containers: dict[int, _Container]) -> bytes:
         head = struct.pack("<II", COOKIE, count)
     head += b"".join(struct.pack("<HH", key, len(one) - 1) for key, one in containers.items())
     bodies = [one.to_bytes() for one in containers.values()]
-    if not has_runs or count >= _PLACES_FROM:
+    if not has_runs or count >= _OFFSETS_FROM:
         sizes = [len(body) for body in bodies]
-        places = np.cumsum([len(head) + 4 * count, *sizes])[:count]
-        head += places.astype("<u4").tobytes()
+        offsets = np.cumsum([len(head) + 4 * count, *sizes])[:count]
+        head += offsets.astype("<u4").tobytes()
     return head + b"".join(bodies)
 
 
@@ -257,14 +257,14 @@ _UNUSED: Final = 0xFF
 
 @dataclass(slots=True)
 class _Leaf:
-    """The place of a key's container."""
+    """The slot of a key's container."""
 
     key: bytes
-    place: int
+    slot: int
     prefix: bytes = b""
 
     def to_bytes(self) -> bytes:
-        return struct.pack("<BHB", _LEAF, 0, len(self.prefix)) + self.prefix + self.key + struct.pack("<Q", self.place)
+        return struct.pack("<BHB", _LEAF, 0, len(self.prefix)) + self.prefix + self.key + struct.pack("<Q", self.slot)
 
 
 @dataclass(slots=True)
@@ -337,32 +337,32 @@ class _Bitmap64:
     leaves: dict[bytes, _Leaf] = field(default_factory=dict)
     lists: list[list[_Container | None]] = field(default_factory=list)
     last_list: int = -1
-    last_place: int = 0
+    last_slot: int = 0
 
     def container(self, key: bytes) -> _Container | None:
         leaf = self.leaves.get(key)
-        return None if leaf is None else self.lists[leaf.place >> 32][leaf.place & 0xFFFFFFFF]
+        return None if leaf is None else self.lists[leaf.slot >> 32][leaf.slot & 0xFFFFFFFF]
 
     def put(self, key: bytes, container: _Container) -> None:
         """Sets the container of a key."""
         leaf = self.leaves.get(key)
         if leaf is None:
-            leaf = _Leaf(key, self._free_place())
+            leaf = _Leaf(key, self._free_slot())
             self.leaves[key] = leaf
             self.root = _inserted(self.root, leaf, 0)
-        self.lists[leaf.place >> 32][leaf.place & 0xFFFFFFFF] = container
+        self.lists[leaf.slot >> 32][leaf.slot & 0xFFFFFFFF] = container
 
-    def _free_place(self) -> int:
+    def _free_slot(self) -> int:
         if self.last_list == -1:
             self.lists.append([None])
-            self.last_list, self.last_place = 0, 0
+            self.last_list, self.last_slot = 0, 0
         else:
-            self.last_place += 1
+            self.last_slot += 1
         room = self.lists[self.last_list]
-        if self.last_place >= len(room):
-            wanted = max(self.last_place + 1, len(room) + (len(room) >> 1))
+        if self.last_slot >= len(room):
+            wanted = max(self.last_slot + 1, len(room) + (len(room) >> 1))
             room += [None] * (wanted - len(room))
-        return self.last_list << 32 | self.last_place
+        return self.last_list << 32 | self.last_slot
 
     def to_bytes(self) -> bytes:
         if self.root is None:
@@ -373,7 +373,7 @@ class _Bitmap64:
             for one in room:
                 parts.append(b"\0" if one is None else struct.pack("<BBI", 1, one.form, len(one)) + one.to_bytes())
         present = sum(one is not None for room in self.lists for one in room)
-        return b"".join(parts) + struct.pack("<Qii", present, self.last_list, self.last_place)
+        return b"".join(parts) + struct.pack("<Qii", present, self.last_list, self.last_slot)
 
 
 def _inserted(node: _Node | None, leaf: _Leaf, depth: int) -> _Node:
@@ -423,7 +423,7 @@ def _read_64(data: bytes) -> _Bitmap64:
             reader.number("b")
             bitmap.lists.append([_read_entry(reader) for _ in range(reader.number("I"))])
         reader.number("Q")
-        bitmap.last_list, bitmap.last_place = reader.number("i"), reader.number("i")
+        bitmap.last_list, bitmap.last_slot = reader.number("i"), reader.number("i")
         for key in bitmap.leaves:
             if bitmap.container(key) is None:
                 raise ValueError(f"key {key.hex()} has no container")  # noqa: TRY301

@@ -107,7 +107,7 @@ def value_of(data: bytes, number: int) -> bytes:
 
 def number_in(data: bytes, number: int, default: int | None = None) -> int:
     """Whole number in a field of a structure, which has it unless there is a default."""
-    found = [number_of(value) for place, _, value in fields_of(data) if place == number]
+    found = [number_of(value) for offset, _, value in fields_of(data) if offset == number]
     if found:
         return found[0]
     if default is None:
@@ -116,7 +116,7 @@ def number_in(data: bytes, number: int, default: int | None = None) -> int:
 
 
 class Reader:
-    """Reads structures of the compact protocol; `at` is the place of the next byte."""
+    """Reads structures of the compact protocol; `at` is the offset of the next byte."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self._data = data
@@ -150,7 +150,7 @@ class Reader:
 
 
 def _behind(data: bytes, at: int, kind: int) -> int:
-    """The place behind a value. Every page has a head to be skipped, so that calls are spared here."""
+    """The offset behind a value. Every page has a head to be skipped, so that calls are spared here."""
     if kind in _VARINTS:
         while data[at] > _VARINT_BITS:
             at += 1
@@ -176,14 +176,14 @@ def _behind(data: bytes, at: int, kind: int) -> int:
 
 
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Number of elements, their type, and the place behind that."""
+    """Number of elements, their type, and the offset behind that."""
     head = data[at]
     count, at = (head >> 4, at + 1) if head >> 4 != _LONG_LIST else _varint(data, at + 1)
     return count, head & 15, at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number that is not negative, and the place behind it."""
+    """A number that is not negative, and the offset behind it."""
     value = shift = 0
     while (byte := data[at]) > _VARINT_BITS:
         value |= (byte & _VARINT_BITS) << shift

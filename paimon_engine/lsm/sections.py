@@ -92,29 +92,29 @@ def _heap_runs(files: Sequence[DataFile], order: KeyOrder) -> list[list[DataFile
 
 
 def _heap_push(heap: list[list[DataFile]], run: list[DataFile], order: KeyOrder) -> None:
-    """As `java.util.PriorityQueue`: `heapq` leaves other places to equal and larger elements."""
+    """As `java.util.PriorityQueue`: `heapq` orders equal and larger elements differently."""
     heap.append(run)
-    place = len(heap) - 1
-    while place > 0:
-        parent = (place - 1) // 2
+    index = len(heap) - 1
+    while index > 0:
+        parent = (index - 1) // 2
         if not order(run[-1].max_key) < order(heap[parent][-1].max_key):
             break
-        heap[place] = heap[parent]
-        place = parent
-    heap[place] = run
+        heap[index] = heap[parent]
+        index = parent
+    heap[index] = run
 
 
 def _heap_pop(heap: list[list[DataFile]], order: KeyOrder) -> list[DataFile]:
     top, last = heap[0], heap.pop()
     if not heap:
         return top
-    place = 0
-    while (child := 2 * place + 1) < len(heap):
+    index = 0
+    while (child := 2 * index + 1) < len(heap):
         if child + 1 < len(heap) and order(heap[child + 1][-1].max_key) < order(heap[child][-1].max_key):
             child += 1
         if not order(heap[child][-1].max_key) < order(last[-1].max_key):
             break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = last
+        heap[index] = heap[child]
+        index = child
+    heap[index] = last
     return top

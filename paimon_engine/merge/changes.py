@@ -61,7 +61,7 @@ class Changed:
     """What became of the keys of a window.
 
     `rows`: one per key that is compacted. `changelog`: changes in key order, −U before +U.
-    `replaced`: for looked-up rows that a compacted row took the place of, the file's number and the row's position.
+    `replaced`: for looked-up rows that a compacted row took the index of, the file's number and the row's position.
     """
 
     rows: pa.RecordBatch
@@ -88,7 +88,7 @@ def changes_of(window: Window, merge: Callable[[Window], pa.RecordBatch], rule: 
 class _Versions:
     """The versions of k keys, at most one of each old: `order[n]` in `rows`, by key and oldest first.
 
-    `old[k]` is the place in `order` of a key's old version, −1 if it has none; `has_new[k]` whether others exist.
+    `old[k]` is the index in `order` of a key's old version, −1 if it has none; `has_new[k]` whether others exist.
     """
 
     rows: pa.RecordBatch
@@ -104,7 +104,7 @@ class _Versions:
         old_rows = rule.is_old(np.asarray(rows[LEVEL])[order])
         key_of = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
         newest_old = np.full(len(starts), -1)
-        # Ascending places: the last assignment to a key wins, which is its newest old row.
+        # Ascending indices: the last assignment to a key wins, which is its newest old row.
         newest_old[key_of[old_rows]] = np.flatnonzero(old_rows)
         kept = ~old_rows
         kept[newest_old[newest_old >= 0]] = True
@@ -147,10 +147,10 @@ class _Versions:
         exists = ~is_retract(np.asarray(merged[VALUE_KIND]))
         updated = self.has_new & existed & exists
         if compared is not None and updated.any():
-            places = np.flatnonzero(updated)
-            before, after = plain.take(pa.array(old_rows[places])), merged.take(pa.array(places))
+            indices = np.flatnonzero(updated)
+            before, after = plain.take(pa.array(old_rows[indices])), merged.take(pa.array(indices))
             same = [equal_values(before[name], after[name]) for name in compared]
-            updated[places] = ~np.logical_and.reduce(same) if same else False
+            updated[indices] = ~np.logical_and.reduce(same) if same else False
         gone = self.has_new & existed & ~exists
         came = self.has_new & ~existed & exists
         before_of, after_of = np.flatnonzero(updated | gone), np.flatnonzero(updated | came)
@@ -165,6 +165,6 @@ class _Versions:
 
 
 def _with_kinds(rows: pa.RecordBatch, kinds: npt.NDArray[np.int64] | int) -> pa.RecordBatch:
-    place = rows.schema.get_field_index(VALUE_KIND)
-    column = pa.array(np.broadcast_to(kinds, rows.num_rows).astype(np.int8), rows.schema.field(place).type)
-    return rows.set_column(place, rows.schema.field(place), column)
+    index = rows.schema.get_field_index(VALUE_KIND)
+    column = pa.array(np.broadcast_to(kinds, rows.num_rows).astype(np.int8), rows.schema.field(index).type)
+    return rows.set_column(index, rows.schema.field(index), column)

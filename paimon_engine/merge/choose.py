@@ -61,30 +61,30 @@ def first_non_null_value(versions: Versions, column: str) -> Positions:
     found = versions.first((versions.steps == Step.ADD) & valid)
     for key in np.unique(versions.keys[versions.steps == Step.ADD_BELOW]).tolist():
         begin, end = int(versions.starts[key]), int(versions.ends[key])
-        place = _first_from_below(versions.steps[begin:end].tolist(), valid[begin:end].tolist())
-        found[key] = -1 if place is None else begin + place
+        index = _first_from_below(versions.steps[begin:end].tolist(), valid[begin:end].tolist())
+        found[key] = -1 if index is None else begin + index
     return versions.at(found)
 
 
 def _first_from_below(steps: Sequence[int], valid: Sequence[bool]) -> int | None:
-    """Place of the first value that is not null, as the Java library finds it among values from below.
+    """Index of the first value that is not null, as the Java library finds it among values from below.
 
     Once it is found, every value from below takes its place, null too. But where the first one came from below, the
     next one from below only makes sure of it.
     """
-    place: int | None = None
+    index: int | None = None
     is_found = False
     for number, (step, present) in enumerate(zip(steps, valid, strict=True)):
         if step == Step.ADD:
             if present and not is_found:
-                place, is_found = number, True
+                index, is_found = number, True
         elif is_found:
-            place = number
-        elif place is not None:
+            index = number
+        elif index is not None:
             is_found = True
         elif present:
-            place = number
-    return place
+            index = number
+    return index
 
 
 def largest(versions: Versions, column: str) -> Positions:
@@ -111,11 +111,11 @@ def _extreme(versions: Versions, column: str, better: np.ufunc) -> Positions:
         return counted.at(counted.first(numbers == best[counted.keys]))
     left = np.flatnonzero(lengths > 1)
     for turn in range(1, int(lengths.max())):
-        places, others = counted.starts[left] + turn, found[left]
-        challenged, challengers = numbers[others], numbers[places]
+        indices, others = counted.starts[left] + turn, found[left]
+        challenged, challengers = numbers[others], numbers[indices]
         # Of equal values the oldest stays.
         wins = (better(challenged, challengers) != challenged).nonzero()[0]
-        found[left[wins]] = places[wins]
+        found[left[wins]] = indices[wins]
         left = left[lengths[left] > turn + 1]
     return counted.at(found)
 

@@ -1,4 +1,4 @@
-"""Places of rows on a line, such that rows whose values of some columns are near each other lie near each other.
+"""Positions of rows on a curve, such that rows whose values of some columns are near each other lie near each other.
 
 | order | the line | good for filters on |
 | --- | --- | --- |
@@ -34,10 +34,10 @@ Order = Literal["order", "zorder", "hilbert"]
 Numbers = npt.NDArray[np.int64]
 
 COLUMNS_MAX: Final = 15
-"""With more columns a place would have less than four bits of each."""
+"""With more columns a position would have less than four bits of each."""
 RANK_BITS_MAX: Final = 12
 """A sample tells no finer ranks."""
-_PLACE_BITS: Final = 63
+_POSITION_BITS: Final = 63
 _PREFIX_BYTES: Final = 64
 """Of texts and bytes, ranks look at so many."""
 
@@ -59,8 +59,8 @@ class Curve:
             self, cuts=tuple(_cuts(_keys(column.drop_null(), kind), self._rank_max) for column, kind in found)
         )
 
-    def places(self, rows: pa.RecordBatch) -> Keys:
-        """Place of each row, given the columns: int64, or byte strings for `order`, as keys are.
+    def positions(self, rows: pa.RecordBatch) -> Keys:
+        """Position of each row, given the columns: int64, or byte strings for `order`, as keys are.
 
         Raises: UnsupportedError for columns that have no order.
         """
@@ -76,7 +76,7 @@ class Curve:
 
     @property
     def _bits(self) -> int:
-        return min(RANK_BITS_MAX, _PLACE_BITS // len(self.types))
+        return min(RANK_BITS_MAX, _POSITION_BITS // len(self.types))
 
     @property
     def _rank_max(self) -> int:
@@ -90,27 +90,27 @@ class Curve:
         return ranks * self._rank_max // (len(cuts) + 1)
 
 
-def range_stops(places: Keys, count: int) -> Keys:
-    """Places that cut those of a sample into `count` ranges of equal size, or less where many are equal."""
-    ordered = np.sort(places)
+def range_stops(positions: Keys, count: int) -> Keys:
+    """Positions that cut those of a sample into `count` ranges of equal size, or less where many are equal."""
+    ordered = np.sort(positions)
     wanted = np.linspace(0, len(ordered), count + 1).astype(np.int64)[1:-1]
     return np.unique(ordered[wanted[wanted < len(ordered)]])
 
 
-def range_numbers(places: Keys, stops: Keys) -> Numbers:
-    """Range of each place: how many of the ascending stops are not above it."""
-    return np.asarray(np.searchsorted(stops, places, side="right"), dtype=np.int64)
+def range_numbers(positions: Keys, stops: Keys) -> Numbers:
+    """Range of each position: how many of the ascending stops are not above it."""
+    return np.asarray(np.searchsorted(stops, positions, side="right"), dtype=np.int64)
 
 
-def to_column(places: Keys) -> pa.Array:
-    """Places as a column, int64 or binary, that sorts as they do."""
-    if places.dtype.kind == "i":
-        return pa.array(places)
-    if places.dtype.kind != "S":
-        return pa.array(places.tolist(), pa.binary())
-    width = places.itemsize
-    raw = pa.py_buffer(np.ascontiguousarray(places))
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(places), [None, raw]).cast(pa.binary())
+def to_column(positions: Keys) -> pa.Array:
+    """Positions as a column, int64 or binary, that sorts as they do."""
+    if positions.dtype.kind == "i":
+        return pa.array(positions)
+    if positions.dtype.kind != "S":
+        return pa.array(positions.tolist(), pa.binary())
+    width = positions.itemsize
+    raw = pa.py_buffer(np.ascontiguousarray(positions))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(positions), [None, raw]).cast(pa.binary())
 
 
 # ── one column after another ────────────────────────────────────────────────────────────────────
@@ -178,14 +178,14 @@ def _interleaved(ranks: Sequence[Numbers], bits: int) -> Numbers:
     spread = np.zeros_like(values)
     for bit in range(bits):
         spread |= (values >> bit & 1) << (bit * count)
-    places = np.zeros(len(ranks[0]), dtype=np.int64)
+    positions = np.zeros(len(ranks[0]), dtype=np.int64)
     for number, rank in enumerate(ranks):
-        places |= spread[rank] << (count - 1 - number)
-    return places
+        positions |= spread[rank] << (count - 1 - number)
+    return positions
 
 
 def _along_hilbert(ranks: Sequence[Numbers], bits: int) -> list[Numbers]:
-    """Numbers whose interleaved bits are the places of the ranks on a Hilbert curve."""
+    """Numbers whose interleaved bits are the positions of the ranks on a Hilbert curve."""
     axes = list(ranks)
     for bit in reversed(range(1, bits)):
         low = (1 << bit) - 1

@@ -19,7 +19,7 @@ def deduplicate(window: Window) -> pa.RecordBatch:
     """Newest version per key: rows[n] → rows[k], in key order."""
     if len(window.starts) == window.rows.num_rows and window.order is None:
         return window.rows
-    # Places that we have found ourselves need no check.
+    # Indices computed here need no bounds check.
     return pc.take(window.rows, pa.array(window.newest), boundscheck=False)
 
 

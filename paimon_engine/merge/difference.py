@@ -57,8 +57,8 @@ def _marked(batches: Iterable[pa.RecordBatch], *, is_after: bool) -> Iterator[pa
 def _with_kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Rows that are gone become delete records."""
     kinds = pc.if_else(rows[_IS_AFTER], rows[VALUE_KIND], pa.scalar(_DELETE, pa.int8()))
-    place = rows.schema.get_field_index(VALUE_KIND)
-    return rows.set_column(place, rows.schema.field(place), kinds).drop_columns([_IS_AFTER])
+    index = rows.schema.get_field_index(VALUE_KIND)
+    return rows.set_column(index, rows.schema.field(index), kinds).drop_columns([_IS_AFTER])
 
 
 def equal_values(left: pa.Array, right: pa.Array) -> Mask:

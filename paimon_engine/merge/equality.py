@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_engine.merge.gather import is_flat, numbers_of, validity
 
 Codes = npt.NDArray[np.int64]
-_Places = npt.NDArray[np.intp]
+_Indices = npt.NDArray[np.intp]
 _SPAN_MAX: Final = 1 << 31
 """Whole numbers that lie no further apart are their own codes: with the number of a key they fit into 63 bits."""
 
@@ -57,8 +57,8 @@ def distances_from_least(values: pa.Array, span_max: int) -> Codes | None:
     return found if valid is None else np.where(valid, found, 0)
 
 
-def equal_pairs(lengths: _Places, numbers: Codes) -> tuple[_Places, _Places, _Places]:
-    """Equal numbers of a group: the group, ascending, the place of one, and that of the next one that is equal.
+def equal_pairs(lengths: _Indices, numbers: Codes) -> tuple[_Indices, _Indices, _Indices]:
+    """Equal numbers of a group: the group, ascending, the index of one, and that of the next one that is equal.
 
     The first `lengths[0]` numbers are the first group, and so on. Numbers are from 0 on.
     """
@@ -70,14 +70,14 @@ def equal_pairs(lengths: _Places, numbers: Codes) -> tuple[_Places, _Places, _Pl
         one, other = order[:-1], order[1:]
         same = np.flatnonzero((keys[one] == keys[other]) & (numbers[one] == numbers[other]))
         return keys[one[same]], one[same], other[same]
-    # With its place below each number, the numbers need no argsort, which takes more than twice as long.
+    # With its index below each number, the numbers need no argsort, which takes more than twice as long.
     placed = np.repeat(groups * (width << bits), lengths)
     placed += numbers << bits
     placed += np.arange(count)
     placed.sort()
-    place = (1 << bits) - 1
-    same = np.flatnonzero((placed[1:] ^ placed[:-1]) <= place)
-    return placed[same] // (width << bits), placed[same] & place, placed[same + 1] & place
+    index = (1 << bits) - 1
+    same = np.flatnonzero((placed[1:] ^ placed[:-1]) <= index)
+    return placed[same] // (width << bits), placed[same] & index, placed[same + 1] & index
 
 
 def joined_codes(columns: Sequence[Codes], count: int) -> Codes:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_engine.format.layout import dictionary_decoded
-from paimon_engine.merge.keys import Keys, count_up_to, join_keys, normalise_keys, places_of
+from paimon_engine.merge.keys import Keys, count_up_to, indices_of, join_keys, normalise_keys
 from paimon_engine.merge.window import SequenceOrder, Window, one_version_per_key, sort_window
 from paimon_engine.types import RowType
 
@@ -92,7 +92,7 @@ def _without_lone_followers(
             continue
         wanted = np.zeros(len(keys), np.bool_)
         for others in leading:
-            wanted[places_of(others, keys)] = True
+            wanted[indices_of(others, keys)] = True
         places = np.flatnonzero(wanted)
         if len(places):
             found.append((pc.take(rows, pa.array(places), boundscheck=False), keys[places]))

@@ -1,4 +1,4 @@
-"""Values of a column at given places.
+"""Values of a column at given indices.
 
 Arrow gathers whatever there is. Columns of numbers, days and times that have nulls, or are to get some, are gathered by
 NumPy, which is several times as fast there.
@@ -14,53 +14,53 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _Mask = npt.NDArray[np.bool_]
-_Places = npt.NDArray[np.intp]
+_Indices = npt.NDArray[np.intp]
 
 
-def gather(column: pa.Array, places: _Places) -> pa.Array:
-    """The values at these places; null where a place is −1."""
-    lacks = bool(places.min(initial=0) < 0)
+def gather(column: pa.Array, indices: _Indices) -> pa.Array:
+    """The values at these indices; null where an index is −1."""
+    lacks = bool(indices.min(initial=0) < 0)
     if not lacks and not (column.null_count and is_flat(column.type)):
-        return pc.take(column, pa.array(places), boundscheck=False)
+        return pc.take(column, pa.array(indices), boundscheck=False)
     if not is_flat(column.type) or not len(column):
-        return column.take(pa.array(places, mask=places < 0))
-    valid = valid_at(column, places)
+        return column.take(pa.array(indices, mask=indices < 0))
+    valid = valid_at(column, indices)
     if lacks:
-        # A place of −1 takes the last value, which the mask hides.
-        valid &= places >= 0
-    return array_of(_values(column).take(places), valid, column.type)
+        # An index of −1 takes the last value, which the mask hides.
+        valid &= indices >= 0
+    return array_of(_values(column).take(indices), valid, column.type)
 
 
-def replaced(column: pa.Array, places: _Places, changed: _Places, values: pa.Array) -> pa.Array:
-    """The values at these places, but at those of the result that are `changed` the new ones instead."""
-    if len(values) == len(places):
+def replaced(column: pa.Array, indices: _Indices, changed: _Indices, values: pa.Array) -> pa.Array:
+    """The values at these indices, but at those of the result that are `changed` the new ones instead."""
+    if len(values) == len(indices):
         return values
     if not is_flat(column.type):
-        taken = places.copy()
+        taken = indices.copy()
         taken[changed] = len(column) + np.arange(len(values))
         return pc.take(pa.concat_arrays([column, values]), pa.array(taken), boundscheck=False)
-    found = _values(column).take(places)
+    found = _values(column).take(indices)
     found[changed] = _values(values)
     if not (column.null_count or values.null_count):
         return array_of(found, None, column.type)
-    valid = valid_at(column, places)
+    valid = valid_at(column, indices)
     valid[changed] = validity(values)
     return array_of(found, valid, column.type)
 
 
-def elements_at(lists: pa.Array, places: _Places) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Where the elements of the lists, or maps, at these places lie, and where each list begins and the last one ends.
+def elements_at(lists: pa.Array, indices: _Indices) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Where the elements of the lists, or maps, at these indices lie, and where each list begins and the last one ends.
 
-    A null has no elements. No place comes twice.
+    A null has no elements. No index comes twice.
     """
     stored = np.asarray(lists.offsets)
-    begins = stored[places]
-    lengths = stored[places + 1] - begins
+    begins = stored[indices]
+    lengths = stored[indices + 1] - begins
     if lists.null_count:
-        lengths *= valid_at(lists, places)
+        lengths *= valid_at(lists, indices)
     if (lengths == 1).all():
-        return begins, np.arange(len(places) + 1, dtype=np.int32)
-    offsets = np.zeros(len(places) + 1, dtype=np.int32)
+        return begins, np.arange(len(indices) + 1, dtype=np.int32)
+    offsets = np.zeros(len(indices) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return np.arange(offsets[-1], dtype=np.int32) + np.repeat(begins - offsets[:-1], lengths), offsets
 
@@ -86,9 +86,9 @@ def validity(column: pa.Array) -> _Mask:
     return np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little")[column.offset :].view(np.bool_)
 
 
-def valid_at(column: pa.Array, places: _Places) -> _Mask:
-    """Which values at these places are not null."""
-    return validity(column).take(places) if column.null_count else np.ones(len(places), dtype=bool)
+def valid_at(column: pa.Array, indices: _Indices) -> _Mask:
+    """Which values at these indices are not null."""
+    return validity(column).take(indices) if column.null_count else np.ones(len(indices), dtype=bool)
 
 
 def is_flat(kind: pa.DataType) -> bool:

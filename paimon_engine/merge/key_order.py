@@ -28,7 +28,7 @@ NUMBERED_KEYS_MIN = 256
 SCANNED_BYTES_MAX = 256
 """Bytes in which differences are looked for. Each eight cost a pass, and longer common beginnings are rare."""
 
-COMPARED_PLACES = 8192
+COMPARED_POSITIONS = 8192
 """Pairs of neighbours compared at a time."""
 
 DIFFERING_SHARE_MAX = 1 / 16
@@ -136,19 +136,19 @@ def _split_equals(order: Positions, first: Flags, keys: Keys, begin: int) -> boo
     rest = np.ndarray(len(keys), f"S{keys.itemsize - begin}", keys, begin, (keys.itemsize,))
     differing = np.zeros(0, dtype=np.intp)
     equal = np.flatnonzero(~first)
-    for start in range(0, len(equal), COMPARED_PLACES):
-        places = equal[start : start + COMPARED_PLACES]
-        differing = np.append(differing, places[rest[order[places - 1]] != rest[order[places]]])
+    for start in range(0, len(equal), COMPARED_POSITIONS):
+        positions = equal[start : start + COMPARED_POSITIONS]
+        differing = np.append(differing, positions[rest[order[positions - 1]] != rest[order[positions]]])
         if len(differing) > len(keys) * DIFFERING_SHARE_MAX:
             return False
     if len(differing):
-        places = _sort_groups(order, first, differing, keys)
-        first[places] = _firsts(keys[order[places]])
+        positions = _sort_groups(order, first, differing, keys)
+        first[positions] = _firsts(keys[order[positions]])
     return True
 
 
 def _sort_groups(order: Positions, first: Flags, torn: Positions, keys: Keys) -> Positions:
-    """Sorts groups of positions by their keys, those of which there is a place in `torn`; gives all their places.
+    """Sorts groups of positions by their keys, those of which there is a place in `torn`; gives all their positions.
 
     `first` says where groups begin, which are in order. Not only neighbours may be wrong: one key may lie before and
     behind another.
@@ -156,7 +156,7 @@ def _sort_groups(order: Positions, first: Flags, torn: Positions, keys: Keys) ->
     group = np.cumsum(first)
     is_torn = np.zeros(group[-1] + 1, dtype=bool)
     is_torn[group[torn]] = True
-    places = np.flatnonzero(is_torn[group])
-    members = order[places]
-    order[places] = members[np.argsort(keys[members], kind="stable")]
-    return places
+    positions = np.flatnonzero(is_torn[group])
+    members = order[positions]
+    order[positions] = members[np.argsort(keys[members], kind="stable")]
+    return positions

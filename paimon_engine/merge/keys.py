@@ -78,14 +78,14 @@ def join_keys(parts: Sequence[Keys]) -> Keys:
     return np.concatenate(parts)
 
 
-def places_of(wanted: Keys, keys: Keys) -> npt.NDArray[np.intp]:
+def indices_of(wanted: Keys, keys: Keys) -> npt.NDArray[np.intp]:
     """Where the wanted keys are that are among the keys; both are ascending and have each key once."""
     if keys.dtype != wanted.dtype:
         joined = join_keys([keys, wanted])
         keys, wanted = joined[: len(keys)], joined[len(keys) :]
-    places = np.searchsorted(keys, wanted)
-    places = places[: np.searchsorted(places, len(keys))]
-    found: npt.NDArray[np.intp] = places[keys[places] == wanted[: len(places)]]
+    indices = np.searchsorted(keys, wanted)
+    indices = indices[: np.searchsorted(indices, len(keys))]
+    found: npt.NDArray[np.intp] = indices[keys[indices] == wanted[: len(indices)]]
     return found
 
 

@@ -80,8 +80,8 @@ def _distinct_parts(versions: Versions, texts: pa.Array, delimiter: str) -> tupl
     whole = (np.arange(len(texts)) == versions.starts[versions.keys])[owner]
     begins = np.append(True, owner[1:] != owner[:-1])
     kept = np.where(whole, begins, new & ~_is_blank(parts))
-    places = np.where(whole, len(parts) + owner, np.arange(len(parts)))[kept]
-    return pa.concat_arrays([parts, texts]).take(pa.array(places)), np.bincount(
+    indices = np.where(whole, len(parts) + owner, np.arange(len(parts)))[kept]
+    return pa.concat_arrays([parts, texts]).take(pa.array(indices)), np.bincount(
         keys[kept], minlength=len(versions.starts)
     )
 
@@ -133,8 +133,8 @@ class ListFunction:
         if not (self.replaces or self.distinct):
             return Joined(versions)
         lists = versions.rows[column]
-        places, offsets = elements_at(lists, versions.positions)
-        elements = pc.take(self.compared(lists.values), pa.array(places), boundscheck=False)
+        indices, offsets = elements_at(lists, versions.positions)
+        elements = pc.take(self.compared(lists.values), pa.array(indices), boundscheck=False)
         lengths = offsets[versions.ends] - offsets[versions.starts]
         keys, older, newer = equal_pairs(lengths, codes(elements))
         left_out = newer
@@ -152,11 +152,11 @@ class ListFunction:
         chosen = [self._folded(versions, found, key) for key in range(len(versions.starts))]
         some = np.array([members is not None for members in chosen])
         lengths = np.array([len(members or ()) for members in chosen])
-        kept = np.array([place for members in chosen for place in members or ()], dtype=np.int64)
+        kept = np.array([index for members in chosen for index in members or ()], dtype=np.int64)
         return lists_of(found.entries, kept, lengths, some, values.type)
 
     def _folded(self, versions: Versions, found: Elements, key: int) -> Sequence[int] | None:
-        """Places of the elements of a key, step by step; None for null."""
+        """Indices of the elements of a key, step by step; None for null."""
         begin, end = int(versions.starts[key]), int(versions.ends[key])
         bounds = np.searchsorted(found.row, np.arange(begin, end + 1)).tolist()
         state: list[int] | None = None
@@ -173,29 +173,29 @@ class ListFunction:
                 state = self._united([*state, *members], equal)
         return state
 
-    def _united(self, places: Iterable[int], equal: Codes) -> list[int]:
+    def _united(self, indices: Iterable[int], equal: Codes) -> list[int]:
         if self.replaces:
-            return list({int(equal[place]): place for place in places}.values())
+            return list({int(equal[index]): index for index in indices}.values())
         if self.distinct:
             first: dict[int, int] = {}
-            for place in places:
-                first.setdefault(int(equal[place]), place)
+            for index in indices:
+                first.setdefault(int(equal[index]), index)
             return list(first.values())
-        return list(places)
+        return list(indices)
 
     def _without(self, state: list[int], members: Sequence[int], equal: Codes) -> list[int]:
         taken: dict[int, int] = {}
-        for place in members:
-            taken[int(equal[place])] = taken.get(int(equal[place]), 0) + 1
+        for index in members:
+            taken[int(equal[index])] = taken.get(int(equal[index]), 0) + 1
         if self.takes_all:
-            return [place for place in state if int(equal[place]) not in taken]
+            return [index for index in state if int(equal[index]) not in taken]
         left = []
-        for place in state:
-            number = int(equal[place])
+        for index in state:
+            number = int(equal[index])
             if taken.get(number, 0):
                 taken[number] -= 1
             else:
-                left.append(place)
+                left.append(index)
         return left
 
 

@@ -92,20 +92,20 @@ class NestedUpdate(ListFunction):
 
     def _kept(self, versions: Versions, found: Elements) -> Positions:
         """Which rows stay, ascending."""
-        places, keys = np.arange(len(found.row)), versions.keys[found.row]
-        if not len(places):
-            return places
-        numbers = keys * (int(found.codes.max()) + 1) + found.codes if self.replaces else places
+        indices, keys = np.arange(len(found.row)), versions.keys[found.row]
+        if not len(indices):
+            return indices
+        numbers = keys * (int(found.codes.max()) + 1) + found.codes if self.replaces else indices
         _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
         if self._limit is not None:
             by_arrival = np.sort(first)
             nth = np.arange(len(first)) - np.searchsorted(keys[by_arrival], keys[by_arrival])
-            inside = np.zeros(len(places), dtype=bool)
+            inside = np.zeros(len(indices), dtype=bool)
             inside[by_arrival[nth < self._limit]] = True
-            places = places[inside[first][inverse]]
+            indices = indices[inside[first][inverse]]
         newest = np.full(len(first), -1)
-        order = np.lexsort([places, self._ages(found)[places], inverse[places]])
-        newest[inverse[places][order]] = places[order]
+        order = np.lexsort([indices, self._ages(found)[indices], inverse[indices]])
+        newest[inverse[indices][order]] = indices[order]
         return np.sort(newest[newest >= 0])
 
     def _ages(self, found: Elements) -> npt.NDArray[np.int64]:
@@ -131,11 +131,11 @@ class NestedUpdate(ListFunction):
         if not self.replaces:
             return [*old, *new[: max(limit - len(old), 0)]]
         rows: dict[int, int] = {}
-        for number, place in enumerate([*old, *new]):
-            code = int(equal[place])
+        for number, index in enumerate([*old, *new]):
+            code = int(equal[index])
             there = rows.get(code)
-            if (number < len(old) or len(rows) < limit) if there is None else ages[place] >= ages[there]:
-                rows[code] = place
+            if (number < len(old) or len(rows) < limit) if there is None else ages[index] >= ages[there]:
+                rows[code] = index
         return list(rows.values())
 
 
@@ -167,8 +167,8 @@ class NestedPartialUpdate:
 def _newest(values: pa.Array, group: Positions, count: int) -> pa.Array:
     """The last value of each group that is not null."""
     chosen = np.full(count, -1)
-    places = np.flatnonzero(validity(values))
-    np.maximum.at(chosen, group[places], places)
+    indices = np.flatnonzero(validity(values))
+    np.maximum.at(chosen, group[indices], indices)
     return values.take(pa.array(chosen, mask=chosen < 0))
 
 
@@ -196,8 +196,8 @@ class MapWithKeyTime:
             lengths = np.bincount(counted.keys[found.row[kept]], minlength=len(some))
         else:
             chosen = [_folded_entries(counted, found, key) for key in range(len(some))]
-            lengths = np.array([len(places) for places in chosen])
-            kept = np.array([place for places in chosen for place in places], dtype=np.int64)
+            lengths = np.array([len(indices) for indices in chosen])
+            kept = np.array([index for indices in chosen for index in indices], dtype=np.int64)
         return lists_of(found.entries, kept, lengths, some, versions.rows[column].type)
 
     def _entries(self, values: pa.Array) -> _TimedEntries:
@@ -218,26 +218,26 @@ class _TimedEntries(Elements):
 
 
 def _newest_entries(versions: Versions, found: _TimedEntries) -> Positions:
-    """Places of the entries that stay, ascending; the first map of a key is taken as it is."""
-    places = np.arange(len(found.row))
-    if not len(places):
-        return places
+    """Indices of the entries that stay, ascending; the first map of a key is taken as it is."""
+    indices = np.arange(len(found.row))
+    if not len(indices):
+        return indices
     keys = versions.keys[found.row]
     given = found.row == versions.starts[keys]
     groups = np.unique(keys * (int(found.codes.max()) + 1) + found.codes, return_inverse=True)[1]
     removed = np.full(int(groups.max()) + 1, -1)
-    removals = places[found.is_gone & ~given]
+    removals = indices[found.is_gone & ~given]
     np.maximum.at(removed, groups[removals], removals)
-    places = places[(places > removed[groups]) & (given | (found.ages > 0))]
+    indices = indices[(indices > removed[groups]) & (given | (found.ages > 0))]
     # Of equal age the first one stays: it comes last in this order.
-    order = np.lexsort([-places, found.ages[places], groups[places]])
+    order = np.lexsort([-indices, found.ages[indices], groups[indices]])
     newest = np.full(len(removed), -1)
-    newest[groups[places][order]] = places[order]
+    newest[groups[indices][order]] = indices[order]
     return np.sort(newest[newest >= 0])
 
 
 def _folded_entries(versions: Versions, found: _TimedEntries, key: int) -> list[int]:
-    """Places of the entries of a key, step by step: what was taken away leaves no trace for maps that go below."""
+    """Indices of the entries of a key, step by step: what was taken away leaves no trace for maps that go below."""
     begin, end = int(versions.starts[key]), int(versions.ends[key])
     bounds = np.searchsorted(found.row, np.arange(begin, end + 1)).tolist()
     state: list[int] | None = None
@@ -251,13 +251,13 @@ def _folded_entries(versions: Versions, found: _TimedEntries, key: int) -> list[
 
 
 def _put(found: _TimedEntries, old: Iterable[int], new: Iterable[int]) -> list[int]:
-    entries = {int(found.codes[place]): place for place in old}
-    for place in new:
-        code = int(found.codes[place])
-        if found.is_gone[place]:
+    entries = {int(found.codes[index]): index for index in old}
+    for index in new:
+        code = int(found.codes[index])
+        if found.is_gone[index]:
             entries.pop(code, None)
-        elif found.ages[place] and (code not in entries or found.ages[place] > found.ages[entries[code]]):
-            entries[code] = place
+        elif found.ages[index] and (code not in entries or found.ages[index] > found.ages[entries[code]]):
+            entries[code] = index
     return list(entries.values())
 
 

@@ -186,7 +186,7 @@ def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[
 
 
 def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:
-    """Per key the place of the last −D that removes the row by one of the groups, −1 if there is none."""
+    """Per key the index of the last −D that removes the row by one of the groups, −1 if there is none."""
     removal = np.full(len(versions.starts), -1)
     deletes = versions.kinds == DELETE
     if not groups or not deletes.any():
@@ -194,14 +194,14 @@ def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:
     orders = [_lexicographic(versions, group.by) for group in groups]
     # A removal of one group begins the order of the others anew, so that several groups go from removal to removal.
     pick = versions.last if len(groups) == 1 else versions.first
-    places, begin = np.arange(len(versions)), versions.starts
+    indices, begin = np.arange(len(versions)), versions.starts
     while True:
-        open_ = places >= begin[versions.keys]
+        open_ = indices >= begin[versions.keys]
         applies = np.zeros(len(versions), dtype=bool)
         for order in orders:
             applies |= (order > 0) & _at_least_all_before(versions, np.where(open_, order, 0))
         # The last removal itself only begins what comes then.
-        found = pick(applies & deletes & open_ & (places > removal[versions.keys]))
+        found = pick(applies & deletes & open_ & (indices > removal[versions.keys]))
         if (found < 0).all():
             return removal
         removal = np.where(found >= 0, found, removal)

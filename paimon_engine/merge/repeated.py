@@ -48,16 +48,16 @@ def merge_repeated_runs(
         return rows, keys, _sequences(rows, sequence.user_columns)
 
     tree = _Tournament([_RecordCursor(iter(run), keyed) for run in runs])
-    places: list[tuple[pa.RecordBatch, int]] = []
+    records: list[tuple[pa.RecordBatch, int]] = []
     starts: list[int] = []
     while members := tree.next_round():
-        starts.append(len(places))
-        places += members
-        if len(places) >= WINDOW_ROWS:
-            yield _window(places, starts)
-            places, starts = [], []
-    if places:
-        yield _window(places, starts)
+        starts.append(len(records))
+        records += members
+        if len(records) >= WINDOW_ROWS:
+            yield _window(records, starts)
+            records, starts = [], []
+    if records:
+        yield _window(records, starts)
 
 
 def _sequences(rows: pa.RecordBatch, user_columns: Sequence[str]) -> list[Any]:
@@ -89,10 +89,10 @@ def _plain(column: pa.Array) -> list[Any]:
     return values
 
 
-def _window(places: Sequence[tuple[pa.RecordBatch, int]], starts: Sequence[int]) -> Window:
-    batches = {id(rows): rows for rows, _ in places}
+def _window(records: Sequence[tuple[pa.RecordBatch, int]], starts: Sequence[int]) -> Window:
+    batches = {id(rows): rows for rows, _ in records}
     begins = dict(zip(batches, np.cumsum([0, *(rows.num_rows for rows in batches.values())]).tolist(), strict=False))
-    order = pa.array([begins[id(rows)] + row for rows, row in places])
+    order = pa.array([begins[id(rows)] + row for rows, row in records])
     return Window(pa.concat_batches(list(batches.values())).take(order), None, np.asarray(starts))
 
 
@@ -157,7 +157,7 @@ class _Tournament:
             self._climb(number)
 
     def next_round(self) -> list[tuple[pa.RecordBatch, int]]:
-        """Places of the next record of the smallest key in each run that has one, oldest first; none at the end."""
+        """Positions of the next record of the smallest key in each run that has one, oldest first; none at the end."""
         while (winner := self._winner).state is _State.WON_TAKEN:
             winner.advance()
             self._climb(self._nodes[0])

@@ -64,7 +64,7 @@ def merge_rounds(
 
 def _older_of_upper(upper: _Marks, rounds: npt.NDArray[np.intp]) -> _Marks:
     """Which records are from above level 0 and followed by another one of these in their round."""
-    places = np.flatnonzero(upper)
+    indices = np.flatnonzero(upper)
     followed = np.zeros(len(upper), dtype=bool)
-    followed[places[:-1]] = rounds[places[:-1]] == rounds[places[1:]]
+    followed[indices[:-1]] = rounds[indices[:-1]] == rounds[indices[1:]]
     return followed

@@ -70,15 +70,15 @@ def _united(versions: Versions, column: str, union: Union) -> pa.Array:
     counted = versions.only(versions.valid(column))
     values = counted.rows[column]
     counts = counted.ends - counted.starts
-    places = counted.at(np.where(counts > 0, counted.ends - 1, -1))
+    indices = counted.at(np.where(counts > 0, counted.ends - 1, -1))
     several = np.flatnonzero(counts > 1)
     results = []
     for key in several.tolist():
         members = counted.positions[counted.starts[key] : counted.ends[key]]
         steps = counted.steps[counted.starts[key] : counted.ends[key]].tolist()
         results.append(_folded(column, values.take(pa.array(members)).to_pylist(), steps, union))
-    places[several] = len(values) + np.arange(len(several))
-    return pa.concat_arrays([values, pa.array(results, values.type)]).take(pa.array(places, mask=places < 0))
+    indices[several] = len(values) + np.arange(len(several))
+    return pa.concat_arrays([values, pa.array(results, values.type)]).take(pa.array(indices, mask=indices < 0))
 
 
 def _folded(column: str, values: list[bytes], steps: list[int], union: Union) -> bytes:
@@ -99,7 +99,7 @@ def _hll_union(one: bytes, other: bytes) -> bytes:
     for sketch in sketches:
         union.update(sketch)
     united = bytes(union.get_result(datasketches.tgt_hll_type.HLL_4).serialize_compact())
-    arrays = [place for place, data in enumerate((other, one)) if _is_out_of_order_array(data)]
+    arrays = [index for index, data in enumerate((other, one)) if _is_out_of_order_array(data)]
     if len(arrays) != 1 or not _is_out_of_order_array(united) or united[_HLL_LG_K] != sketches[arrays[0]].lg_config_k:
         return united
     share = _hip_sum((other, one)[arrays[0]], sketches[arrays[0]], sketches[1 - arrays[0]])

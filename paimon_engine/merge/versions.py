@@ -86,8 +86,8 @@ class Versions:
         """
         lengths, retracts = self.ends - self.starts, self.retracts
 
-        def rows(keys: Positions | slice, places: Positions) -> VersionRows:
-            return VersionRows(keys, self.positions[places], retracts[places] if retracts.any() else None)
+        def rows(keys: Positions | slice, indices: Positions) -> VersionRows:
+            return VersionRows(keys, self.positions[indices], retracts[indices] if retracts.any() else None)
 
         side_by_side, active, left = [], np.arange(len(lengths)), lengths
         longest = int(lengths.max(initial=0))
@@ -116,9 +116,9 @@ class Versions:
             return self
         before = np.zeros(len(kept) + 1, dtype=np.intp)
         np.cumsum(kept, out=before[1:])
-        # Gathering at places is several times as fast as choosing by a mask that is true here and there.
-        places = np.flatnonzero(kept)
-        return Versions(self.rows, self.positions[places], before[self.starts], before[self.ends], self.steps[places])
+        # Gathering at indices is several times as fast as choosing by a mask that is true here and there.
+        indices = np.flatnonzero(kept)
+        return Versions(self.rows, self.positions[indices], before[self.starts], before[self.ends], self.steps[indices])
 
     def with_steps(self, steps: npt.NDArray[np.int8]) -> Versions:
         """The same rows with other steps."""
@@ -129,7 +129,7 @@ class Versions:
         return self.only(np.arange(len(self)) >= begin[self.keys])
 
     def first(self, chosen: Mask) -> Positions:
-        """Per key the place of the first chosen row, −1 if there is none."""
+        """Per key the index of the first chosen row, −1 if there is none."""
         following = np.full(len(chosen) + 1, len(chosen))
         hits = np.flatnonzero(chosen)
         following[hits] = hits
@@ -137,7 +137,7 @@ class Versions:
         return np.where(found < self.ends, found, -1)
 
     def last(self, chosen: Mask) -> Positions:
-        """Per key the place of the last chosen row, −1 if there is none."""
+        """Per key the index of the last chosen row, −1 if there is none."""
         if not len(chosen):
             return np.full(len(self.starts), -1)
         found = np.where(self.ends > self.starts, self.ends - 1, -1)
@@ -155,9 +155,9 @@ class Versions:
         found[left] = np.where(before >= self.starts[left], before, -1)
         return found
 
-    def at(self, places: Positions) -> Positions:
-        """Positions in the window's rows of places among these; −1 stays."""
-        return np.where(places < 0, -1, self.positions[places]) if len(self) else places
+    def at(self, indices: Positions) -> Positions:
+        """Positions in the window's rows of indices among these; −1 stays."""
+        return np.where(indices < 0, -1, self.positions[indices]) if len(self) else indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,22 +215,22 @@ def _joined(
     lists: pa.Array, positions: Positions | None, starts: Positions, some: Mask, left_out: LeftOut | None
 ) -> pa.Array:
     """Lists made of the lists at these positions, or all, from `starts` on, one key's behind another."""
-    places: npt.NDArray[np.integer[Any]] | None = None
+    indices: npt.NDArray[np.integer[Any]] | None = None
     if positions is None:
         offsets = np.asarray(lists.offsets)
     else:
-        places, offsets = elements_at(lists, positions)
+        indices, offsets = elements_at(lists, positions)
     begins = offsets[np.append(starts, len(offsets) - 1)]
     if left_out and len(left_out.keys):
         stays = np.ones(offsets[-1], dtype=bool)
         stays[: offsets[0]] = False
         stays[offsets[left_out.owners] + left_out.members] = False
         kept = np.flatnonzero(stays)
-        places = kept if places is None else places[kept]
+        indices = kept if indices is None else indices[kept]
         numbers = np.arange(len(left_out.keys) + 1, dtype=begins.dtype)
         # None of them lies before the keys up to the first one's, one before those up to the next one's, and so on.
         begins -= offsets[0] + np.repeat(numbers, np.diff(left_out.keys, prepend=-1, append=len(starts)))
-    elements = lists.values if places is None else pc.take(lists.values, pa.array(places), boundscheck=False)
+    elements = lists.values if indices is None else pc.take(lists.values, pa.array(indices), boundscheck=False)
     bits = None if some.all() else pa.py_buffer(np.packbits(some, bitorder="little"))
     return pa.Array.from_buffers(lists.type, len(starts), [bits, pa.py_buffer(begins)], children=[elements])
 
@@ -246,8 +246,8 @@ def put_back(versions: Versions, merged: Merged, column: str, chosen: Mask, posi
     if isinstance(merged, Joined):
         merged = merged.lists(versions.rows[column])
     stored = versions.rows[column].take(pa.array(np.where(chosen, positions, 0)))
-    places = np.arange(len(merged)) + np.where(chosen, len(merged), 0)
-    return pa.concat_arrays([merged, stored]).take(pa.array(places))
+    indices = np.arange(len(merged)) + np.where(chosen, len(merged), 0)
+    return pa.concat_arrays([merged, stored]).take(pa.array(indices))
 
 
 MergeVersions = Callable[[Versions], tuple[Mapping[str, Merged], Kinds]]
@@ -296,13 +296,13 @@ def _several(window: Window, counts: Positions, several: Positions) -> Versions:
     """The versions of the keys of these numbers, which have several, or of all keys; `counts` has those of each key."""
     rows = window.rows
     if len(several) == len(counts):
-        places = np.arange(rows.num_rows)
+        indices = np.arange(rows.num_rows)
     else:
         # A row behind which the next key begins is the only one of its key if it begins one itself.
         begins = np.zeros(rows.num_rows + 1, dtype=bool)
         begins[window.starts] = begins[-1] = True
-        places = np.flatnonzero(~(begins[1:] & begins[:-1]))
-    positions = places if window.order is None else window.order[places]
+        indices = np.flatnonzero(~(begins[1:] & begins[:-1]))
+    positions = indices if window.order is None else window.order[indices]
     counts = counts[several]
     ends = np.cumsum(counts)
     retracts = is_retract(np.asarray(rows[VALUE_KIND]))

@@ -78,9 +78,9 @@ def _by_sequence(
 ) -> Positions:
     """Reorders the rows of keys with several versions: user columns, sequence number, retract before add."""
     last = np.append(first[1:], True)
-    places = np.flatnonzero(~(first & last))
-    members = order[places]
-    group = np.cumsum(first, dtype=np.int64)[places]
+    indices = np.flatnonzero(~(first & last))
+    members = order[indices]
+    group = np.cumsum(first, dtype=np.int64)[indices]
     retract = is_retract(np.asarray(rows[VALUE_KIND])[members])
     arrival = 2 * np.asarray(rows[SEQUENCE_NUMBER])[members] + ~retract
     if sequence.user_columns:
@@ -91,7 +91,7 @@ def _by_sequence(
     else:
         by_age = _sort_within(group, arrival)
     result = order.copy()
-    result[places] = members[by_age]
+    result[indices] = members[by_age]
     return result
 
 
@@ -126,8 +126,8 @@ def _ascending(column: pa.Array) -> npt.NDArray[np.int64]:
         # Nobody orders many versions by lists, so that Python may compare them.
         elements, offsets = _lowest_null(column.values).tolist(), column.offsets.to_pylist()
         lists = [tuple(elements[begin:end]) for begin, end in pairwise(offsets)]
-        places = {members: rank for rank, members in enumerate(sorted({*lists}), start=1)}
-        return np.array([places[members] for members in lists], dtype=np.int64)
+        indices = {members: rank for rank, members in enumerate(sorted({*lists}), start=1)}
+        return np.array([indices[members] for members in lists], dtype=np.int64)
     return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
 
 

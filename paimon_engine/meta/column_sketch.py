@@ -186,10 +186,10 @@ def _byte_hashes(values: pa.Array) -> np.ndarray[Any, np.dtype[np.uint64]]:
     filled = np.flatnonzero(lengths)
     if len(filled):
         data = np.frombuffer(values.buffers()[2], np.uint8, count=end)[begin:].astype(np.uint64) + np.uint64(1)
-        places = np.arange(end - begin) - np.repeat(offsets[:-1] - begin, lengths)
+        indices = np.arange(end - begin) - np.repeat(offsets[:-1] - begin, lengths)
         powers = np.full(int(lengths.max()), _MULTIPLIER, np.uint64).cumprod(dtype=np.uint64)
         # Empty strings have no bytes to add up; the others follow each other without gaps.
-        sums[filled] = np.add.reduceat(_mixed(data) * powers[places], offsets[:-1][filled] - begin)
+        sums[filled] = np.add.reduceat(_mixed(data) * powers[indices], offsets[:-1][filled] - begin)
     return _mixed(sums ^ _mixed(lengths.astype(np.uint64)))
 
 

@@ -58,7 +58,7 @@ class CreateStatement:
 def parse_create_table(text: str) -> CreateStatement:
     """The table of a `CREATE TABLE` statement.
 
-    Raises: InvalidArgumentError naming the place, and the column with its text; UnsupportedError for what tables of
+    Raises: InvalidArgumentError naming the position, and the column with its text; UnsupportedError for what tables of
     Paimon, or this engine, do not have.
     """
     try:
@@ -70,7 +70,7 @@ def parse_create_table(text: str) -> CreateStatement:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A word, quoted name, text or sign of the statement, from the place `start` to `end`, which is a part of it."""
+    """A word, quoted name, text or sign of the statement, from the character `start` to `end` inclusive."""
 
     text: str
     start: int
@@ -95,21 +95,21 @@ class _Parser:
         self._text = text
         self._tokens = tokens
         self._at = 0
-        self._is_spark = any(self._word(place) in _OF_SPARK for place in range(len(tokens)))
+        self._is_spark = any(self._word(index) in _OF_SPARK for index in range(len(tokens)))
         self._columns: list[DataField] = []
         self._keys: tuple[str, ...] = ()
 
     # ── words ───────────────────────────────────────────────────────────────────────────────────
 
-    def _word(self, place: int) -> str:
-        """The word at a place in capitals; nothing for quoted names, texts and the end."""
-        if place >= len(self._tokens) or self._tokens[place].is_name or self._tokens[place].is_text:
+    def _word(self, index: int) -> str:
+        """The word at an index in capitals; nothing for quoted names, texts and the end."""
+        if index >= len(self._tokens) or self._tokens[index].is_name or self._tokens[index].is_text:
             return ""
-        return self._tokens[place].text.upper()
+        return self._tokens[index].text.upper()
 
     def _takes(self, *words: str) -> bool:
         """Goes behind these words, if they come next."""
-        if any(self._word(self._at + place) != word for place, word in enumerate(words)):
+        if any(self._word(self._at + index) != word for index, word in enumerate(words)):
             return False
         self._at += len(words)
         return True
@@ -227,16 +227,16 @@ class _Parser:
         if begin == self._at:
             raise self._wrong(f"column {self._tokens[begin - 1].text!r}: expected a type")
         parts = []
-        for place in range(begin, self._at):
-            token = self._tokens[place]
-            behind = self._tokens[place + 1].start if place + 1 < self._at else token.end + 1
-            parts.append(self._as_paimon(place) + self._text[token.end + 1 : behind])
+        for index in range(begin, self._at):
+            token = self._tokens[index]
+            behind = self._tokens[index + 1].start if index + 1 < self._at else token.end + 1
+            parts.append(self._as_paimon(index) + self._text[token.end + 1 : behind])
         return "".join(parts)
 
-    def _as_paimon(self, place: int) -> str:
-        token = self._tokens[place]
+    def _as_paimon(self, index: int) -> str:
+        token = self._tokens[index]
         stored = self._text[token.start : token.end + 1]
-        word, following = self._word(place), self._word(place + 1)
+        word, following = self._word(index), self._word(index + 1)
         if not self._is_spark or word not in _SPARK_TYPES:
             return stored
         # Fields of a row may have such a name.

@@ -2,7 +2,7 @@
 
 They are mostly the fewest digits that give the number again, but now and then one more, since that Java
 
-1. takes the place of the first digit from an estimate of the logarithm,
+1. takes the exponent of the first digit from an estimate of the logarithm,
 2. takes digits off a fraction until what is left lies within half of the distance to the next number, which it takes
    to be the same on both sides, and half of that for powers of two,
 3. gives at least two digits where it writes an exponent,
@@ -35,7 +35,7 @@ _SMALL_EXPONENTS: Final = range(-21, 63)
 _POWERS_OF_FIVE: Final = 27
 """Powers of five that fit into 64 bits, and how Java counts the bits of larger ones."""
 _PLAIN: Final = range(-2, 8)
-"""Places of the point, behind so many digits, that are written without an exponent."""
+"""Positions of the point, after so many digits, that are written without an exponent."""
 
 
 def float_text(value: np.floating) -> str:
@@ -97,8 +97,8 @@ def _whole_number(number: int, coarse_bits: int) -> tuple[str, int]:
 
 def _fraction(fraction: int, exponent: int, used: int, behind_point: int, significant: int) -> tuple[str, int]:
     """Digits of any number: those of `rest / scale`, until what is left is below `half`."""
-    place = _estimated_place(fraction, exponent, used)
-    fives, scale_fives = max(0, -place), max(0, place)
+    digit_exponent = _estimated_exponent(fraction, exponent, used)
+    fives, scale_fives = max(0, -digit_exponent), max(0, digit_exponent)
     twos = fives + behind_point + exponent
     scale_twos, half_twos = scale_fives + behind_point, twos - significant
     twos -= used - 1
@@ -110,7 +110,7 @@ def _fraction(fraction: int, exponent: int, used: int, behind_point: int, signif
     needed = max(used + twos + _bits_of_five(fives), scale_twos + 1 + _bits_of_five(scale_fives + 1))
     word_bits = 32 if needed < 32 else 64 if needed < 64 else None
     return _taken_off(
-        fraction * 5**fives << twos, 5**scale_fives << scale_twos, 5**fives << half_twos, place, word_bits
+        fraction * 5**fives << twos, 5**scale_fives << scale_twos, 5**fives << half_twos, digit_exponent, word_bits
     )
 
 
@@ -118,13 +118,13 @@ def _bits_of_five(power: int) -> int:
     return (5**power).bit_length() if 0 < power < _POWERS_OF_FIVE else 3 * power
 
 
-def _estimated_place(fraction: int, exponent: int, used: int) -> int:
+def _estimated_exponent(fraction: int, exponent: int, used: int) -> int:
     """Power of ten of the first digit, sometimes one too high."""
     mantissa = math.ldexp(fraction, 1 - used)
     return math.floor((mantissa - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
 
 
-def _taken_off(rest: int, scale: int, half: int, place: int, word_bits: int | None) -> tuple[str, int]:
+def _taken_off(rest: int, scale: int, half: int, digit_exponent: int, word_bits: int | None) -> tuple[str, int]:
     """Digits of `rest / scale`. Java counts in words of so many bits, where `half` may overflow; None: in any number.
 
     Where words do not do, it ends at equality as well.
@@ -141,17 +141,17 @@ def _taken_off(rest: int, scale: int, half: int, place: int, word_bits: int | No
         else:
             low = high = True
         if is_first and digit == 0 and not high:
-            place -= 1
+            digit_exponent -= 1
         else:
             digits.append(digit)
-        if is_first and not -3 <= place < 8:
+        if is_first and not -3 <= digit_exponent < 8:
             low = high = False
         is_first = False
         if low or high:
             break
     if high and (not low or 2 * rest > ten or (2 * rest == ten and digits[-1] & 1)):
-        return _rounded_up(digits, place)
-    return "".join(map(str, digits)), place + 1
+        return _rounded_up(digits, digit_exponent)
+    return "".join(map(str, digits)), digit_exponent + 1
 
 
 def _in_word(number: int, bits: int | None) -> int:
@@ -160,7 +160,7 @@ def _in_word(number: int, bits: int | None) -> int:
     return (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
-def _rounded_up(digits: list[int], place: int) -> tuple[str, int]:
+def _rounded_up(digits: list[int], digit_exponent: int) -> tuple[str, int]:
     text = str(int("".join(map(str, digits))) + 1)
-    point = place + 1 + len(text) - len(digits)
+    point = digit_exponent + 1 + len(text) - len(digits)
     return text.rstrip("0"), point

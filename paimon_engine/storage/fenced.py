@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from paimon_engine.errors import StorageError
 from paimon_engine.storage.base import FileInfo, Storage
-from paimon_engine.storage.places import is_local, leads_out
+from paimon_engine.storage.locations import is_local, leads_out
 
 
 @dataclass(frozen=True)

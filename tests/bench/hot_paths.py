@@ -41,14 +41,14 @@ from paimon_engine.format.parquet_row_groups import stored_row_groups
 from paimon_engine.jobs import Job, TableRef, run
 from paimon_engine.lsm.plan import CompactTask, plan_bucket
 from paimon_engine.merge.functions import merge_function
-from paimon_engine.merge.keys import count_up_to, join_keys, normalise_keys, places_of
+from paimon_engine.merge.keys import count_up_to, indices_of, join_keys, normalise_keys
 from paimon_engine.merge.window import SequenceOrder, Window, sort_window
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.predicate import Compare
 from paimon_engine.spark import local_session
 from paimon_engine.spark.executor import SparkExecutor
 from paimon_engine.table.compaction.rewrite import RewriteTask, rewrite
-from paimon_engine.table.files.data_file import BucketPlace, bucket_place, read_data_file
+from paimon_engine.table.files.data_file import BucketLocation, bucket_location, read_data_file
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
@@ -303,7 +303,7 @@ def of_lookups() -> Iterator[Line]:
         base = table.compact(full=True).snapshot_id
         handle = load_table(table.path, EnvConfig(folder))
         [entry] = live_entries(handle, latest_snapshot(handle))
-        place = bucket_place(handle, entry.partition, entry.bucket)
+        place = bucket_location(handle, entry.partition, entry.bucket)
         assert entry.file.row_count == rows
         everything = handle.schema.row_type.names
         for what, columns, with_system_columns, held in (
@@ -331,7 +331,7 @@ def of_lookups() -> Iterator[Line]:
             table.rollback(base)
 
 
-def finding(table: TableHandle, place: BucketPlace, file: DataFile, keys: Numbers) -> Callable[[], int]:
+def finding(table: TableHandle, place: BucketLocation, file: DataFile, keys: Numbers) -> Callable[[], int]:
     """A look for the keys, ascending, in the key column of a file, which tells how many are there."""
     within = [Compare(">=", "k", int(keys[0])), Compare("<=", "k", int(keys[-1]))]
 
@@ -340,7 +340,7 @@ def finding(table: TableHandle, place: BucketPlace, file: DataFile, keys: Number
         for rows in read_data_file(table, place, file, ["k"], with_system_columns=False, where=within):
             stored = normalise_keys(rows.columns, [parse_type("BIGINT")])
             end = begin + count_up_to(keys[begin:], stored[-1])
-            found += len(places_of(keys[begin:end], stored))
+            found += len(indices_of(keys[begin:end], stored))
             begin = end
             if begin == len(keys):
                 break

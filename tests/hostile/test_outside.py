@@ -16,7 +16,7 @@ import pytest
 from paimon_engine import CorruptTableError, PaimonError, StorageError, Table, UnsupportedError, open_table
 from paimon_engine.env import now_ms
 from paimon_engine.format.avro import read_records
-from paimon_engine.storage.places import is_below, leads_out, normal_path
+from paimon_engine.storage.locations import is_below, leads_out, normal_path
 from tests.hostile.sandbox import Sandbox, make_sandbox, rows
 from tests.support.newest import NewestPaimon
 

@@ -37,7 +37,7 @@ ASCENDING: dict[str, tuple[pa.DataType, list[Any]]] = {
 def places(order: Order, columns: dict[str, pa.Array]) -> Any:
     rows = pa.RecordBatch.from_pydict(columns)
     curve = Curve(order, tuple(from_arrow(column.type) for column in rows.columns))
-    return curve.fitted(rows).places(rows)
+    return curve.fitted(rows).positions(rows)
 
 
 @pytest.mark.parametrize("order", ORDERS)

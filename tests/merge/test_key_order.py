@@ -42,7 +42,7 @@ def limits(scanned_bytes: int, differing_share: float) -> Iterator[None]:
     """All keys are numbered, and little of them is looked at together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_order, "NUMBERED_KEYS_MIN", 1)
-        patch.setattr(key_order, "COMPARED_PLACES", 3)
+        patch.setattr(key_order, "COMPARED_POSITIONS", 3)
         patch.setattr(key_order, "SCANNED_BYTES_MAX", scanned_bytes)
         patch.setattr(key_order, "DIFFERING_SHARE_MAX", differing_share)
         yield

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.merge import keys as keys_module
-from paimon_engine.merge.keys import count_up_to, has_between, join_keys, normalise_keys, places_of
+from paimon_engine.merge.keys import count_up_to, has_between, indices_of, join_keys, normalise_keys
 from paimon_engine.types import ArrayType, DataType, parse_atomic, to_arrow
 
 # Few letters, so that prefixes, equal values, zeros and escape bytes meet often.
@@ -99,7 +99,7 @@ def test_keys_compare_as_their_values_do(padded_bytes_max: int, monkeypatch: pyt
         values, members = (
             {naive_order(row) for row in part} for part in (rows[: len(ascending)], rows[-len(bounds) :])
         )
-        places = places_of(np.unique(bounds), np.unique(ascending))
+        places = indices_of(np.unique(bounds), np.unique(ascending))
         assert places.tolist() == [place for place, value in enumerate(sorted(values)) if value in members]
         for place, row in enumerate(rows[-len(bounds) :]):
             low, high = sorted([place, 0], key=lambda i: naive_order(rows[i - len(bounds)]))

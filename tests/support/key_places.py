@@ -12,7 +12,7 @@ from paimon_engine import Table
 from paimon_engine.env import EnvConfig
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.table.check.table_check import check_table
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.hash_index import hash_files, key_hashes, read_hashes
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries, live_index_files
@@ -30,7 +30,7 @@ def stored_keys(table: TableHandle) -> Iterator[tuple[bytes, int, pa.RecordBatch
     """Partition, bucket and keys without their partition columns, of all live files, delete records included."""
     names = table.schema.trimmed_primary_keys
     for entry in live_entries(table, latest_snapshot(table)):
-        place = bucket_place(table, entry.partition, entry.bucket)
+        place = bucket_location(table, entry.partition, entry.bucket)
         for rows in read_data_file(table, place, entry.file, names, with_system_columns=False):
             yield entry.partition, entry.bucket, rows
 

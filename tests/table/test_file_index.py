@@ -21,7 +21,7 @@ from paimon_engine.table.commit.abort import delete_uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.compaction.reindex import ReindexTask, reindex
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.file_index import FileIndexWriter, selected_rows, wanted_indexes
 from paimon_engine.table.read.scan import plan_splits
 from paimon_engine.table.state.handle import TableHandle, bucket_path, load_table
@@ -182,7 +182,7 @@ def test_indexes_have_the_bytes_that_java_gave_them(one: Case):
 def assert_stored_bytes_are_ours(handle: TableHandle) -> None:
     for entry in live_entries(handle, latest_snapshot(handle)):
         index = FileIndexWriter(wanted_indexes(handle.schema))
-        place = bucket_place(handle, entry.partition, entry.bucket)
+        place = bucket_location(handle, entry.partition, entry.bucket)
         for rows in read_data_file(handle, place, entry.file, handle.schema.row_type.names, with_system_columns=False):
             index.add(rows)
 

@@ -16,7 +16,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from tests.table.conftest import MakeTable, Subject
 
 
@@ -27,7 +27,7 @@ def subject(make_table: MakeTable) -> Subject:
 
 
 def rows(subject: Subject, file: DataFile, deleted: list[int] | None = None) -> int:
-    place = bucket_place(subject.handle, EMPTY_ROW, 0)
+    place = bucket_location(subject.handle, EMPTY_ROW, 0)
     gone = None if deleted is None else RowBitmap.of(np.array(deleted, np.int64))
     read = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, deleted=gone)
     return sum(batch.num_rows for batch in read)
@@ -74,7 +74,7 @@ def test_a_largest_key_that_the_file_does_not_have_is_fine(subject: Subject) -> 
 
 
 def test_keys_are_looked_at_without_system_columns_too(subject: Subject) -> None:
-    place, file = bucket_place(subject.handle, EMPTY_ROW, 0), replace(subject.files[0], min_key=key(subject, 2))
+    place, file = bucket_location(subject.handle, EMPTY_ROW, 0), replace(subject.files[0], min_key=key(subject, 2))
     with pytest.raises(CorruptTableError, match=r"first key is \(1,\), its manifest says \(2,\)"):
         list(read_data_file(subject.handle, place, file, ["k"], with_system_columns=False))
 

@@ -81,13 +81,13 @@ def encode_bitmap(chunks: Sequence[pa.Array], data_type: AtomicType, settings: B
     offsets, lengths, bitmaps = _bitmaps(groups, order, nulls if null_count > 1 else b"")
     head = struct.pack(">BiiB", settings.version, groups.row_count, len(groups.values), null_count > 0)
     if settings.version == 1:
-        places = struct.pack(">i", null_offset) if null_count else b""
-        return b"".join([head, places, records(groups.values.take(pa.array(order)), offsets[order]), *bitmaps])
-    places = struct.pack(">ii", null_offset, len(nulls)) if null_count else b""
+        null_bytes = struct.pack(">i", null_offset) if null_count else b""
+        return b"".join([head, null_bytes, records(groups.values.take(pa.array(order)), offsets[order]), *bitmaps])
+    null_bytes = struct.pack(">ii", null_offset, len(nulls)) if null_count else b""
     ascending = sorted_order(groups.values, data_type)
     values = groups.values.take(pa.array(ascending))
     return b"".join(
-        [head, places, _blocks(values, offsets[ascending], lengths[ascending], settings.block_bytes), *bitmaps]
+        [head, null_bytes, _blocks(values, offsets[ascending], lengths[ascending], settings.block_bytes), *bitmaps]
     )
 
 
@@ -151,19 +151,19 @@ class BitmapIndex:
             if self._null_offset is not None:
                 cursor.int32()
             self._offsets = self._block_entries(value_count)
-        self._body = cursor.place
+        self._body = cursor.offset
 
     def _block_entries(self, value_count: int) -> dict[Value, int]:
         cursor = self._cursor
         blocks = sorted(self._entries(cursor.count(), has_length=False).values())
         size = cursor.int32()
-        begin = cursor.place
+        begin = cursor.offset
         offsets: dict[Value, int] = {}
         for block in blocks:
-            if cursor.place != begin + block:
+            if cursor.offset != begin + block:
                 raise cursor.corrupt(f"the block at {block} begins elsewhere")
             offsets.update(self._entries(cursor.count(), has_length=True))
-        if cursor.place != begin + size:
+        if cursor.offset != begin + size:
             raise cursor.corrupt(f"the blocks end here, they should end at {begin + size}")
         if len(offsets) != value_count:
             raise cursor.corrupt(f"the blocks have {len(offsets)} values, the head says {value_count}")

@@ -49,8 +49,8 @@ class BloomBuilder:
         """Takes in stored values; nulls are left out."""
         hashes = _hashes(pc.unique(column).drop_null())
         for number in range(1, self._function_count + 1):
-            places = _places(hashes, number, self._bit_count)
-            np.bitwise_or.at(self._bits, places >> 3, np.left_shift(1, places & 7).astype(np.uint8))
+            bit_numbers = _bit_numbers(hashes, number, self._bit_count)
+            np.bitwise_or.at(self._bits, bit_numbers >> 3, np.left_shift(1, bit_numbers & 7).astype(np.uint8))
 
     def finish(self) -> bytes:
         """Bytes of the filter."""
@@ -65,7 +65,7 @@ class BloomFilter:
         self._function_count = cursor.int32()
         if not 1 <= self._function_count <= _FUNCTIONS_MAX:
             raise cursor.corrupt(f"a bloom filter has no {self._function_count} hash functions", at=0)
-        self._bits = np.frombuffer(cursor.take(len(cursor.data) - cursor.place), np.uint8)
+        self._bits = np.frombuffer(cursor.take(len(cursor.data) - cursor.offset), np.uint8)
         if not len(self._bits):
             raise cursor.corrupt("a bloom filter without bits")
 
@@ -77,8 +77,8 @@ class BloomFilter:
         hashes = _hashes(pa.array(values, pa.binary() if binary else pa.int64()))
         found = np.ones(len(values), np.bool_)
         for number in range(1, self._function_count + 1):
-            places = _places(hashes, number, len(self._bits) * 8)
-            found &= (self._bits[places >> 3] >> (places & 7)) & 1 == 1
+            bit_numbers = _bit_numbers(hashes, number, len(self._bits) * 8)
+            found &= (self._bits[bit_numbers >> 3] >> (bit_numbers & 7)) & 1 == 1
         return bool(found.any())
 
 
@@ -86,7 +86,7 @@ def _hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
     return xx_hashes(values) if pa.types.is_binary(values.type) else wang_hashes(numbers_of(values))
 
 
-def _places(hashes: npt.NDArray[np.uint64], number: int, bit_count: int) -> npt.NDArray[np.int32]:
+def _bit_numbers(hashes: npt.NDArray[np.uint64], number: int, bit_count: int) -> npt.NDArray[np.int32]:
     low, high = hashes.astype(np.uint32).view(np.int32), (hashes >> np.uint64(32)).astype(np.uint32).view(np.int32)
     combined = low + np.int32(number) * high
     return np.where(combined < 0, ~combined, combined) % np.int32(bit_count)

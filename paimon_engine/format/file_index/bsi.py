@@ -93,7 +93,7 @@ class _Half:
         present = cursor.bitmap(row_count)
         count = cursor.int32()
         if not 0 <= count <= _SLICES_MAX:
-            raise cursor.corrupt(f"{count} slices; there are {_SLICES_MAX} at most", at=cursor.place - 4)
+            raise cursor.corrupt(f"{count} slices; there are {_SLICES_MAX} at most", at=cursor.offset - 4)
         self._slices = Slices(present, [cursor.bitmap(row_count) for _ in range(count)])
 
     @property

@@ -31,7 +31,7 @@ _FIXED_BYTES: Final = 16
 _NAME_BYTES_MAX: Final = 65_535
 _NO_VALUE: Final = -1
 
-Place = tuple[int, int]
+ByteRange = tuple[int, int]
 """Offset from the container's begin, and length, of an index."""
 
 Indexes = Mapping[str, Mapping[str, bytes | None]]
@@ -66,8 +66,8 @@ def encode_container(indexes: Indexes) -> bytes:
     return bytes(head + body)
 
 
-def read_head(stream: BinaryIO, path: str) -> dict[str, dict[str, Place | None]]:
-    """Where the indexes lie in the container that `stream` begins with: column → index type → place.
+def read_head(stream: BinaryIO, path: str) -> dict[str, dict[str, ByteRange | None]]:
+    """Where the indexes lie in the container that `stream` begins with: column → index type → offset and length.
 
     Raises: CorruptTableError naming file and offset.
     """
@@ -83,31 +83,31 @@ def read_head(stream: BinaryIO, path: str) -> dict[str, dict[str, Place | None]]
     if head_bytes < _FIXED_BYTES:
         raise cursor.corrupt(f"a head of {head_bytes} bytes is too short", at=12)
     cursor = Cursor(fixed + stream.read(head_bytes - _FIXED_BYTES), f"{path}: file index", _FIXED_BYTES)
-    found: dict[str, dict[str, Place | None]] = {}
+    found: dict[str, dict[str, ByteRange | None]] = {}
     for _ in range(cursor.count()):
         column = _name(cursor)
-        places = found.setdefault(column, {})
+        ranges = found.setdefault(column, {})
         for _ in range(cursor.count()):
             kind = _name(cursor)
-            places[kind] = _place(cursor, head_bytes)
+            ranges[kind] = _byte_range(cursor, head_bytes)
     cursor.skip(cursor.count())
-    if cursor.place != head_bytes:
+    if cursor.offset != head_bytes:
         raise cursor.corrupt(f"the head ends here, it should end at {head_bytes}")
     return found
 
 
-def _place(cursor: Cursor, head_bytes: int) -> Place | None:
+def _byte_range(cursor: Cursor, head_bytes: int) -> ByteRange | None:
     start, length = cursor.int32(), cursor.int32()
     if start == _NO_VALUE:
         return None
     if start < head_bytes or length < 0:
-        raise cursor.corrupt(f"an index of {length} bytes at {start} does not lie behind the head", at=cursor.place - 8)
+        raise cursor.corrupt(f"an index of {length} bytes at {start} does not lie after the head", at=cursor.offset - 8)
     return start, length
 
 
-def read_index(stream: BinaryIO, place: Place, path: str) -> bytes:
+def read_index(stream: BinaryIO, byte_range: ByteRange, path: str) -> bytes:
     """Bytes of one index. Raises: CorruptTableError if the container ends before it does."""
-    start, length = place
+    start, length = byte_range
     stream.seek(start)
     data = stream.read(length)
     if len(data) < length:
@@ -118,7 +118,7 @@ def read_index(stream: BinaryIO, place: Place, path: str) -> bytes:
 def _encoded_name(name: str) -> bytes:
     """Java's modified UTF-8: zero as two bytes, characters beyond the first 65,536 as two surrogates."""
     units = name.encode("utf-16-be", "surrogatepass")
-    text = "".join(chr(int.from_bytes(units[place : place + 2], "big")) for place in range(0, len(units), 2))
+    text = "".join(chr(int.from_bytes(units[at : at + 2], "big")) for at in range(0, len(units), 2))
     encoded = text.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     if len(encoded) > _NAME_BYTES_MAX:
         raise InvalidArgumentError(f"column {name[:40]!r}… cannot be indexed: its name has {len(encoded)} bytes")

@@ -1,4 +1,4 @@
-"""Reading big-endian bytes from front to back; what does not fit is a CorruptTableError naming place and reason."""
+"""Reading big-endian bytes from front to back; what does not fit is a CorruptTableError naming offset and reason."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from paimon_engine.errors import CorruptTableError
 
 
 class Cursor:
-    """A place in bytes. `where` begins every message."""
+    """A cursor over bytes. `where` begins every message."""
 
-    def __init__(self, data: bytes, where: str, place: int = 0) -> None:
-        """Begins at `place`."""
+    def __init__(self, data: bytes, where: str, offset: int = 0) -> None:
+        """Begins at `offset`."""
         self.data = data
-        self.place = place
+        self.offset = offset
         self.where = where
 
     def corrupt(self, what: str, *, at: int | None = None) -> CorruptTableError:
         """The error to raise."""
-        return CorruptTableError(f"{self.where}, offset {self.place if at is None else at}: {what}")
+        return CorruptTableError(f"{self.where}, offset {self.offset if at is None else at}: {what}")
 
     def take(self, size: int) -> bytes:
         """The next bytes."""
-        if size < 0 or self.place + size > len(self.data):
-            raise self.corrupt(f"{size} bytes expected, {len(self.data) - self.place} are left")
-        self.place += size
-        return self.data[self.place - size : self.place]
+        if size < 0 or self.offset + size > len(self.data):
+            raise self.corrupt(f"{size} bytes expected, {len(self.data) - self.offset} are left")
+        self.offset += size
+        return self.data[self.offset - size : self.offset]
 
     def skip(self, size: int) -> None:
         """Leaves out the next bytes."""
@@ -52,26 +52,26 @@ class Cursor:
     def count(self) -> int:
         """A number of things of at least a byte each: no more than there are bytes left."""
         number = self.int32()
-        if not 0 <= number <= len(self.data) - self.place:
-            raise self.corrupt(f"{number} is not a possible count", at=self.place - 4)
+        if not 0 <= number <= len(self.data) - self.offset:
+            raise self.corrupt(f"{number} is not a possible count", at=self.offset - 4)
         return number
 
     def flag(self) -> bool:
         """A byte that is 0 or 1."""
         value = self.int8()
         if value not in (0, 1):
-            raise self.corrupt(f"0 or 1 expected, found {value}", at=self.place - 1)
+            raise self.corrupt(f"0 or 1 expected, found {value}", at=self.offset - 1)
         return value == 1
 
     def version(self, known: int) -> None:
         """A version byte; raises for any other than `known`."""
         found = self.int8()
         if found != known:
-            raise self.corrupt(f"version {known} expected, found {found}", at=self.place - 1)
+            raise self.corrupt(f"version {known} expected, found {found}", at=self.offset - 1)
 
     def bitmap(self, row_count: int, size: int | None = None) -> BitMap:
         """A Roaring bitmap of rows, in `size` bytes where that is known."""
-        begin = self.place
+        begin = self.offset
         data = self.data[begin:] if size is None else self.take(size)
         try:
             rows = BitMap.deserialize(data)
@@ -79,5 +79,5 @@ class Cursor:
             raise self.corrupt(f"no bitmap: {error}", at=begin) from error
         if rows and rows.max() >= row_count:
             raise self.corrupt(f"a bitmap names row {rows.max()} of {row_count}", at=begin)
-        self.place = begin + (len(rows.serialize()) if size is None else size)
+        self.offset = begin + (len(rows.serialize()) if size is None else size)
         return rows

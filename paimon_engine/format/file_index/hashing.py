@@ -55,16 +55,16 @@ def xx_hashes(column: pa.Array) -> npt.NDArray[np.uint64]:
     if len(long):
         hashes[long] = _stripes(data, starts[long], lengths[long] // _STRIPE_BYTES)
     hashes += lengths.astype(np.uint64)
-    places = starts + lengths // _STRIPE_BYTES * _STRIPE_BYTES
+    positions = starts + lengths // _STRIPE_BYTES * _STRIPE_BYTES
     ends = starts + lengths
-    for rows in _while_left(places, ends, 8):
-        word = _round(np.zeros(len(rows), np.uint64), _words(data, places[rows], "<u8"))
+    for rows in _while_left(positions, ends, 8):
+        word = _round(np.zeros(len(rows), np.uint64), _words(data, positions[rows], "<u8"))
         hashes[rows] = _rotated(hashes[rows] ^ word, 27) * _PRIME_1 + _PRIME_4
-    for rows in _while_left(places, ends, 4):
-        word = _words(data, places[rows], "<u4").astype(np.uint64) * _PRIME_1
+    for rows in _while_left(positions, ends, 4):
+        word = _words(data, positions[rows], "<u4").astype(np.uint64) * _PRIME_1
         hashes[rows] = _rotated(hashes[rows] ^ word, 23) * _PRIME_2 + _PRIME_3
-    for rows in _while_left(places, ends, 1):
-        word = data[places[rows]].astype(np.uint64) * _PRIME_5
+    for rows in _while_left(positions, ends, 1):
+        word = data[positions[rows]].astype(np.uint64) * _PRIME_5
         hashes[rows] = _rotated(hashes[rows] ^ word, 11) * _PRIME_1
     hashes ^= hashes >> np.uint64(33)
     hashes *= _PRIME_2
@@ -97,19 +97,19 @@ def _rotated(words: Array, turn: int) -> Array:
     return words << np.uint64(turn) | words >> np.uint64(64 - turn)
 
 
-def _while_left(places: Array, ends: Array, width: int) -> Iterator[Array]:
-    """Rows that have `width` bytes left, again and again; afterwards their places lie behind these bytes."""
-    rows = np.flatnonzero(ends - places >= width)
+def _while_left(positions: Array, ends: Array, width: int) -> Iterator[Array]:
+    """Rows that have `width` bytes left, again and again; afterwards their positions lie behind these bytes."""
+    rows = np.flatnonzero(ends - positions >= width)
     while len(rows):
         yield rows
-        places[rows] += width
-        rows = rows[ends[rows] - places[rows] >= width]
+        positions[rows] += width
+        rows = rows[ends[rows] - positions[rows] >= width]
 
 
-def _words(data: Array, places: Array, dtype: str) -> Array:
-    """The number that begins at each place."""
+def _words(data: Array, positions: Array, dtype: str) -> Array:
+    """The number that begins at each position."""
     width = np.dtype(dtype).itemsize
-    return data[places[:, None] + np.arange(width)].view(dtype).ravel()
+    return data[positions[:, None] + np.arange(width)].view(dtype).ravel()
 
 
 def _bytes_of(column: pa.Array) -> tuple[Array, Array, Array]:
@@ -123,7 +123,7 @@ def _bytes_of(column: pa.Array) -> tuple[Array, Array, Array]:
 
 
 def java_order(hash_codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Places of distinct values, given in order of insertion, in the order in which a Java `HashMap` gives them.
+    """Order of distinct values, given in order of insertion, in the order in which a Java `HashMap` gives them.
 
     For maps that are filled by `computeIfAbsent`, which grow late and put new values in front of their bin. Java makes
     trees of very crowded bins, whose order is another one; nothing depends on it.
@@ -140,14 +140,14 @@ def java_order(hash_codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
 def java_map_order(names: Sequence[str]) -> list[str]:
     """Distinct strings in the order in which a Java `HashMap` gives them."""
     codes = np.array([_string_hash(name) for name in names], np.uint32).view(np.int32)
-    return [names[place] for place in java_order(codes)]
+    return [names[position] for position in java_order(codes)]
 
 
 def _string_hash(text: str) -> int:
     code = 0
     units = text.encode("utf-16-be", "surrogatepass")
-    for place in range(0, len(units), 2):
-        code = (code * 31 + int.from_bytes(units[place : place + 2], "big")) & 0xFFFF_FFFF
+    for position in range(0, len(units), 2):
+        code = (code * 31 + int.from_bytes(units[position : position + 2], "big")) & 0xFFFF_FFFF
     return code
 
 
@@ -163,11 +163,11 @@ def string_hash_codes(column: pa.Array) -> npt.NDArray[np.int32]:
     """`BinaryString.hashCode` of each value: MurmurHash3, bytes behind the last whole word taken one by one."""
     data, starts, lengths = _bytes_of(column)
     hashes = np.full(len(starts), _MURMUR_SEED, np.uint32)
-    places, ends = starts.copy(), starts + lengths
-    for rows in _while_left(places, ends, 4):
-        hashes[rows] = _murmur(hashes[rows], _words(data, places[rows], "<u4"))
-    for rows in _while_left(places, ends, 1):
-        hashes[rows] = _murmur(hashes[rows], data[places[rows]].view(np.int8).astype(np.int32).view(np.uint32))
+    positions, ends = starts.copy(), starts + lengths
+    for rows in _while_left(positions, ends, 4):
+        hashes[rows] = _murmur(hashes[rows], _words(data, positions[rows], "<u4"))
+    for rows in _while_left(positions, ends, 1):
+        hashes[rows] = _murmur(hashes[rows], data[positions[rows]].view(np.int8).astype(np.int32).view(np.uint32))
     hashes ^= lengths.astype(np.uint32)
     hashes ^= hashes >> np.uint32(16)
     hashes *= np.uint32(0x85EBCA6B)

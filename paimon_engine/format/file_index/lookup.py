@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from paimon_engine.format.file_index.bitmap import BitmapIndex
 from paimon_engine.format.file_index.bloom import BloomFilter
 from paimon_engine.format.file_index.bsi import BsiIndex
-from paimon_engine.format.file_index.container import Place, read_head, read_index
+from paimon_engine.format.file_index.container import ByteRange, read_head, read_index
 from paimon_engine.format.file_index.cursor import Cursor
 from paimon_engine.format.file_index.kinds import BITMAP, BLOOM_FILTER, BSI, RANGE_BITMAP, takes
 from paimon_engine.format.file_index.range_bitmap import RangeBitmapIndex
@@ -49,12 +49,12 @@ class FileIndexes:
         self._path = path
         self._row_count = row_count
         self._columns = columns
-        self._places = read_head(stream, path)
+        self._ranges = read_head(stream, path)
 
     def rows(self, predicate: Predicate) -> MatchingRows:
         """Rows that can match a predicate whose literals are bound to the columns' types.
 
-        Raises: CorruptTableError naming file, index and place.
+        Raises: CorruptTableError naming file, index and offset.
         """
         match predicate:
             case And(parts):
@@ -74,21 +74,23 @@ class FileIndexes:
 
     def _leaf(self, column: str, operator: str, values: Sequence[Any]) -> MatchingRows:
         known = self._columns.get(column)
-        if known is None or known[0] not in self._places:
+        if known is None or known[0] not in self._ranges:
             return None
         name, data_type = known
-        usable = {kind: place for kind, place in self._places[name].items() if takes(kind, data_type)}
+        usable = {kind: byte_range for kind, byte_range in self._ranges[name].items() if takes(kind, data_type)}
         if not usable or not isinstance(data_type, AtomicType):
             return None
         literals = pa.array([value for value in values if value is not None], to_arrow(data_type))
         stored = tuple(stored_values(literals, data_type).to_pylist()) if len(literals) else ()
         test = _Test(operator, stored, exact=is_exact(data_type))
-        return _all([self._answer(name, kind, place, test, data_type) for kind, place in usable.items()])
+        return _all([self._answer(name, kind, byte_range, test, data_type) for kind, byte_range in usable.items()])
 
-    def _answer(self, name: str, kind: str, place: Place | None, test: _Test, data_type: AtomicType) -> MatchingRows:
-        if place is None:
+    def _answer(
+        self, name: str, kind: str, byte_range: ByteRange | None, test: _Test, data_type: AtomicType
+    ) -> MatchingRows:
+        if byte_range is None:
             return None if test.operator == "is null" else BitMap()
-        data = read_index(self._stream, place, self._path)
+        data = read_index(self._stream, byte_range, self._path)
         cursor = Cursor(data, f"{self._path}: {kind} index of column {name!r}")
         return _ANSWERS[kind](cursor, data_type, test, self._row_count)
 

@@ -4,10 +4,10 @@
                 | size of the dictionary int32 || dictionary | slices
     dictionary  head size int32 | version byte = 1 | chunks int32 | size of the offsets int32 | size of the chunks int32
                 || offset int32 of each chunk | chunks | keys of all chunks
-    chunk       version byte = 1 | first value | rank int32 | place of its keys int32 | keys int32
+    chunk       version byte = 1 | first value | rank int32 | offset of its keys int32 | keys int32
                 | fixed width:   size of the keys int32 | width int32
                 | strings:       size of their offsets int32 | size of the keys int32
-    slices      head size int32 | version byte = 1 | count byte | size of the rows int32 | size of the places int32
+    slices      head size int32 | version byte = 1 | count byte | size of the rows int32 | size of the offsets int32
                 | offset and length int32 of each slice || rows bitmap | slices, lowest bit first
 
 `||` ends a head. Integers are big-endian; strings have their length, int32, in front. A chunk's keys are the values
@@ -94,9 +94,9 @@ def _dictionary(values: pa.Array, chunk_bytes: int) -> bytes:
         keys += [offsets, stored]
         key_bytes += len(offsets) + len(stored)
     chunk_sizes = np.array([len(chunk) for chunk in chunks], np.int64)
-    places = (np.cumsum(chunk_sizes) - chunk_sizes).astype(">i4").tobytes()
-    head = struct.pack(">Biii", VERSION, len(chunks), len(places), int(chunk_sizes.sum()))
-    return b"".join([_sized(head), places, *chunks, *keys])
+    starts = (np.cumsum(chunk_sizes) - chunk_sizes).astype(">i4").tobytes()
+    head = struct.pack(">Biii", VERSION, len(chunks), len(starts), int(chunk_sizes.sum()))
+    return b"".join([_sized(head), starts, *chunks, *keys])
 
 
 def _chunks(sizes: Any, chunk_bytes: int, *, binary: bool) -> list[tuple[int, int]]:
@@ -117,8 +117,8 @@ def _slices(slices: Slices) -> bytes:
     present = serialize(slices.present)
     bitmaps = [serialize(bitmap) for bitmap in slices.slices]
     sizes = np.array([len(bitmap) for bitmap in bitmaps], np.int64)
-    places = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1).astype(">i4").tobytes()
-    head = struct.pack(">BBii", VERSION, len(bitmaps), len(present), len(places)) + places
+    starts = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1).astype(">i4").tobytes()
+    head = struct.pack(">BBii", VERSION, len(bitmaps), len(present), len(starts)) + starts
     return b"".join([_sized(head), present, *bitmaps])
 
 
@@ -135,7 +135,7 @@ class RangeBitmapIndex:
     def __init__(self, cursor: Cursor, data_type: AtomicType) -> None:
         """Takes the whole index. Raises: CorruptTableError."""
         self._data_type = data_type
-        head_end = cursor.int32() + cursor.place
+        head_end = cursor.int32() + cursor.offset
         cursor.version(VERSION)
         self.row_count, value_count = cursor.int32(), cursor.int32()
         if value_count > 0:
@@ -143,7 +143,7 @@ class RangeBitmapIndex:
             self._value(cursor)
         dictionary_bytes = cursor.int32()
         _expect(cursor, head_end, "head")
-        dictionary_end = cursor.place + dictionary_bytes
+        dictionary_end = cursor.offset + dictionary_bytes
         self._keys = self._dictionary(cursor)
         _expect(cursor, dictionary_end, "dictionary")
         if len(self._keys) != value_count:
@@ -187,25 +187,25 @@ class RangeBitmapIndex:
         return keys
 
     def _dictionary(self, cursor: Cursor) -> list[Any]:
-        head_end = cursor.int32() + cursor.place
+        head_end = cursor.int32() + cursor.offset
         cursor.version(VERSION)
-        chunk_count, places_bytes, chunks_bytes = cursor.int32(), cursor.int32(), cursor.int32()
+        chunk_count, offsets_bytes, chunks_bytes = cursor.int32(), cursor.int32(), cursor.int32()
         _expect(cursor, head_end, "head of the dictionary")
-        cursor.skip(places_bytes)
-        chunks_end = cursor.place + chunks_bytes
+        cursor.skip(offsets_bytes)
+        chunks_end = cursor.offset + chunks_bytes
         firsts = []
-        while cursor.place < chunks_end:
+        while cursor.offset < chunks_end:
             cursor.version(VERSION)
             first = self._value(cursor)
-            rank, place, count = cursor.int32(), cursor.int32(), cursor.int32()
+            rank, start, count = cursor.int32(), cursor.int32(), cursor.int32()
             sizes = cursor.int32(), cursor.int32()
-            firsts.append((first, rank, place, count, sizes))
+            firsts.append((first, rank, start, count, sizes))
         _expect(cursor, chunks_end, "list of chunks")
-        if len(firsts) != chunk_count or places_bytes != 4 * chunk_count:
+        if len(firsts) != chunk_count or offsets_bytes != 4 * chunk_count:
             raise cursor.corrupt(f"there are {len(firsts)} chunks, the head says {chunk_count}")
         keys: list[Any] = []
-        for first, rank, place, count, sizes in firsts:
-            _expect(cursor, chunks_end + place, "list of keys")
+        for first, rank, start, count, sizes in firsts:
+            _expect(cursor, chunks_end + start, "list of keys")
             if rank != len(keys) or not 0 <= count <= len(cursor.data):
                 raise cursor.corrupt(f"a chunk of {count} keys begins with rank {rank}, after {len(keys)} values")
             if is_binary(self._data_type):
@@ -217,22 +217,22 @@ class RangeBitmapIndex:
 
 
 def _read_slices(cursor: Cursor, row_count: int) -> Slices:
-    head_end = cursor.int32() + cursor.place
+    head_end = cursor.int32() + cursor.offset
     cursor.version(VERSION)
-    count, present_bytes, places_bytes = cursor.int8(), cursor.int32(), cursor.int32()
-    if not 0 <= count <= _SLICES_OF_NOTHING or places_bytes != 8 * count:
-        raise cursor.corrupt(f"{count} slices with {places_bytes} bytes for their places")
-    places = [(cursor.int32(), cursor.int32()) for _ in range(count)]
+    count, present_bytes, offsets_bytes = cursor.int8(), cursor.int32(), cursor.int32()
+    if not 0 <= count <= _SLICES_OF_NOTHING or offsets_bytes != 8 * count:
+        raise cursor.corrupt(f"{count} slices with {offsets_bytes} bytes for their offsets")
+    ranges = [(cursor.int32(), cursor.int32()) for _ in range(count)]
     _expect(cursor, head_end, "head of the slices")
     present = cursor.bitmap(row_count, present_bytes)
-    begin = cursor.place
+    begin = cursor.offset
     slices = []
-    for offset, length in places:
+    for offset, length in ranges:
         _expect(cursor, begin + offset, "list of slices")
         slices.append(cursor.bitmap(row_count, length))
     return Slices(present, slices)
 
 
-def _expect(cursor: Cursor, place: int, what: str) -> None:
-    if cursor.place != place:
-        raise cursor.corrupt(f"the {what} ends here, it should end at {place}")
+def _expect(cursor: Cursor, expected: int, what: str) -> None:
+    if cursor.offset != expected:
+        raise cursor.corrupt(f"the {what} ends here, it should end at {expected}")

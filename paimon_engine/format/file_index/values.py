@@ -166,7 +166,7 @@ def hash_codes(values: pa.Array, data_type: AtomicType) -> npt.NDArray[np.int32]
 
 
 def sorted_order(values: pa.Array, data_type: AtomicType) -> npt.NDArray[np.int64]:
-    """Places of the stored values in ascending order."""
+    """Indices of the stored values in ascending order."""
     if is_binary(data_type):
         return np.asarray(pc.sort_indices(values)).astype(np.int64)
     return np.argsort(sort_keys(numbers_of(values), data_type), kind="stable")

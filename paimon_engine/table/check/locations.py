@@ -12,7 +12,7 @@ from paimon_engine.table.reach.reachability import DataPaths
 from paimon_engine.table.state.handle import TableHandle
 
 
-class Places:
+class FileLocations:
     """Paths of files and their sizes; each directory is listed once."""
 
     def __init__(self, table: TableHandle) -> None:
@@ -26,7 +26,7 @@ class Places:
     def directory(self, entry: ManifestEntry) -> str | None:
         """Directory of a data file; None where nobody allows reading.
 
-        Raises: CorruptTableError if the manifest names no place.
+        Raises: CorruptTableError if the manifest names no location.
         """
         try:
             return data_file_at(self._table, self._paths.directory(entry), entry.file)[1]
@@ -37,7 +37,7 @@ class Places:
     def of(self, entry: ManifestEntry) -> list[tuple[str, int | None]]:
         """Paths of a data file and its extra files, with their sizes where known; none where nobody allows reading.
 
-        Raises: CorruptTableError if the manifest names no place.
+        Raises: CorruptTableError if the manifest names no location.
         """
         directory, file = self.directory(entry), entry.file
         if directory is None:
@@ -48,7 +48,7 @@ class Places:
     def of_index(self, file: IndexFile) -> str | None:
         """Path of an index file; None where nobody allows reading.
 
-        Raises: CorruptTableError if the index manifest names no place.
+        Raises: CorruptTableError if the index manifest names no location.
         """
         try:
             return index_path(self._table, file)

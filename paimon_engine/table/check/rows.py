@@ -44,7 +44,7 @@ from paimon_engine.meta.stats import (
 )
 from paimon_engine.progress import OnProgress, counting
 from paimon_engine.table.files.bucketing import bucket_numbers, partition_codes
-from paimon_engine.table.files.data_file import BucketPlace, data_file_path, read_data_file, read_stored_keys
+from paimon_engine.table.files.data_file import BucketLocation, data_file_path, read_data_file, read_stored_keys
 from paimon_engine.table.files.external import store_of
 from paimon_engine.table.files.file_filter import counts_nan, is_float
 from paimon_engine.table.files.hash_index import key_hashes, read_hashes
@@ -135,14 +135,14 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
         with store_of(table, task.path).open(task.path) as stream:
             check_page_sizes(stream, parquet.footer(stream, task.path), task.path, trusts_footer=False)
     check = _FileCheck(task.entry, schema, is_sorted=has_keys and task.entry.bucket >= 0, hashes=hashes)
-    place = BucketPlace(task.path.rpartition("/")[0], task.entry.partition)
+    location = BucketLocation(task.path.rpartition("/")[0], task.entry.partition)
     twice = has_keys and not schema.table_options.thin_files
-    with closing(read_stored_keys(table, place, file)) as keys:
+    with closing(read_stored_keys(table, location, file)) as keys:
         stored = _Taking(keys)
         if twice and not stored.has_columns:
             twice = False
             check.note(_NO_KEYS.format(", ".join(KEY_PREFIX + name for name in schema.key_type.names)))
-        for batch in read_data_file(table, place, file, columns.names, with_system_columns=has_keys, as_stored=True):
+        for batch in read_data_file(table, location, file, columns.names, with_system_columns=has_keys, as_stored=True):
             check.add(batch)
             if twice and batch.num_rows:
                 check.hold_against(stored.take(batch.num_rows), batch)
@@ -208,7 +208,7 @@ class _FileCheck:
             self._retracting += pc.sum(kinds).as_py() or 0
         if self._is_sorted and not self._problems:
             self._order(batch.select(self._schema.key_type.names))
-        self._place(batch)
+        self._check_bucket_of_rows(batch)
         self._rows += batch.num_rows
 
     def hold_against(self, stored: pa.RecordBatch, batch: pa.RecordBatch) -> None:
@@ -229,7 +229,7 @@ class _FileCheck:
             row = self._rows - batch.num_rows + int(differing[0])
             self._problems.append(f"row {row} has another key than the one in front of it")
 
-    def _place(self, batch: pa.RecordBatch) -> None:
+    def _check_bucket_of_rows(self, batch: pa.RecordBatch) -> None:
         schema, entry = self._schema, self._entry
         _, partitions = partition_codes(schema, batch)
         if partitions != [entry.partition]:

@@ -42,7 +42,7 @@ from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.progress import OnProgress
 from paimon_engine.table.check.chain import Chain, miscounted, outside_statistics
 from paimon_engine.table.check.footers import footer_problem
-from paimon_engine.table.check.locations import Places
+from paimon_engine.table.check.locations import FileLocations
 from paimon_engine.table.check.rows import FileToRead, read_rows
 from paimon_engine.table.files.file_index import check_indexes
 from paimon_engine.table.files.hash_index import hash_files, read_hashes
@@ -153,7 +153,7 @@ def _examine(
             notes += [Problem(file.path, what) for what in file.notes]
         rows = sum(file.entry.file.row_count for file in check.to_read)
     found = tuple(dict.fromkeys(problems))
-    counted = check.manifest_count, check.data_file_count, rows, len(check.places.closed)
+    counted = check.manifest_count, check.data_file_count, rows, len(check.locations.closed)
     return Examination(found, len(roots), *counted, tuple(notes)), roots
 
 
@@ -213,7 +213,7 @@ class _Check:
         self._table = table
         self._depth = depth
         self._footers = footers
-        self.places = Places(table)
+        self.locations = FileLocations(table)
         self._manifests: dict[str, list[ManifestEntry]] = {}
         self._checked: set[str] = set()
         self._noted: set[str] = set()
@@ -284,7 +284,7 @@ class _Check:
         is_dynamic = self._depth is Depth.ROWS and self._table.schema.bucket_mode is BucketMode.DYNAMIC
         indexes = hash_files(live_index_files(self._table, root.snapshot)) if is_dynamic else {}
         for entry in live:
-            if entry.file.name in self._noted or "$" in entry.file.name or self.places.directory(entry) is None:
+            if entry.file.name in self._noted or "$" in entry.file.name or self.locations.directory(entry) is None:
                 continue
             self._noted.add(entry.file.name)
             self.data_file_count += 1
@@ -305,7 +305,7 @@ class _Check:
 
     def _sizes(self, root: Root, metadata: Mapping[str, int | None]) -> Iterator[Problem]:
         for path, said in metadata.items():
-            found = self.places.size_bytes(path)
+            found = self.locations.size_bytes(path)
             if found is None:
                 yield Problem(root.label, f"{path} is missing")
             elif said not in (None, found):
@@ -375,7 +375,7 @@ class _Check:
     def _deletion_vectors(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
         owners = {entry.file.name: entry for entry in live}
         for file in live_index_files(self._table, root.snapshot):
-            path = self.places.of_index(file) if file.kind == DELETION_VECTORS else None
+            path = self.locations.of_index(file) if file.kind == DELETION_VECTORS else None
             if path is None or self._is_missing(path, file):
                 continue
             try:
@@ -410,7 +410,7 @@ class _Check:
                 yield Problem(root.label, f"bucket {bucket} has files but no hash index")
         partitions: dict[bytes, list[IndexFile]] = {}
         for (partition, _), file in indexes.items():
-            path = self.places.of_index(file)
+            path = self.locations.of_index(file)
             if path is not None and not self._is_missing(path, file):
                 partitions.setdefault(partition, []).append(file)
         for files in partitions.values():
@@ -428,12 +428,12 @@ class _Check:
 
     def _is_missing(self, path: str, file: IndexFile) -> bool:
         """Whether it is not there, which is told with the metadata if it is to lie in the table."""
-        return file.external_path is None and self.places.size_bytes(path) is None
+        return file.external_path is None and self.locations.size_bytes(path) is None
 
     def _vectors_of(self, file: IndexFile, path: str) -> dict[str, RowBitmap]:
         if path not in self._vectors:
             ranges = {vector.data_file: (vector.offset, vector.length) for vector in file.vectors}
-            self._vectors[path] = decode_index_file(self.places.store(path).read(path), ranges, path)
+            self._vectors[path] = decode_index_file(self.locations.store(path).read(path), ranges, path)
         return self._vectors[path]
 
     def _data(self, root: Root, entries: Sequence[ManifestEntry]) -> list[Problem]:
@@ -443,11 +443,11 @@ class _Check:
             # Byte ranges of other files have no path.
             if "$" in entry.file.name:
                 continue
-            for path, size_bytes in self.places.of(entry):
+            for path, size_bytes in self.locations.of(entry):
                 if path in self._checked:
                     continue
                 self._checked.add(path)
-                found = self.places.size_bytes(path)
+                found = self.locations.size_bytes(path)
                 if found is None:
                     problems.append(Problem(root.label, f"{path} is missing"))
                 elif size_bytes not in (None, found):
@@ -460,7 +460,7 @@ class _Check:
 
     def _statistics(self, root: Root) -> Iterator[Problem]:
         name = root.snapshot.statistics
-        if name is None or name in self._seen or self.places.size_bytes(self._table.paths.statistics(name)) is None:
+        if name is None or name in self._seen or self.locations.size_bytes(self._table.paths.statistics(name)) is None:
             return
         self._seen.add(name)
         try:
@@ -469,7 +469,7 @@ class _Check:
             yield Problem(root.label, str(error))
 
     def _file_indexes(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
-        fresh = [entry for entry in live if entry.identity not in self._indexed and self.places.directory(entry)]
+        fresh = [entry for entry in live if entry.identity not in self._indexed and self.locations.directory(entry)]
         self._indexed.update(entry.identity for entry in fresh)
         with_index = [entry for entry in fresh if entry.file.embedded_file_index is not None or entry.file.extra_files]
         for reason in in_threads(self._table, _index_problem, with_index):

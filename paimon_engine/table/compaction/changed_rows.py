@@ -30,7 +30,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.predicate import Predicate
 from paimon_engine.table.files.bucket_vectors import BucketVectors
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import to_arrow
@@ -61,7 +61,7 @@ class ChangedRows:
         self._marks = table.options.deletion_vectors_enabled
         self._table = table
         self._task = task
-        self._place = bucket_place(table, task.partition, task.bucket)
+        self._location = bucket_location(table, task.partition, task.bucket)
         self._order = key_order(table.schema.key_type)
         self._keys = None if task.keys is None else RangeReader(table.schema, task.keys)
         self._merge = merge_function(table.schema, lone=task.changes == "lookup")
@@ -151,7 +151,7 @@ class ChangedRows:
         columns = schema.trimmed_primary_keys if keys_only else schema.row_type.names
         found = read_data_file(
             self._table,
-            self._place,
+            self._location,
             file,
             columns,
             with_system_columns=not keys_only or self._table.options.ignore_delete,

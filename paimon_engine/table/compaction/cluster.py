@@ -1,8 +1,8 @@
 """Clustering: the rows of a bucket come into new files in the order of a curve.
 
 1. Samples of the columns say how the curve runs, and where it is cut into ranges of equal size.
-2. Every row is read once, and told its place on the curve and its range.
-3. Each range is sorted by place and written by a task of its own, in bounded memory.
+2. Every row is read once, and told its position on the curve and its range.
+3. Each range is sorted by position and written by a task of its own, in bounded memory.
 
 Rows that are deleted by vectors stay behind. New files are numbered along the curve.
 
@@ -30,14 +30,14 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.table.compaction.sorting import sort_rows
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.state.handle import PlainTable
 from paimon_engine.types import to_arrow_schema
 
 SAMPLE_ROWS: Final = 1 << 17
 """Rows of a bucket that are sampled: some 30 for each rank of a curve, enough to cut it into thousands of ranges."""
-_PLACE: Final = "__paimon_curve_place"
+_POSITION: Final = "__paimon_curve_position"
 _RANGE: Final = "__paimon_curve_range"
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 """Multiplying by this spreads row numbers evenly, so that patterns in the order of rows do not bias the sample."""
@@ -93,7 +93,7 @@ class Sampling:
         Raises: NotFoundError, CorruptTableError.
         """
         table = self.table.load(env)
-        place = bucket_place(table, task.partition, task.bucket)
+        location = bucket_location(table, task.partition, task.bucket)
         vectors = BucketVectors(table, task.partition, task.bucket, task.vectors)
         step = np.uint64(self.steps[task.unit])
         schema = to_arrow_schema(table.schema.row_type.project(self.columns))
@@ -104,7 +104,7 @@ class Sampling:
             chosen = np.flatnonzero((numbers * _SPREAD >> np.uint64(32)) % step == 0)
             found += read_data_file(
                 table,
-                place,
+                location,
                 file,
                 self.columns,
                 with_system_columns=False,
@@ -121,14 +121,14 @@ def plan_unit(
     sample = pa.concat_tables(samples).combine_chunks()
     batches = sample.to_batches() or [pa.RecordBatch.from_pylist([], sample.schema)]
     fitted = curve.fitted(batches[0])
-    stops = range_stops(fitted.places(batches[0]), range_count)
+    stops = range_stops(fitted.positions(batches[0]), range_count)
     unit = ClusterUnit(task.partition, task.bucket, task.total_buckets, first_range, fitted, stops)
     return unit, len(stops) + 1
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedRows:
-    """Reads files with two more columns: the place of each row on the curve, and its range."""
+class RowsWithCurvePosition:
+    """Reads files with two more columns: the position of each row on the curve, and its range."""
 
     table: PlainTable
     columns: tuple[str, ...]
@@ -137,26 +137,26 @@ class PlacedRows:
     def __call__(self, env: Env, task: FilesTask) -> Iterator[pa.RecordBatch]:
         """The rows of the task's files. Raises: NotFoundError, CorruptTableError."""
         table = self.table.load(env)
-        place = bucket_place(table, task.partition, task.bucket)
+        location = bucket_location(table, task.partition, task.bucket)
         vectors = BucketVectors(table, task.partition, task.bucket, task.vectors)
         unit = self.units[task.unit]
         plain = to_arrow_schema(table.schema.row_type)
         kind = pa.binary() if unit.curve.order == "order" else pa.int64()
-        schema = plain.append(pa.field(_PLACE, kind)).append(pa.field(_RANGE, pa.int32()))
+        schema = plain.append(pa.field(_POSITION, kind)).append(pa.field(_RANGE, pa.int32()))
         for file in task.files:
             deleted = vectors.deleted_rows(file.name)
             names = table.schema.row_type.names
-            for rows in read_data_file(table, place, file, names, with_system_columns=False, deleted=deleted):
+            for rows in read_data_file(table, location, file, names, with_system_columns=False, deleted=deleted):
                 if not rows.num_rows:
                     continue
-                places = unit.curve.places(rows.select(list(self.columns)))
-                ranges = unit.first_range + range_numbers(places, unit.stops)
-                columns = [*cast_rows(rows, plain).columns, to_column(places), pa.array(ranges.astype(np.int32))]
+                positions = unit.curve.positions(rows.select(list(self.columns)))
+                ranges = unit.first_range + range_numbers(positions, unit.stops)
+                columns = [*cast_rows(rows, plain).columns, to_column(positions), pa.array(ranges.astype(np.int32))]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def range_of(rows: pa.RecordBatch) -> pa.Array:
-    """The range of each row that `PlacedRows` has read."""
+    """The range of each row that `RowsWithCurvePosition` has read."""
     return rows[_RANGE]
 
 
@@ -179,7 +179,7 @@ class RangeWriting:
         schema = to_arrow_schema(table.schema.row_type)
         writer = RollingWriter(table, unit.partition, unit.bucket, level=0, source=FileSource.COMPACT)
         try:
-            for rows in sort_rows(batches, _PLACE, self.memory_bytes):
+            for rows in sort_rows(batches, _POSITION, self.memory_bytes):
                 writer.write(cast_rows(rows, schema))
             written = writer.finish()
         except BaseException:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from paimon_engine.env import Env
 from paimon_engine.errors import StorageError
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.file_index import SUFFIX, FileIndexWriter, WantedIndex, present_indexes, wanted_indexes
 from paimon_engine.table.state.handle import PlainTable, TableHandle, bucket_path
 from paimon_engine.table.state.unneeded import delete_unneeded
@@ -54,13 +54,13 @@ def reindex(env: Env, work: ReindexTask) -> Reindexed:
     Raises: NotFoundError if the file is gone: somebody else compacted it; UnsupportedError, CorruptTableError.
     """
     table, file = work.table.load(env), work.file
-    place = bucket_place(table, work.partition, work.bucket)
+    location = bucket_location(table, work.partition, work.bucket)
     wanted = _wanted(table, file)
     data = None
     if wanted:
         index = FileIndexWriter(wanted)
         columns = list(dict.fromkeys(item.spec.column for item in wanted))
-        for rows in read_data_file(table, place, file, columns, with_system_columns=False):
+        for rows in read_data_file(table, location, file, columns, with_system_columns=False):
             index.add(rows)
         data = index.finish()
     others = tuple(name for name in file.extra_files if not name.endswith(SUFFIX))
@@ -70,10 +70,10 @@ def reindex(env: Env, work: ReindexTask) -> Reindexed:
         return Reindexed(replace(file, extra_files=others, embedded_file_index=data), len(data))
     name = f"{file.name}-{env.new_id()}{SUFFIX}"
     try:
-        with env.storage.writer(f"{place.directory}/{name}") as sink:
+        with env.storage.writer(f"{location.directory}/{name}") as sink:
             sink.write(data)
     except StorageError:
         # Its reply may be all that was lost.
-        delete_unneeded(env.storage, [f"{place.directory}/{name}"])
+        delete_unneeded(env.storage, [f"{location.directory}/{name}"])
         raise
     return Reindexed(replace(file, extra_files=(*others, name), embedded_file_index=None), len(data))

@@ -26,7 +26,7 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.bucketing import bucket_numbers
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.read.reader import merge_section
 from paimon_engine.table.state.handle import PlainTable, TableHandle
@@ -79,11 +79,11 @@ def _merged(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]:
 
 
 def _of_old_bucket(table: TableHandle, task: RescaleTask, number: int) -> Iterator[pa.RecordBatch]:
-    place = bucket_place(table, task.partition, number)
+    location = bucket_location(table, task.partition, number)
     vectors = BucketVectors(table, task.partition, number, task.vectors.get(number, ()))
     names = table.schema.row_type.names
     for section in sections(task.files[number], key_order(table.schema.key_type)):
-        for rows in merge_section(table, place, section, names, vectors=vectors):
+        for rows in merge_section(table, location, section, names, vectors=vectors):
             check_storable(table.schema, rows)
             kept = _of_bucket(table, task.bucket, drop_retracts(rows))
             if kept.num_rows:
@@ -92,12 +92,12 @@ def _of_old_bucket(table: TableHandle, task: RescaleTask, number: int) -> Iterat
 
 def _appended(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]:
     for number, files in task.files.items():
-        place = bucket_place(table, task.partition, number)
+        location = bucket_location(table, task.partition, number)
         vectors = BucketVectors(table, task.partition, number, task.vectors.get(number, ()))
         for file in sorted(files, key=lambda item: item.min_sequence_number):
             deleted = vectors.deleted_rows(file.name)
             names = table.schema.row_type.names
-            for rows in read_data_file(table, place, file, names, with_system_columns=False, deleted=deleted):
+            for rows in read_data_file(table, location, file, names, with_system_columns=False, deleted=deleted):
                 yield _of_bucket(table, task.bucket, rows)
 
 

@@ -26,7 +26,7 @@ from paimon_engine.table.compaction.changed_rows import ChangedRows, keep_unexpi
 from paimon_engine.table.compaction.row_group_copies import COPIED_BYTES_MIN, CopiedRowGroup, RowGroupCopies
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.rolling_writer import RollingWriter
@@ -209,7 +209,7 @@ class _Rewrite:
 
     def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch | CopiedRowGroup]:
         table, task = self._table, self._task
-        place = bucket_place(table, task.partition, task.bucket)
+        location = bucket_location(table, task.partition, task.bucket)
         columns = table.schema.row_type.names
         if not table.schema.primary_keys:
             for run in section:
@@ -217,7 +217,7 @@ class _Rewrite:
                     deleted = self._vectors.deleted_rows(file.name)
                     yield from read_data_file(
                         table,
-                        place,
+                        location,
                         file,
                         columns,
                         with_system_columns=False,
@@ -228,7 +228,7 @@ class _Rewrite:
         copies = self._copies.of(section)
         merged = merge_section(
             table,
-            place,
+            location,
             section,
             columns,
             vectors=self._vectors,

@@ -62,10 +62,10 @@ def split_by_bucket(schema: TableSchema, rows: pa.RecordBatch, assign: Assign | 
         return
     numbers, partitions = partition_codes(schema, rows)
     bucket = bucket_numbers(schema, rows) if assign is None else assign(rows, numbers, partitions)
-    yield from split_placed(rows, numbers, partitions, bucket)
+    yield from split_by_assigned_bucket(rows, numbers, partitions, bucket)
 
 
-def split_placed(
+def split_by_assigned_bucket(
     rows: pa.RecordBatch,
     numbers: npt.NDArray[np.int64],
     partitions: Sequence[bytes],

@@ -80,16 +80,16 @@ WRITERS: Final[Mapping[str, BeginFile]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class BucketPlace:
+class BucketLocation:
     """Where the files of a bucket lie, and the partition of all their rows."""
 
     directory: str
     partition: bytes
 
 
-def bucket_place(table: TableHandle, partition: bytes, bucket: int) -> BucketPlace:
-    """The place of a bucket."""
-    return BucketPlace(bucket_path(table, partition, bucket), partition)
+def bucket_location(table: TableHandle, partition: bytes, bucket: int) -> BucketLocation:
+    """The location of a bucket."""
+    return BucketLocation(bucket_path(table, partition, bucket), partition)
 
 
 def data_file_path(table: TableHandle, partition: bytes, bucket: int, file: DataFile) -> str:
@@ -99,7 +99,7 @@ def data_file_path(table: TableHandle, partition: bytes, bucket: int, file: Data
 
 def read_data_file(
     table: TableHandle,
-    place: BucketPlace,
+    location: BucketLocation,
     file: DataFile,
     columns: Sequence[str],
     *,
@@ -116,7 +116,7 @@ def read_data_file(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
-    Partition columns are those of the place; `as_stored`: of the file, where it has them as they were. Who reads so
+    Partition columns are those of the location; `as_stored`: of the file, where it has them as they were. Who reads so
     looks for what is wrong, and gets no warnings.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
@@ -130,11 +130,11 @@ def read_data_file(
     if file.format not in READERS:
         raise UnsupportedError(f"data file {file.name}: format {file.format!r} is not supported yet")
     file_schema = narrowed_like(table.schema_of(file.schema_id), table.schema)
-    partition = partition_values(table.schema, place.partition, columns)
+    partition = partition_values(table.schema, location.partition, columns)
     given = not_as_stored(table.schema, partition, file.format) if as_stored else partition
     sources = column_sources(file_schema, table.schema, [name for name in columns if name not in given])
     wanted = _wanted(file_schema, sources, with_system_columns=with_system_columns)
-    source, directory = data_file_at(table, place.directory, file)
+    source, directory = data_file_at(table, location.directory, file)
     path = f"{directory}/{file.name}"
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
@@ -190,7 +190,9 @@ def _lost_keys(table: TableHandle, path: str, file: DataFile, file_schema: Table
     )
 
 
-def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> Generator[pa.RecordBatch, None, None]:
+def read_stored_keys(
+    table: TableHandle, location: BucketLocation, file: DataFile
+) -> Generator[pa.RecordBatch, None, None]:
     """The keys that stand in front of the rows of a file, in order, as columns of the key.
 
     Without any columns from files that have none of them: paimon-rust leaves them out, and readers do without.
@@ -200,7 +202,7 @@ def read_stored_keys(table: TableHandle, place: BucketPlace, file: DataFile) -> 
     keys = table.schema_of(file.schema_id).key_type
     columns = [pa.field(KEY_PREFIX + field.name, to_arrow(field.type)) for field in keys]
     types = {KEY_PREFIX + field.name: field.type for field in keys}
-    source, directory = data_file_at(table, place.directory, file)
+    source, directory = data_file_at(table, location.directory, file)
     path = f"{directory}/{file.name}"
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         for rows in READERS[file.format](stream, pa.schema(columns), path=path, limit=BATCH_LIMIT):

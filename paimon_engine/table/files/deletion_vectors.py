@@ -18,7 +18,7 @@ from paimon_engine.table.state.manifests import live_index_files
 
 
 @dataclass(frozen=True, slots=True)
-class VectorPlace:
+class VectorLocation:
     """Where the vector of a data file lies: path of the index file, offset and length as index manifests have them.
 
     With what else the index manifest says: bytes of the whole file, and rows that the vector marks, where known.
@@ -31,29 +31,29 @@ class VectorPlace:
     cardinality: int | None = None
 
 
-def vector_places(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str, VectorPlace]:
-    """Places of the snapshot's vectors by name of the data file.
+def vector_locations(table: TableHandle, snapshot: Snapshot | None) -> Mapping[str, VectorLocation]:
+    """Locations of the snapshot's vectors by name of the data file.
 
     Raises: NotFoundError, CorruptTableError; UnsupportedError for an index file outside the table.
     """
-    return places_of(table, live_index_files(table, snapshot))
+    return locations_of(table, live_index_files(table, snapshot))
 
 
-def places_of(table: TableHandle, files: Iterable[IndexFile]) -> Mapping[str, VectorPlace]:
-    """Places of the vectors in index files by name of the data file; files of other kinds do not matter.
+def locations_of(table: TableHandle, files: Iterable[IndexFile]) -> Mapping[str, VectorLocation]:
+    """Locations of the vectors in index files by name of the data file; files of other kinds do not matter.
 
     Raises: UnsupportedError for an index file outside the table.
     """
-    places = {}
+    locations = {}
     for file in files:
         if file.kind != DELETION_VECTORS:
             continue
         path = index_path(table, file)
         for vector in file.vectors:
-            places[vector.data_file] = VectorPlace(
+            locations[vector.data_file] = VectorLocation(
                 path, vector.offset, vector.length, file.size_bytes, vector.cardinality
             )
-    return places
+    return locations
 
 
 def check_cardinality(rows: RowBitmap, cardinality: int | None, path: str, offset: int) -> None:
@@ -76,10 +76,10 @@ class VectorReader:
     What was read of an index file is kept until its vectors were handed out, each once.
     """
 
-    def __init__(self, table: TableHandle, places: Mapping[str, VectorPlace]) -> None:
-        """`places` has the data files that have vectors, by name."""
+    def __init__(self, table: TableHandle, locations: Mapping[str, VectorLocation]) -> None:
+        """`locations` has the data files that have vectors, by name."""
         self._table = table
-        self._places = places
+        self._locations = locations
         self._frames: dict[str, bytes] = {}
 
     def deleted_rows(self, data_file: str) -> RowBitmap | None:
@@ -87,27 +87,27 @@ class VectorReader:
 
         Raises: NotFoundError, CorruptTableError.
         """
-        place = self._places.get(data_file)
-        if place is None:
+        location = self._locations.get(data_file)
+        if location is None:
             return None
         if data_file not in self._frames:
-            self._load(place.path)
-        rows = decode_vector(self._frames.pop(data_file), place.path, place.offset, place.length)
-        check_cardinality(rows, place.cardinality, place.path, place.offset)
+            self._load(location.path)
+        rows = decode_vector(self._frames.pop(data_file), location.path, location.offset, location.length)
+        check_cardinality(rows, location.cardinality, location.path, location.offset)
         return rows
 
     def _load(self, path: str) -> None:
-        members = {name: place for name, place in self._places.items() if place.path == path}
-        begin = min(place.offset for place in members.values())
+        members = {name: location for name, location in self._locations.items() if location.path == path}
+        begin = min(location.offset for location in members.values())
         # Enough for both kinds of vector, whichever way their length counts.
-        end = max(place.offset + place.length for place in members.values()) + FRAME_BYTES
+        end = max(location.offset + location.length for location in members.values()) + FRAME_BYTES
         with open_needed(self._table, path, storage=store_of(self._table, path)) as stream:
             check_size(stream, path, next(iter(members.values())).size_bytes)
             stream.seek(begin)
             data = stream.read(end - begin)
-        for name, place in members.items():
-            first = place.offset - begin
-            self._frames[name] = data[first : first + place.length + FRAME_BYTES]
+        for name, location in members.items():
+            first = location.offset - begin
+            self._frames[name] = data[first : first + location.length + FRAME_BYTES]
 
 
-NO_VECTORS: Final[Mapping[str, VectorPlace]] = MappingProxyType({})
+NO_VECTORS: Final[Mapping[str, VectorLocation]] = MappingProxyType({})

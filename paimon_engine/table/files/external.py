@@ -23,7 +23,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.options.texts import split_list
 from paimon_engine.storage import EXTERNAL_ALLOWED, EXTERNAL_DELETABLE, Storage
 from paimon_engine.storage.fenced import unfenced
-from paimon_engine.storage.places import is_below, normal_path
+from paimon_engine.storage.locations import is_below, normal_path
 from paimon_engine.table.state.handle import TableHandle
 
 
@@ -70,12 +70,12 @@ def readable_path(table: TableHandle, path: str, name: str) -> str:
 
     Raises: UnsupportedError naming the way out; CorruptTableError if the path is none.
     """
-    place = _checked(table, path, name)
+    location = _checked(table, path, name)
     allowed = (table.paths.root, *split_list(table.config.options.get(EXTERNAL_ALLOWED, "")), *_deletable(table))
-    if is_below(place, allowed):
-        return place
+    if is_below(location, allowed):
+        return location
     raise UnsupportedError(
-        f"file {name} of {table.paths.root} lies outside the table, in {path[:200]!r}; if that place is to be read, "
+        f"file {name} of {table.paths.root} lies outside the table, in {path[:200]!r}; if that location is to be read, "
         f"open the table with the storage option '{EXTERNAL_ALLOWED}' = '<directory>,…' naming it or one above it"
     )
 
@@ -83,10 +83,10 @@ def readable_path(table: TableHandle, path: str, name: str) -> str:
 def deletable_path(table: TableHandle, path: str, name: str) -> str | None:
     """The full path of the file `name` outside the table's directory, if it may be deleted; else None."""
     try:
-        place = _checked(table, path, name)
+        location = _checked(table, path, name)
     except CorruptTableError:
         return None
-    return place if is_below(place, _deletable(table)) else None
+    return location if is_below(location, _deletable(table)) else None
 
 
 def _deletable(table: TableHandle) -> tuple[str, ...]:
@@ -94,10 +94,10 @@ def _deletable(table: TableHandle) -> tuple[str, ...]:
 
 
 def _checked(table: TableHandle, path: str, name: str) -> str:
-    place = normal_path(path)
-    if place is None or place.rpartition("/")[2] != name:
+    location = normal_path(path)
+    if location is None or location.rpartition("/")[2] != name:
         raise damaged(table.paths.root, f"_EXTERNAL_PATH of file {name} is {path[:200]!r}, not its full path")
-    return place
+    return location
 
 
 def _store(path: str) -> str:

@@ -122,7 +122,7 @@ def present_indexes(table: TableHandle, directory: str, file: DataFile) -> set[t
             head = read_head(stream, path)
     else:
         return set()
-    return {(column, kind) for column, places in head.items() for kind in places}
+    return {(column, kind) for column, locations in head.items() for kind in locations}
 
 
 def check_indexes(table: TableHandle, directory: str, file: DataFile) -> None:
@@ -140,10 +140,10 @@ def check_indexes(table: TableHandle, directory: str, file: DataFile) -> None:
 
 
 def _read_all(stream: BinaryIO, path: str) -> None:
-    for places in read_head(stream, path).values():
-        for place in places.values():
-            if place is not None:
-                read_index(stream, place, path)
+    for locations in read_head(stream, path).values():
+        for location in locations.values():
+            if location is not None:
+                read_index(stream, location, path)
 
 
 def index_filter(table: TableHandle, conjuncts: Sequence[Predicate]) -> Predicate | None:

@@ -40,13 +40,13 @@ class LostKeys:
         Raises: CorruptTableError if a key is missing there too.
         """
         for field in self._keys:
-            place = rows.schema.get_field_index(field.name)
-            if place >= 0 and rows.column(place).null_count:
+            index = rows.schema.get_field_index(field.name)
+            if index >= 0 and rows.column(index).null_count:
                 name = KEY_PREFIX + field.name
                 if name not in self._columns().column_names:
                     raise damaged(self._path, f"column {field.name!r} has nulls, but is a part of the key")
                 stored = self._columns()[name].slice(first_row, rows.num_rows).combine_chunks()
-                rows = rows.set_column(place, rows.schema.field(place), stored.cast(rows.schema.field(place).type))
+                rows = rows.set_column(index, rows.schema.field(index), stored.cast(rows.schema.field(index).type))
         return rows
 
     def _columns(self) -> pa.Table:

@@ -47,7 +47,7 @@ def _path(row_type: RowType, name: str) -> FieldPath | None:
 
 def _path_to_value(row_type: RowType, name: str) -> FieldPath | None:
     """As `path_of`; to the value of a key of a MAP it is the way to the MAP."""
-    ends = [len(name), *(place for place, character in enumerate(name) if character == "[")]
+    ends = [len(name), *(index for index, character in enumerate(name) if character == "[")]
     return next((path for end in ends if (path := _path(row_type, name[:end])) is not None), None)
 
 
@@ -94,7 +94,7 @@ def _taken(rows: pa.RecordBatch, name: str, field: pa.Field) -> pa.Array:
     array, rest = rows[root], name[len(root) + 1 :]
     while rest:
         kind = array.type
-        inner = [kind.field(place).name for place in range(kind.num_fields)]
+        inner = [kind.field(index).name for index in range(kind.num_fields)]
         step = rest if rest in inner else next(n for n in inner if _leads_into(kind.field(n).type, n, rest))
         array, rest = pc.struct_field(array, step), rest[len(step) + 1 :]
     return cast(array, field.type)
@@ -105,7 +105,7 @@ def _leads_into(kind: pa.DataType, name: str, path: str) -> bool:
     if not path.startswith(f"{name}.") or not pa.types.is_struct(kind):
         return False
     rest = path[len(name) + 1 :]
-    fields = [kind.field(place) for place in range(kind.num_fields)]
+    fields = [kind.field(index) for index in range(kind.num_fields)]
     return any(field.name == rest or _leads_into(field.type, field.name, rest) for field in fields)
 
 

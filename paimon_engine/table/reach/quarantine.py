@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
 from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text, whole
-from paimon_engine.storage.places import leads_out
+from paimon_engine.storage.locations import leads_out
 from paimon_engine.table.state.handle import TableHandle
 
 LIST_NAME: Final = "moved.json"

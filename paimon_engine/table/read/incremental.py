@@ -30,8 +30,8 @@ from paimon_engine.merge.functions import sequence_order
 from paimon_engine.meta.file_set import by_bucket, merge_entries
 from paimon_engine.meta.manifest import DataFile, FileIdentity, FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.table.files.data_file import BucketPlace, bucket_place
-from paimon_engine.table.files.deletion_vectors import VectorPlace, VectorReader, vector_places
+from paimon_engine.table.files.data_file import BucketLocation, bucket_location
+from paimon_engine.table.files.deletion_vectors import VectorLocation, VectorReader, vector_locations
 from paimon_engine.table.read.read_request import Changes, Difference
 from paimon_engine.table.read.reader import RowSelection, merge_section, read_splits, shaped
 from paimon_engine.table.read.scan import Split, is_visible, splits_of, visible_entries
@@ -49,8 +49,8 @@ class Comparison:
     bucket: int
     before: tuple[ManifestEntry, ...]
     after: tuple[ManifestEntry, ...]
-    vectors_before: Mapping[str, VectorPlace] | None = None
-    vectors_after: Mapping[str, VectorPlace] | None = None
+    vectors_before: Mapping[str, VectorLocation] | None = None
+    vectors_after: Mapping[str, VectorLocation] | None = None
 
 
 ReadUnit = Split | Comparison
@@ -76,8 +76,8 @@ def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> li
     added = [_added(table, commit.snapshot, changes.mode) for commit in commits]
     entries = [entry for found in added for entry in found]
     if not table.schema.primary_keys:
-        places = _own_vectors(table, zip(commits, added, strict=True))
-        return splits_of(table, entries, rows.file_filter, vectors=places)
+        locations = _own_vectors(table, zip(commits, added, strict=True))
+        return splits_of(table, entries, rows.file_filter, vectors=locations)
     splits = splits_of(table, entries, rows.file_filter)
     ages = {entry.file.name: age for age, entry in enumerate(entries)}
     whole = _planned_whole(table, splits)
@@ -91,22 +91,22 @@ def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> li
 
 def _own_vectors(
     table: TableHandle, added: Iterable[tuple[Commit, Sequence[ManifestEntry]]]
-) -> Mapping[str, VectorPlace] | None:
+) -> Mapping[str, VectorLocation] | None:
     """Vectors of what each commit added, as they were then: rows that went later were added all the same."""
     if not table.options.deletion_vectors_enabled:
         return None
-    found: dict[str, VectorPlace] = {}
+    found: dict[str, VectorLocation] = {}
     for commit, entries in added:
-        places = {} if commit.is_expired or not entries else vector_places(table, commit.snapshot)
-        found |= {entry.file.name: places[entry.file.name] for entry in entries if entry.file.name in places}
+        locations = {} if commit.is_expired or not entries else vector_locations(table, commit.snapshot)
+        found |= {entry.file.name: locations[entry.file.name] for entry in entries if entry.file.name in locations}
     return found
 
 
-def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorPlace] | None:
-    """Places of deletion vectors by data file, of the newest snapshot that has one; None for tables without."""
+def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorLocation] | None:
+    """FileLocations of deletion vectors by data file, of the newest snapshot that has one; None for tables without."""
     if not table.options.deletion_vectors_enabled:
         return None
-    return {name: place for snapshot in snapshots for name, place in vector_places(table, snapshot).items()}
+    return {name: location for snapshot in snapshots for name, location in vector_locations(table, snapshot).items()}
 
 
 def _planned_whole(table: TableHandle, splits: Sequence[Split]) -> set[tuple[bytes, int]]:
@@ -162,18 +162,18 @@ def plan_difference(table: TableHandle, change: Difference, rows: RowSelection) 
     for partition, bucket in dict.fromkeys([*gone, *new]):
         old, young = gone.get((partition, bucket), []), new.get((partition, bucket), [])
         if old and table.schema.primary_keys:
-            places = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
-            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *places))
+            locations = _vectors_of(old, old_vectors), _vectors_of(young, new_vectors)
+            units.append(Comparison(partition, bucket, tuple(old), tuple(young), *locations))
         else:
             units += splits_of(table, young, rows.file_filter, vectors=new_vectors)
     return units
 
 
 def _vectors_of(
-    entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
-) -> Mapping[str, VectorPlace] | None:
+    entries: Sequence[ManifestEntry], locations: Mapping[str, VectorLocation] | None
+) -> Mapping[str, VectorLocation] | None:
     names = {entry.file.name for entry in entries}
-    return None if places is None else {name: place for name, place in places.items() if name in names}
+    return None if locations is None else {name: location for name, location in locations.items() if name in names}
 
 
 def _rows_identity(entry: ManifestEntry) -> FileIdentity:
@@ -182,18 +182,21 @@ def _rows_identity(entry: ManifestEntry) -> FileIdentity:
 
 
 def _compared(table: TableHandle, unit: Comparison) -> Iterator[pa.RecordBatch]:
-    place = bucket_place(table, unit.partition, unit.bucket)
-    before = _state(table, place, unit.before, unit.vectors_before)
-    after = _state(table, place, unit.after, unit.vectors_after)
+    location = bucket_location(table, unit.partition, unit.bucket)
+    before = _state(table, location, unit.before, unit.vectors_before)
+    after = _state(table, location, unit.after, unit.vectors_after)
     values = [name for name in table.schema.row_type.names if name not in table.schema.trimmed_primary_keys]
     return differences(before, after, table.schema.key_type, sequence_order(table.options), values)
 
 
 def _state(
-    table: TableHandle, place: BucketPlace, entries: Sequence[ManifestEntry], places: Mapping[str, VectorPlace] | None
+    table: TableHandle,
+    location: BucketLocation,
+    entries: Sequence[ManifestEntry],
+    locations: Mapping[str, VectorLocation] | None,
 ) -> Iterator[pa.RecordBatch]:
     """All columns of the files' rows, sorted by key."""
-    vectors = None if places is None else VectorReader(table, places)
+    vectors = None if locations is None else VectorReader(table, locations)
     for section in sections([entry.file for entry in entries], key_order(table.schema.key_type)):
-        for merged in merge_section(table, place, section, table.schema.row_type.names, vectors=vectors):
+        for merged in merge_section(table, location, section, table.schema.row_type.names, vectors=vectors):
             yield drop_retracts(merged)

@@ -25,7 +25,7 @@ from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, root_columns, to_arrow_expression
 from paimon_engine.supported import check_readable
-from paimon_engine.table.files.data_file import BucketPlace, bucket_place, read_data_file
+from paimon_engine.table.files.data_file import BucketLocation, bucket_location, read_data_file
 from paimon_engine.table.files.deletion_vectors import DeletedRows, VectorReader
 from paimon_engine.table.files.file_index import index_filter, selected_rows
 from paimon_engine.table.files.key_range import RangeReader
@@ -95,15 +95,15 @@ def read_snapshot_rows(
 def read_splits(table: TableHandle, splits: Iterable[Split], rows: RowSelection) -> Iterator[pa.RecordBatch]:
     """Rows of splits, one split after another, in the read's schema."""
     splits = list(splits)
-    vectors = VectorReader(table, {name: place for split in splits for name, place in split.vectors.items()})
+    vectors = VectorReader(table, {name: location for split in splits for name, location in split.vectors.items()})
     narrow = narrowed(table, rows.columns, rows.where)
     needed = needed_columns(narrow, rows)
     conjuncts = usable_conjuncts(table, rows.file_filter)
     for split in splits:
-        place = bucket_place(table, split.partition, split.bucket)
+        location = bucket_location(table, split.partition, split.bucket)
         for section in split.sections:
             skipping = skipping_conjuncts(table, section, conjuncts)
-            files = _Files(narrow, place, needed, vectors, skipping)
+            files = _Files(narrow, location, needed, vectors, skipping)
             merged = _section_rows(files, section, equal_sequences=split.has_equal_sequences)
             yield from shaped(table, merged, rows)
 
@@ -168,7 +168,7 @@ class _Files:
     """How to read the files of a section: the columns, without deleted rows, and where rows may be left out."""
 
     table: TableHandle
-    place: BucketPlace
+    location: BucketLocation
     columns: Sequence[str]
     vectors: DeletedRows | None = None
     where: Sequence[Predicate] = ()
@@ -179,13 +179,13 @@ class _Files:
     row_groups: Mapping[str, Collection[int]] = field(default_factory=dict)
 
     def rows(self, file: DataFile, *, with_system_columns: bool) -> Iterator[pa.RecordBatch]:
-        selected = selected_rows(self.table, self.place.directory, file, index_filter(self.table, self.where))
+        selected = selected_rows(self.table, self.location.directory, file, index_filter(self.table, self.where))
         if selected is not None and not len(selected):
             return
         deleted = None if self.vectors is None else self.vectors.deleted_rows(file.name)
         yield from read_data_file(
             self.table,
-            self.place,
+            self.location,
             file,
             self.columns,
             with_system_columns=with_system_columns,
@@ -223,7 +223,7 @@ def _section_rows(files: _Files, section: Section, *, equal_sequences: bool) -> 
 
 def merge_section(
     table: TableHandle,
-    place: BucketPlace,
+    location: BucketLocation,
     section: Section,
     columns: Sequence[str],
     *,
@@ -241,7 +241,7 @@ def merge_section(
     `limit`. Text columns in `dictionary_columns` may come as Arrow dictionaries.
     """
     where = () if keys is None else keys.conjuncts
-    files = _Files(table, place, columns, vectors, where, keys, limit, keep, dictionary_columns, row_groups)
+    files = _Files(table, location, columns, vectors, where, keys, limit, keep, dictionary_columns, row_groups)
     yield from _merged(files, section, equal_sequences=False)
 
 

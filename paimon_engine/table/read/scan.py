@@ -22,7 +22,7 @@ from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.stats import ColumnStats
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.predicate import Predicate, bind, columns_of, conjuncts_of, may_match, root_columns
-from paimon_engine.table.files.deletion_vectors import VectorPlace, vector_places
+from paimon_engine.table.files.deletion_vectors import VectorLocation, vector_locations
 from paimon_engine.table.files.file_filter import counts_nan, has_padded_texts
 from paimon_engine.table.files.file_index import embedded_index_excludes, index_filter
 from paimon_engine.table.files.internal_values import internal_predicate
@@ -38,7 +38,7 @@ class Split:
     """A unit of reading: files of one bucket in sections that are read one after another.
 
     A section of one run with one file needs no merge. Append tables, and tables with deletion vectors, have a section
-    per file. `vectors` has the place of the deletion vector of each file that has one, by name of the file.
+    per file. `vectors` has the location of the deletion vector of each file that has one, by name of the file.
     Where records of a key can have equal sequence numbers, the order of the runs decides between them; such files may
     also hold a key several times.
     """
@@ -47,7 +47,7 @@ class Split:
     bucket: int
     sections: tuple[Section, ...]
     has_equal_sequences: bool = False
-    vectors: Mapping[str, VectorPlace] = field(default_factory=dict)
+    vectors: Mapping[str, VectorLocation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def plan_splits(
     entries = [entry for entry in visible_entries(table, snapshot, where) if choice.holds(entry)]
     if not table.options.deletion_vectors_enabled:
         return splits_of(table, entries, where)
-    return splits_of(table, entries, where, vectors=vector_places(table, snapshot))
+    return splits_of(table, entries, where, vectors=vector_locations(table, snapshot))
 
 
 def visible_entries(
@@ -125,9 +125,9 @@ def is_visible(table: TableHandle, entry: ManifestEntry) -> bool:
     return entry.file.level > 0 or not (options.has_primary_key and waits)
 
 
-def _places_in(split: Split, places: Mapping[str, VectorPlace]) -> Mapping[str, VectorPlace]:
+def _locations_in(split: Split, locations: Mapping[str, VectorLocation]) -> Mapping[str, VectorLocation]:
     names = {file.name for section in split.sections for run in section for file in run}
-    return {name: places[name] for name in names & places.keys()}
+    return {name: locations[name] for name in names & locations.keys()}
 
 
 def splits_of(
@@ -135,7 +135,7 @@ def splits_of(
     entries: Sequence[ManifestEntry],
     where: Predicate | None,
     *,
-    vectors: Mapping[str, VectorPlace] | None = None,
+    vectors: Mapping[str, VectorLocation] | None = None,
 ) -> list[Split]:
     """Splits of the entries' files that can hold rows that match.
 
@@ -154,7 +154,7 @@ def splits_of(
     for (partition, bucket), members in by_bucket(entries).items():
         with naming(f"{table.paths.root}/manifest: entries of bucket {bucket}"):
             found = _pack(table, partition, bucket, find(table, members, conjuncts))
-        splits += [split if not vectors else replace(split, vectors=_places_in(split, vectors)) for split in found]
+        splits += [split if not vectors else replace(split, vectors=_locations_in(split, vectors)) for split in found]
     return splits
 
 

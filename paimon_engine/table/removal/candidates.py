@@ -9,7 +9,7 @@ from typing import Final
 from paimon_engine.errors import NotFoundError, PaimonError, UnsupportedError
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.storage.places import leads_out
+from paimon_engine.storage.locations import leads_out
 from paimon_engine.table.files.external import deletable_path
 from paimon_engine.table.reach.list_check import Lists, lists_of
 from paimon_engine.table.reach.reachability import (

@@ -31,7 +31,7 @@ from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.storage.places import leads_out
+from paimon_engine.storage.locations import leads_out
 from paimon_engine.table.reach.clean_up_plan import plan_directory
 from paimon_engine.table.reach.list_check import Lists, mismatched
 from paimon_engine.table.reach.reachability import (

@@ -27,7 +27,7 @@ from typing import Any, Final
 from paimon_engine.errors import CorruptTableError, NotFoundError, PaimonError
 from paimon_engine.executor import Executor, LocalExecutor
 from paimon_engine.storage.base import FileInfo
-from paimon_engine.storage.places import is_local, leads_out
+from paimon_engine.storage.locations import is_local, leads_out
 from paimon_engine.table.reach.deletion_records import forget_record
 from paimon_engine.table.reach.quarantine import (
     LIST_NAME,

@@ -36,10 +36,10 @@ def newest_at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
     Raises: NotFoundError if there was none, or if it cannot be told any more because snapshots of then have expired.
     """
     ids = row_of_snapshots(table)
-    place = _bisect(table, ids, lambda snapshot: snapshot.time_ms > timestamp_ms)
-    following = read_snapshot(table, ids[place]) if place < len(ids) else None
-    if place > 0:
-        found: Snapshot | None = read_snapshot(table, ids[place - 1])
+    index = _bisect(table, ids, lambda snapshot: snapshot.time_ms > timestamp_ms)
+    following = read_snapshot(table, ids[index]) if index < len(ids) else None
+    if index > 0:
+        found: Snapshot | None = read_snapshot(table, ids[index - 1])
     else:
         tagged = [tag.snapshot for tag in list_tags(table)]
         found = max((one for one in tagged if one.time_ms <= timestamp_ms), key=_id, default=None)
@@ -92,8 +92,8 @@ def first_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
 def first_committed_since(table: TableHandle, timestamp_ms: int) -> Snapshot | None:
     """The oldest existing snapshot committed then or later; None without one, or where none is older than that."""
     ids = row_of_snapshots(table)
-    place = _bisect(table, ids, lambda snapshot: snapshot.time_ms >= timestamp_ms)
-    return read_snapshot(table, ids[place]) if 0 < place < len(ids) else None
+    index = _bisect(table, ids, lambda snapshot: snapshot.time_ms >= timestamp_ms)
+    return read_snapshot(table, ids[index]) if 0 < index < len(ids) else None
 
 
 def last_at_watermark(table: TableHandle, watermark: int) -> Snapshot:
@@ -147,8 +147,8 @@ def watermark_of(snapshot: Snapshot) -> int:
 
 def _first(table: TableHandle, clock: Callable[[Snapshot], int], moment: int) -> Snapshot | None:
     ids = row_of_snapshots(table)
-    place = _bisect(table, ids, lambda snapshot: clock(snapshot) >= moment)
-    found = read_snapshot(table, ids[place]) if place < len(ids) else None
+    index = _bisect(table, ids, lambda snapshot: clock(snapshot) >= moment)
+    found = read_snapshot(table, ids[index]) if index < len(ids) else None
     tagged = next((tag.snapshot for tag in list_tags(table) if clock(tag.snapshot) >= moment), None)
     if tagged is not None and (found is None or clock(tagged) < clock(found)):
         return tagged
@@ -156,7 +156,7 @@ def _first(table: TableHandle, clock: Callable[[Snapshot], int], moment: int) ->
 
 
 def _bisect(table: TableHandle, ids: list[int], is_beyond: Callable[[Snapshot], bool]) -> int:
-    """Place of the first snapshot that is beyond; the number of ids if none is."""
+    """Index of the first snapshot that is beyond; the number of ids if none is."""
     low, high = 0, len(ids)
     while low < high:
         middle = (low + high) // 2

@@ -138,6 +138,6 @@ def _look_up(pairs: _Pairs, wanted: Hashes, found: Buckets) -> None:
     """Writes the bucket of each wanted hash that is there into `found`."""
     hashes, buckets = pairs
     if len(hashes):
-        places = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
-        there = hashes[places] == wanted
-        found[there] = buckets[places[there]]
+        indices = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+        there = hashes[indices] == wanted
+        found[there] = buckets[indices[there]]

@@ -1,8 +1,7 @@
 """Rows of keys that are unique over all partitions: where does each go, and what becomes of the row that is there?
 
-No index file tells where a key is. A write reads the keys of the table, as far as they lie between the smallest and
-the largest of its own, and keeps the places of those that it brings. Where a row comes with another partition than its
-key's last row:
+No index file stores where a key is. A write reads the keys of the table that lie between the smallest and the largest
+of its own, and keeps the locations of those that it writes. Where a row has another partition than its key's last row:
 
 | merge engine | what happens |
 | --- | --- |
@@ -10,12 +9,12 @@ key's last row:
 | partial-update, aggregation | the row goes into the old partition, and takes on its partition columns |
 | first-row | the row is dropped |
 
-The rows of one key must all come to one writer, in order; then all of it is a few operations on arrays: rows are put
-side by side by key, and each looks at the one before it. A key without a place gets a bucket of its partition that has
-room. Rooms are counted by the rows in files, so that a key counts as often as it was written since it was compacted.
+The rows of one key must all go to one writer, in order. The work is then a few array operations: rows are sorted by
+key, and each is compared with the one before it. A key without a location gets a bucket of its partition that has free
+capacity. Capacity is counted in rows of files, so a key counts as often as it was written since its last compaction.
 
-The commit takes place only if nothing but compactions came after the snapshot whose keys were read
-(`table.commit.commit`); else the caller reads and places anew.
+The commit succeeds only if nothing but compactions came after the snapshot whose keys were read
+(`table.commit.commit`); else the caller reads and assigns again.
 
 Source: `GlobalIndexAssigner`, `ExistingProcessor` of the Java library.
 """
@@ -36,7 +35,7 @@ from paimon_engine.meta.schema import VALUE_KIND, TableSchema
 from paimon_engine.options import TableOptions
 from paimon_engine.predicate import And, Compare, Predicate
 from paimon_engine.table.commit.commit import IndexRead
-from paimon_engine.table.files.bucketing import BucketRows, partition_codes, split_placed
+from paimon_engine.table.files.bucketing import BucketRows, partition_codes, split_by_assigned_bucket
 from paimon_engine.table.read.reader import RowSelection, read_split
 from paimon_engine.table.read.scan import splits_of
 from paimon_engine.table.state.handle import TableHandle
@@ -52,7 +51,7 @@ _RANGED_ROOTS = INTEGER_ROOTS | STRING_ROOTS
 """Types of a key column by whose range files are left out."""
 
 
-def place_rows(
+def assign_rows(
     table: TableHandle, read: IndexRead, batches: Iterable[pa.RecordBatch], rule: BucketRule
 ) -> Iterator[BucketRows]:
     """The rows to be written, by partition and bucket, in order of arrival; given table rows, in order of arrival.
@@ -61,14 +60,14 @@ def place_rows(
 
     Raises: InvalidArgumentError if a partition would have too many buckets; errors of reading.
     """
-    placer = _Placer(table, read, rule)
+    assigner = _Assigner(table, read, rule)
     waiting: list[pa.RecordBatch] = []
     for rows in batches:
         waiting.append(rows)
         if sum(part.nbytes for part in waiting) > table.options.write_buffer_size_bytes:
-            yield from placer.place(waiting)
+            yield from assigner.assign(waiting)
             waiting = []
-    yield from placer.place(waiting)
+    yield from assigner.assign(waiting)
 
 
 @dataclass(slots=True)
@@ -87,7 +86,7 @@ class _Partitions:
 
 
 class _Incoming:
-    """Rows to be placed, batch by batch, with the key and the number of the partition of each row."""
+    """Rows to be assigned, batch by batch, with the key and the number of the partition of each row."""
 
     def __init__(self, table: TableHandle, partitions: _Partitions) -> None:
         self._schema = table.schema
@@ -121,15 +120,15 @@ class _KeyLocations:
     bucket: Numbers
 
     def note(self, keys: Keys, partition: Numbers | int, bucket: Numbers | int) -> None:
-        """Fills in the places of those of the keys that are here."""
-        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        here = np.flatnonzero(self.keys[places] == keys)
-        self.partition[places[here]] = partition if isinstance(partition, int) else partition[here]
-        self.bucket[places[here]] = bucket if isinstance(bucket, int) else bucket[here]
+        """Fills in the locations of those of the keys that are here."""
+        indices = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        here = np.flatnonzero(self.keys[indices] == keys)
+        self.partition[indices[here]] = partition if isinstance(partition, int) else partition[here]
+        self.bucket[indices[here]] = bucket if isinstance(bucket, int) else bucket[here]
 
 
-class _Placer:
-    """Places rows part by part; knows where earlier parts have left their keys."""
+class _Assigner:
+    """Assigns rows to buckets batch by batch, and remembers the locations of the keys of earlier batches."""
 
     def __init__(self, table: TableHandle, read: IndexRead, rule: BucketRule) -> None:
         self._table = table
@@ -139,7 +138,7 @@ class _Placer:
         self._row_counts = _row_counts(table, read, self._partitions)
         self._moved: _KeyLocations | None = None
 
-    def place(self, batches: Sequence[pa.RecordBatch]) -> Iterator[BucketRows]:
+    def assign(self, batches: Sequence[pa.RecordBatch]) -> Iterator[BucketRows]:
         """The rows of the batches, which come behind all before."""
         incoming = _Incoming(self._table, self._partitions)
         for rows in batches:
@@ -185,7 +184,7 @@ def _row_counts(table: TableHandle, read: IndexRead, partitions: _Partitions) ->
 
 
 def _find_keys(table: TableHandle, read: IndexRead, incoming: _Incoming, at: _KeyLocations) -> None:
-    """Fills in the places of the keys that the table has."""
+    """Fills in the locations of the keys that the table has."""
     where = _key_range(table, incoming)
     wanted = RowSelection(columns=table.schema.primary_keys, where=where)
     # Not only what readers get to see: with first-row, a key is taken before its row leaves level 0.
@@ -302,7 +301,7 @@ def _written(table: TableHandle, incoming: _Incoming, moves: _Moves, buckets: _B
         is_delete = (np.arange(len(source)) < len(left))[order]
         source = source[order]
         placed = _with_partitions(rows.take(pa.array(source)), columns, partition, is_delete)
-        yield from split_placed(placed, partition, partitions, buckets.of(key[source], partition))
+        yield from split_by_assigned_bucket(placed, partition, partitions, buckets.of(key[source], partition))
 
 
 def _partition_columns(table: TableHandle, partitions: Sequence[bytes]) -> Mapping[str, pa.Array]:

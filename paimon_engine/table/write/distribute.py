@@ -25,7 +25,7 @@ from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.write.postponed import in_arrival_order
 from paimon_engine.table.write.writer import TableWriter, WriteState, write_state
@@ -51,10 +51,10 @@ def distribute(env: Env, task: DistributeTask) -> list[CommitMessage]:
 
 
 def _rows(table: TableHandle, task: DistributeTask) -> Iterator[pa.RecordBatch]:
-    place = bucket_place(table, task.partition, POSTPONED_BUCKET)
+    location = bucket_location(table, task.partition, POSTPONED_BUCKET)
     for file in task.files:
         for rows in read_data_file(
-            table, place, file, table.schema.row_type.names, with_system_columns=True, is_sorted=False
+            table, location, file, table.schema.row_type.names, with_system_columns=True, is_sorted=False
         ):
             yield rows.drop_columns([SEQUENCE_NUMBER])
 

@@ -33,12 +33,12 @@ def in_arrival_order(files: Sequence[DataFile]) -> list[DataFile]:
     timed: list[tuple[int, str, int, DataFile]] = []
     for write, members in writes.items():
         time_ms = 0
-        for number, file in enumerate(sorted(members, key=_place_in_write)):
+        for number, file in enumerate(sorted(members, key=_order_in_write)):
             time_ms = max(time_ms, file.creation_time_ms or 0)
             timed.append((time_ms, write, number, file))
     return [file for *_, file in sorted(timed, key=lambda item: item[:3])]
 
 
-def _place_in_write(file: DataFile) -> tuple[int, int, int, str]:
+def _order_in_write(file: DataFile) -> tuple[int, int, int, str]:
     number = file.name.partition(".")[0].rpartition("-")[2]
     return file.min_sequence_number, file.creation_time_ms or 0, int(number) if number.isdigit() else 0, file.name

@@ -37,14 +37,14 @@ from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.commit import IndexRead
 from paimon_engine.table.files.bucketing import BucketRows, split_by_bucket
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_place, read_data_file
+from paimon_engine.table.files.data_file import bucket_location, read_data_file
 from paimon_engine.table.files.hash_index import hash_files
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.state.handle import PlainTable, TableHandle, bucket_path
 from paimon_engine.table.state.manifests import live_entries, live_index_files
 from paimon_engine.table.state.snapshots import seen_at_latest
 from paimon_engine.table.write.bucket_numbers import BucketNumbers, ignores_files
-from paimon_engine.table.write.cross_partition import place_rows
+from paimon_engine.table.write.cross_partition import assign_rows
 from paimon_engine.table.write.dynamic_buckets import DynamicBuckets, bucket_rule
 from paimon_engine.table.write.grouping import KEYS_CHOOSE
 from paimon_engine.table.write.postponed import postponed_prefix
@@ -167,9 +167,9 @@ def rewrite_uncommitted(
 def _rows_of(table: TableHandle, messages: Sequence[CommitMessage]) -> Iterator[pa.RecordBatch]:
     columns = table.schema.row_type.names
     for message in messages:
-        place = bucket_place(table, message.partition, message.bucket)
+        location = bucket_location(table, message.partition, message.bucket)
         for file in message.changelog_files or message.new_files:
-            for rows in read_data_file(table, place, file, columns, with_system_columns=True):
+            for rows in read_data_file(table, location, file, columns, with_system_columns=True):
                 yield rows.drop_columns([SEQUENCE_NUMBER])
 
 
@@ -207,7 +207,7 @@ class TableWriter:
         """As `write_all`, of table rows: `_VALUE_KIND`, all columns, and `_SEQUENCE_NUMBER` where they are numbered."""
         try:
             if self._table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
-                self._add(place_rows(self._table, self._state.read, batches, self._rule))
+                self._add(assign_rows(self._table, self._state.read, batches, self._rule))
             else:
                 assign = self._dynamic.assign if self._dynamic else None
                 for rows in batches:
@@ -234,16 +234,16 @@ class TableWriter:
     def _finish(self) -> list[CommitMessage]:
         """Flushes everything; the messages of all buckets."""
         total_buckets = self._table.options.bucket
-        files = {place: bucket.finish() for place, bucket in self._buckets.items()}
+        files = {location: bucket.finish() for location, bucket in self._buckets.items()}
         index = self._dynamic.write_index() if self._dynamic else {}
         messages = []
-        for place, new_files in files.items():
-            new, before = index.get(place, (None, None))
+        for location, new_files in files.items():
+            new, before = index.get(location, (None, None))
             message = CommitMessage(
-                *place,
+                *location,
                 total_buckets,
                 new_files,
-                changelog_files=self._buckets[place].changelog,
+                changelog_files=self._buckets[location].changelog,
                 new_index_files=(new,) if new else (),
                 deleted_index_files=(before,) if before else (),
             )
@@ -259,11 +259,11 @@ class TableWriter:
             self._dynamic.abort()
 
     def _bucket(self, part: BucketRows) -> BucketBuffer:
-        place = part.partition, part.bucket
-        known = self._buckets.get(place)
+        location = part.partition, part.bucket
+        known = self._buckets.get(location)
         if known is None:
-            self._check_total_buckets(*place)
-            known = self._buckets[place] = self._new_bucket(*place, self._first_sequence_number(part))
+            self._check_total_buckets(*location)
+            known = self._buckets[location] = self._new_bucket(*location, self._first_sequence_number(part))
         return known
 
     def _first_sequence_number(self, part: BucketRows) -> int:

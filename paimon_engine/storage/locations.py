@@ -1,4 +1,4 @@
-"""Which places a path leads to: what belongs to a directory, and what only looks as if it did.
+"""Which locations a path leads to: what belongs to a directory, and what only looks as if it did.
 
 Tables come from others. Paths inside a table are made of names that were checked, so that only two ways lead out: a
 symbolic link on a local disk, and the full path that a manifest gives for a file outside the table.
@@ -37,8 +37,10 @@ def normal_path(path: str) -> str | None:
 def is_below(path: str, directories: Collection[str]) -> bool:
     """Whether the path lies below one of the directories, by its text."""
     found = normal_path(path)
-    places = (normal_path(directory) for directory in directories)
-    return found is not None and any(place is not None and found.startswith(f"{place}/") for place in places)
+    locations = (normal_path(directory) for directory in directories)
+    return found is not None and any(
+        location is not None and found.startswith(f"{location}/") for location in locations
+    )
 
 
 def leads_out(path: str, root: str) -> bool:
@@ -46,10 +48,10 @@ def leads_out(path: str, root: str) -> bool:
 
     The last part of the path is not followed: a link itself belongs to the directory that it lies in.
     """
-    place, home = _local(path), _local(root)
-    if place is None or home is None:
+    location, home = _local(path), _local(root)
+    if location is None or home is None:
         return False
-    directory, real_home = os.path.realpath(os.path.dirname(place)), os.path.realpath(home)
+    directory, real_home = os.path.realpath(os.path.dirname(location)), os.path.realpath(home)
     return directory != real_home and not directory.startswith(f"{real_home}{os.sep}")
 
 
