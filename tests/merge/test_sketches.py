@@ -97,7 +97,7 @@ def test_a_value_that_is_no_bitmap_names_itself():
     good = BitMap([1]).serialize()
 
     for bad in (b"", b"abc", good[:-1], b"\1" * 40):
-        with pytest.raises(InvalidArgumentError, match="no RoaringBitmap"):
+        with pytest.raises(InvalidArgumentError, match="not a 32 bit RoaringBitmap"):
             union_32(good, bad)
         with pytest.raises(InvalidArgumentError, match="no Roaring64Bitmap"):
             union_64(b"\0", bad)
