@@ -14,6 +14,12 @@ want. Where a tag was moved, or main was fast-forwarded, the older state has no 
 given one: `as_tags` brings snapshots and tags back under the names `restored-<snapshot>` and `restored-<tag>`. A
 version that lacks files stays away, and the list stays with it, so that it can come back once they are there.
 
+A deletion that is paused between two of its steps cannot be told from one that died. Where files or versions lie in the
+quarantine and in their places, and are younger than a day, a restore keeps the quarantine, and emptying keeps these
+copies; both say so, and can be repeated a day later. One chain of events is not covered: a deletion is paused after it
+has copied a file, a second run finishes it and a restore brings the file back; when the first one goes on, it deletes
+the file in its place, and no copy is left. It takes a pause at just this step, and three runs on one quarantine.
+
 What a run that died has left of a quarantine is listed, brought back and emptied like any other, and never keeps
 another one from it (`table.removal.quarantine_state`). Without a list, files go back to where their paths say that they
 lay; which versions they belonged to is not known any more, so an orphan clean-up deletes those that nothing needs.
@@ -45,7 +51,7 @@ from paimon_engine.table.removal.quarantine_state import (
     stored_quarantine,
     stored_quarantines,
 )
-from paimon_engine.table.removal.restore_roots import RootsToRestore, plan_roots, write_roots
+from paimon_engine.table.removal.restore_roots import RootsToRestore, plan_roots, roots_in_use, write_roots
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.units import DAY_MS
@@ -78,7 +84,8 @@ class RestoreResult(Result):
     `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in
     the quarantine nor in their place. `snapshots`, `tags` and `branches` are what readers can start from again; `left`
     says which versions `as_tags` has not brought back, since files of theirs were deleted later or are out of sight:
-    the quarantine keeps its list for them, until it is restored in whole or emptied.
+    the quarantine keeps its list for them, until it is restored in whole or emptied. `left` also says if the list stays
+    because the deletion may still be running: restore the quarantine again a day later then, or empty it.
     """
 
     status: str
@@ -132,6 +139,7 @@ def _brought_back(
 ) -> RestoreResult:
     # Who finished the deletion meanwhile would move the files aside again.
     forget_record(table, quarantine.name)
+    in_use = roots_in_use(table, quarantine)
     how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
     moves = quarantine.moves_back(table)
     _, problems = move_files(table, moves, how, executor)
@@ -154,7 +162,15 @@ def _brought_back(
         absent = _absent(table, moves)
     missing = tuple(move.target for move in absent)
     # Versions that are left can come back from the list alone, once their files are there again.
-    strange = () if roots.left else tuple(close(table, quarantine.name))
+    if in_use:
+        strange: Sequence[str] = (
+            (
+                f"{in_use[0]} was still in its place, and a deletion that is still running may be about to remove it; the "
+                "list of the quarantine stays: restore the quarantine again a day later, or empty it then"
+            ),
+        )
+    else:
+        strange = () if roots.left else close(table, quarantine.name)
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)
     return _result("restored", quarantine, replace(roots, left=(*roots.left, *strange)), missing=missing)
 
@@ -174,13 +190,12 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Store
     """Brings back the files of a quarantine without a list."""
     moves, problems = plan_return(table, held)
     left = ("without a list only files come back; an orphan clean-up deletes those that nothing needs",)
-    status, files = "dry_run", moves
+    status, files, strange = "dry_run", moves, list[str]()
     if not spec.dry_run:
         how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
         files, more = move_files(table, moves, how, executor)
         problems += more
-        if not problems:
-            close(table, held.name)
+        strange = [] if problems else close(table, held.name)
         status = "stopped" if problems else "restored"
     return RestoreResult(
         status,
@@ -189,7 +204,7 @@ def _returned(table: TableHandle, spec: Restore, executor: Executor, held: Store
         files=len(files),
         bytes=sum(move.size_bytes for move in files),
         stopped=tuple(problems),
-        left=left if files else (),
+        left=(*(left if files else ()), *strange),
     )
 
 

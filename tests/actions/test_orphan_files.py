@@ -360,7 +360,7 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
 
 @pytest.mark.parametrize("name", ["", "..", "../tag", "a/b"])
 def test_a_quarantine_is_named_by_its_directory_alone(history: History, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="no name of a quarantine"):
+    with pytest.raises(InvalidArgumentError, match="is not a quarantine's name"):
         restore(Context(history.handle, history.executor), Restore(quarantine=name))
 
 

@@ -116,7 +116,7 @@ def test_an_earlier_expiry_comes_back_after_the_later_one(history: History) -> N
     first = history.expire(retain_max=4, quarantine=True)
     second = history.expire(retain_max=1, quarantine=True)
 
-    with pytest.raises(ConflictError, match="bring back first what was moved aside later"):
+    with pytest.raises(ConflictError, match="restore newer quarantines first"):
         bring_back(history, first.quarantine)
     assert bring_back(history, second.quarantine).status == "restored"
     assert bring_back(history, first.quarantine).snapshots == first.expired_snapshots

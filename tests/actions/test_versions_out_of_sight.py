@@ -158,7 +158,7 @@ def test_a_table_whose_first_commit_failed_is_cleaned_when_somebody_says_so() ->
 
     stopped = world.table().remove_orphan_files(world.now_ms)
     assert stopped.status == "stopped"
-    assert "and no snapshot" in stopped.stopped[0]
+    assert "but no snapshot" in stopped.stopped[0]
     assert world.table().remove_orphan_files(world.now_ms, confirm_latest_snapshot=0).status == "deleted"
 
     assert unreached(world.inner, ROOT) == set()

@@ -107,8 +107,8 @@ def cleaned_by_another_engine(world: World) -> None:
     table = beside(world, world.inner)
     found = older_files(list_files(table)[0], world.now_ms - HOUR_MS)
     seen = NameScan()
-    seen.take(table, LocalExecutor(1, env=table.env))
-    seen.take(table, LocalExecutor(1, env=table.env))
+    seen.update(table, LocalExecutor(1, env=table.env))
+    seen.update(table, LocalExecutor(1, env=table.env))
     assert not seen.doubts
     world.inner.delete([info.path for info in found if info.path.rpartition("/")[2] not in seen.names])
 

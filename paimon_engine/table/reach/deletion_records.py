@@ -52,12 +52,12 @@ def write_record(table: TableHandle, record: Record) -> None:
         "roots": [relative(path) for path in record.roots],
         "quarantine": record.quarantine,
     }
-    table.env.storage.overwrite(_path(table, record.id), json.dumps(value).encode())
+    table.env.storage.overwrite(record_path(table, record.id), json.dumps(value).encode())
 
 
 def forget_record(table: TableHandle, record_id: str) -> None:
     """Deletes a record, if it exists."""
-    table.env.storage.delete([_path(table, record_id)])
+    table.env.storage.delete([record_path(table, record_id)])
 
 
 def forget_old_records(table: TableHandle, older_than_ms: int) -> None:
@@ -109,7 +109,7 @@ def records(table: TableHandle) -> tuple[list[Record], list[str]]:
 
 
 def _read(table: TableHandle, record_id: str, modified_ms: int) -> Record:
-    path = _path(table, record_id)
+    path = record_path(table, record_id)
     try:
         value = parse_object(table.env.storage.read(path), path)
 
@@ -147,5 +147,6 @@ def is_over(table: TableHandle, record: Record) -> bool:
     return not any(table.env.storage.exists(path) for path in record.roots)
 
 
-def _path(table: TableHandle, record_id: str) -> str:
+def record_path(table: TableHandle, record_id: str) -> str:
+    """The path of a record, whether or not it exists."""
     return f"{table.paths.root}/{DELETION_DIRECTORY}/{record_id}{_ENDING}"

@@ -50,16 +50,20 @@ class Quarantine:
         """Total size of the files."""
         return sum(self.files.values())
 
-    def moves_in(self, table: TableHandle, paths: Iterable[str]) -> list[Move]:
-        """The moves into the quarantine, for files of it that are given by their full original paths."""
+    def moves_in(self, table: TableHandle, paths: Iterable[str], *, only_while: str | None = None) -> list[Move]:
+        """The moves into the quarantine, for files of it that are given by their full original paths.
+
+        They are only made while the file `only_while` exists, by default the quarantine's list.
+        """
         home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
         names = (path.removeprefix(home) for path in paths)
-        return [Move(home + name, aside + name, self.files[name]) for name in names]
+        only_while = only_while or aside + LIST_NAME
+        return [Move(home + name, aside + name, self.files[name], only_while=only_while) for name in names]
 
     def moves_back(self, table: TableHandle) -> list[Move]:
         """The moves of all its files back to their original paths."""
         home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
-        return [Move(aside + name, home + name, size) for name, size in self.files.items()]
+        return [Move(aside + name, home + name, size, is_back=True) for name, size in self.files.items()]
 
 
 def write_quarantine(
@@ -198,8 +202,13 @@ def quarantine_directory(table: TableHandle, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A file to be moved; by `size_bytes` a complete copy is told from an interrupted one."""
+    """A file to be moved; by `size_bytes` a complete copy is told from an interrupted one.
+
+    `only_while` is the path of a file without which the source must not be deleted. `is_back`: out of a quarantine.
+    """
 
     source: str
     target: str
     size_bytes: int
+    only_while: str | None = None
+    is_back: bool = False

@@ -35,7 +35,14 @@ from typing import Any
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.table.files.external import delete_outside, is_outside, store_of
-from paimon_engine.table.reach.deletion_records import Record, forget_record, is_over, open_records, write_record
+from paimon_engine.table.reach.deletion_records import (
+    Record,
+    forget_record,
+    is_over,
+    open_records,
+    record_path,
+    write_record,
+)
 from paimon_engine.table.reach.doubts import Doubt
 from paimon_engine.table.reach.list_check import Lists
 from paimon_engine.table.reach.quarantine import Quarantine, extend_quarantine, read_quarantine, write_quarantine
@@ -379,7 +386,9 @@ def _dispose(
         if quarantine is None:
             gone, problems = delete_files(table, paths, how, executor)
         else:
-            moves, problems = move_files(table, quarantine.moves_in(table, paths), how, executor)
+            # A restore forgets the record first, and so does who empties the quarantine.
+            moves = quarantine.moves_in(table, paths, only_while=record_path(table, quarantine.name))
+            moves, problems = move_files(table, moves, how, executor)
             gone = [move.source for move in moves]
         done += [known[path] for path in gone]
     if table.options.clean_empty_directories:

@@ -21,9 +21,11 @@ from paimon_engine.env import Env
 from paimon_engine.errors import NotFoundError, PaimonError, StorageError
 from paimon_engine.executor import Executor, Failed, LocalExecutor
 from paimon_engine.specs import Amount, Count, Spec, ToQuarantine
+from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.reach.quarantine import Move
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import READER_THREADS
+from paimon_engine.units import DAY_MS
 
 T = TypeVar("T")
 
@@ -31,6 +33,8 @@ FILES_PER_REQUEST: Final = 500
 """Less than the 1000 that object stores accept, and small enough to know how far a share has come after an error."""
 LOCAL_FILES_MAX: Final = 32_000
 """Up to this number of files, this process handles them itself: starting tasks on a cluster would take longer."""
+LONGEST_PAUSE_MS: Final = DAY_MS
+"""A run that moves a file is not paused longer than this between copying the file and deleting it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,9 @@ def move_files(
 ) -> tuple[list[Move], list[str]]:
     """Moves files. Returns the moves that this call made, and messages about files that are left.
 
-    A file whose source does not exist is in neither: it was moved before, or never existed.
+    A file whose source does not exist is in neither: it was moved before, or never existed. The source stays, with
+    a message, if the file `Move.only_while` does not exist any more: the quarantine was restored or emptied meanwhile.
+    A copy in a quarantine that a deletion may be about to rely on stays, too (`is_in_use`), without a message.
     """
     done: list[Move] = []
     problems: list[str] = []
@@ -155,24 +161,43 @@ def _move_share(env: Env, share: _Share) -> list[bool | str]:
 
 
 def _move(env: Env, move: Move) -> bool:
-    """True if this call moved the file, False if its source is not there."""
+    """True if this call moved the file, False if its source is not there, or stays as a copy in use."""
     storage = env.storage
-    source_bytes, target_bytes = (_size_bytes(env, path) for path in (move.source, move.target))
-    if source_bytes is None:
+    source, target = (_info(env, path) for path in (move.source, move.target))
+    if source is None:
         return False
     # A run that died during a copy may have left an incomplete file: at the target, or (restoring) at the source.
-    if target_bytes != move.size_bytes:
-        if source_bytes != move.size_bytes:
-            raise StorageError(f"{move.source} has {source_bytes} bytes, expected {move.size_bytes}; it is not moved")
+    if target is None or target.size_bytes != move.size_bytes:
+        if source.size_bytes != move.size_bytes:
+            raise StorageError(
+                f"{move.source} has {source.size_bytes} bytes, expected {move.size_bytes}; it is not moved"
+            )
         storage.delete([move.target])
-        with storage.open(move.source) as source, storage.writer(move.target) as target:
-            shutil.copyfileobj(source, target, 1 << 20)
+        with storage.open(move.source) as read, storage.writer(move.target) as written:
+            shutil.copyfileobj(read, written, 1 << 20)
+    elif move.is_back and source.size_bytes == move.size_bytes and is_in_use(env, source, target):
+        return False
+    # A run that is paused between this question and the deletion has left a young copy: a restore leaves it.
+    if move.only_while is not None and not storage.exists(move.only_while):
+        raise StorageError(f"{move.source} is not moved: {move.only_while} does not exist any more")
     storage.delete([move.source])
     return True
 
 
-def _size_bytes(env: Env, path: str) -> int | None:
+def is_in_use(env: Env, copy: FileInfo, home: FileInfo) -> bool:
+    """Whether a file's complete copy in a quarantine must stay, although the file is complete in its place, too.
+
+    A deletion copies a file and then deletes it in its place. If it is paused in between and the copy is deleted
+    meanwhile, the file is lost when the deletion goes on. A restore that died between copying and deleting leaves two
+    files as well, but then the copy in the quarantine is the older one. If the storage gives no times, it stays.
+    """
+    if not copy.modified_ms:
+        return True
+    return copy.modified_ms >= home.modified_ms and env.clock() - copy.modified_ms < LONGEST_PAUSE_MS
+
+
+def _info(env: Env, path: str) -> FileInfo | None:
     try:
-        return env.storage.stat(path).size_bytes
+        return env.storage.stat(path)
     except NotFoundError:
         return None

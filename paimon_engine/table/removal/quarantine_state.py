@@ -37,7 +37,7 @@ from paimon_engine.table.reach.quarantine import (
     quarantine_directory,
     quarantine_names,
 )
-from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
+from paimon_engine.table.removal.file_removal import LONGEST_PAUSE_MS, Disposal, delete_files, is_in_use, move_files
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.side_by_side import READER_THREADS, in_threads
 
@@ -198,24 +198,63 @@ def empty(table: TableHandle, held: StoredQuarantine) -> tuple[int, int, list[st
     # First the record: a run that finishes the deletion later could not move the rest into a deleted quarantine.
     forget_record(table, held.name)
     directory = quarantine_directory(table, held.name)
-    paths = {f"{directory}/{path}": size for path, size in held.files.items()}
+    in_use = _in_use(table, held)
+    paths = {f"{directory}/{path}": size for path, size in held.files.items() if path not in in_use}
     gone, problems = delete_files(table, tuple(paths), Disposal(), LocalExecutor(READER_THREADS, env=table.env))
+    if in_use:
+        problems.append(f"{_why_in_use(in_use)}: empty it again a day later")
     if not problems:
         _remove_directory(table, held.name)
         logger.info("emptied quarantine %s of %s", held.name, table.paths.root)
     return len(gone), sum(paths[path] for path in gone), problems
 
 
+def _in_use(table: TableHandle, held: StoredQuarantine) -> list[str]:
+    """The paths, relative to the table, of copies that must stay (`file_removal.is_in_use`)."""
+    now_ms = table.env.clock()
+    copies = {
+        _relative(table, held.name, info): info
+        for info in _files_in(table, quarantine_directory(table, held.name))
+        if not info.modified_ms or now_ms - info.modified_ms < LONGEST_PAUSE_MS
+    }
+    young = [path for path in copies if path in held.files]
+    homes = in_threads(table, _info_of, [f"{table.paths.root}/{path}" for path in young])
+    return [
+        path
+        for path, home in zip(young, homes, strict=True)
+        if home is not None and home.size_bytes == copies[path].size_bytes and is_in_use(table.env, copies[path], home)
+    ]
+
+
+def _why_in_use(paths: Sequence[str]) -> str:
+    return (
+        f"{len(paths)} files, such as {paths[0]}, lie in the quarantine and in their places, and a deletion that is "
+        "still running may be about to delete the latter; their copies stay"
+    )
+
+
 def close(table: TableHandle, name: str) -> list[str]:
-    """Removes a quarantine after a restore. Messages about files in it that its list does not name: these stay."""
+    """Removes a quarantine after a restore. Messages about files in it, which stay."""
     directory = quarantine_directory(table, name)
-    unlisted = [info.path for info in _files_in(table, directory) if not _is_list(info)]
-    if unlisted:
-        # Without its list the quarantine can be restored again, by the paths of its files (`plan_return`).
-        table.env.storage.delete([f"{directory}/{LIST_NAME}"])
-        return [f"{path} is not in the list; restore the quarantine again to move it back" for path in unlisted]
-    _remove_directory(table, name)
-    return []
+    listed = quarantined_paths(table, name)
+    stored = list(_files_in(table, directory))
+    held = [_relative(table, name, info) for info in stored if not _is_list(info)]
+    if in_use := [path for path in held if path in listed]:
+        return [f"{_why_in_use(in_use)}: restore the quarantine again a day later, or empty it then"]
+    # First the list: a deletion that has not looked for it yet does not delete what it has copied; the copies of one
+    # that has are found afterwards. Without its list the quarantine can be restored again, by the paths of its files.
+    table.env.storage.delete([f"{directory}/{LIST_NAME}", *(info.path for info in stored if _is_list(info))])
+    left = [info.path for info in _files_in(table, directory)]
+    if not left:
+        _remove_empty_directories(table, directory)
+    return [f"{path} is not in the list; restore the quarantine again to move it back" for path in left]
+
+
+def _remove_empty_directories(table: TableHandle, directory: str) -> None:
+    for info in table.env.storage.list(directory):
+        if info.is_dir and not leads_out(f"{info.path}/.", directory):
+            _remove_empty_directories(table, info.path)
+    table.env.storage.delete_dir(directory)
 
 
 def _remove_directory(table: TableHandle, name: str) -> None:
@@ -238,7 +277,9 @@ def plan_return(table: TableHandle, held: StoredQuarantine) -> tuple[list[Move],
         for path in held.files
         if not _is_of_commits(path)
     ]
-    moves = [Move(aside + path, home + path, size) for path, size in held.files.items() if _is_of_commits(path)]
+    moves = [
+        Move(aside + path, home + path, size, is_back=True) for path, size in held.files.items() if _is_of_commits(path)
+    ]
     sizes = dict(zip(moves, in_threads(table, _size_of, [move.target for move in moves]), strict=True))
     # One of the two is an interrupted copy, and without a list it is unknown which.
     differing = [move for move, size in sizes.items() if size is not None and size != move.size_bytes]
@@ -255,8 +296,13 @@ def _is_of_commits(path: str) -> bool:
 
 
 def _size_of(table: TableHandle, path: str) -> int | None:
+    info = _info_of(table, path)
+    return None if info is None else info.size_bytes
+
+
+def _info_of(table: TableHandle, path: str) -> FileInfo | None:
     try:
-        return table.env.storage.stat(path).size_bytes
+        return table.env.storage.stat(path)
     except NotFoundError:
         return None
 

@@ -18,6 +18,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.reach.quarantine import Quarantine
 from paimon_engine.table.reach.reachability import Root, with_branch_paths
+from paimon_engine.table.removal.file_removal import LONGEST_PAUSE_MS
 from paimon_engine.table.removal.restore_checks import RestoreCheck
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import branch_exists, read_snapshot, snapshot_ids, write_hint
@@ -79,7 +80,8 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         match = _SNAPSHOT.fullmatch(item.name) if item.kind == "snapshot" else None
         if existing is not None:
             if item.kind != "consumer" and not _same(item, existing):
-                conflicts.append(f"{item.path} exists with other content")
+                way_out = "" if as_tags else " (as_tags=True restores the versions as tags)"
+                conflicts.append(f"{item.path} exists with other content{way_out}")
         elif match is not None:
             snapshot_files.setdefault(item.branch, {})[int(match[1])] = item
         else:
@@ -96,6 +98,20 @@ def plan_roots(table: TableHandle, quarantine: Quarantine, *, as_tags: bool) -> 
         left=tuple(lacking),
         tagged=_tagged([item for item in files if item.branch not in gone]),
     )
+
+
+def roots_in_use(table: TableHandle, quarantine: Quarantine) -> list[str]:
+    """Paths of root files of a quarantine that its deletion, if it is still running, may be about to remove.
+
+    The list is written before roots are removed. A root that exists as it was then may be removed after a restore has
+    seen it, so the list must stay as long as a run may be paused. An earlier restore that was interrupted looks the
+    same.
+    """
+    if table.env.clock() - quarantine.time_ms >= LONGEST_PAUSE_MS:
+        return []
+    found = (_file(table, path, text) for path, text in quarantine.roots.items())
+    versions = [item for item in found if item.kind != "snapshot" or _SNAPSHOT.fullmatch(item.name)]
+    return [item.path for item in versions if _stored(table, item.path) == item.data]
 
 
 def _tagged(files: Iterable[_File]) -> dict[str, dict[str, int]]:
