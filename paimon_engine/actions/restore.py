@@ -163,12 +163,12 @@ def _brought_back(
     missing = tuple(move.target for move in absent)
     # Versions that are left can come back from the list alone, once their files are there again.
     if in_use:
-        strange: Sequence[str] = (
+        strange: Sequence[str] = [
             (
-                f"{in_use[0]} was still in its place, and a deletion that is still running may be about to remove it; the "
-                "list of the quarantine stays: restore the quarantine again a day later, or empty it then"
-            ),
-        )
+                f"{in_use[0]} was still in its place, and a deletion that is still running may be about to remove it: "
+                "restore the quarantine again a day later, or empty it then"
+            )
+        ]
     else:
         strange = () if roots.left else close(table, quarantine.name)
     logger.info("restored quarantine %s of %s", quarantine.name, table.paths.root)

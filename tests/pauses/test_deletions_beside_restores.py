@@ -89,8 +89,8 @@ def _restore(world: World) -> None:
             world.table().restore(item["quarantine"])
 
 
-def _empty(world: World) -> None:
-    """Of what has roots in its list only the files go: it is a wish to lose these."""
+def _restore_and_empty(world: World) -> None:
+    _restore(world)
     for item in world.table().quarantines():
         world.table().empty_quarantine(item["quarantine"])
 
@@ -100,27 +100,72 @@ def _later(world: World) -> None:
     _restore(world)
 
 
+def _harm(trial: _Trial) -> str | None:
+    """What is wrong a day later, when everything is restored that can be."""
+    world = trial.world
+    _later(world)
+    try:
+        unreached(world.inner, ROOT)
+    except AssertionError as error:
+        return str(error)
+    if problems := check_table(world.handle()):
+        return str(problems)
+    if world.table().to_arrow().sort_by("k") != trial.latest:
+        return "other rows"
+    return f"left: {left}" if (left := world.table().quarantines()) else None
+
+
 @pytest.mark.parametrize("mover", MOVERS)
 def test_a_deletion_held_up_beside_a_restore_loses_nothing(mover: str) -> None:
     trial = _Trial(mover)
-    lost: dict[int, Any] = {}
-    calls = trial.run(None)
-    verbs = list(trial.faulty.calls)
-    for at in range(calls):
+    wrong: list[str] = []
+    for at in range(trial.run(None)):
         trial.run(at, _restore)
+        call = trial.faulty.calls[at]
         if gone := trial.missing():
-            lost[at] = (verbs[at], "missing", sorted(gone))
-            continue
-        _later(trial.world)
-        try:
-            unreached(trial.world.inner, ROOT)
-        except AssertionError as error:
-            lost[at] = (verbs[at], str(error))
-            continue
-        if problems := check_table(trial.world.handle()):
-            lost[at] = (verbs[at], problems)
-        elif trial.world.table().to_arrow().sort_by("k") != trial.latest:
-            lost[at] = (verbs[at], "other rows")
-        elif left := trial.world.table().quarantines():
-            lost[at] = (verbs[at], "left", left)
-    assert not lost, "\n".join(f"{at}: {what}" for at, what in lost.items())
+            wrong.append(f"{at} {call}: missing {sorted(gone)}")
+        elif harm := _harm(trial):
+            wrong.append(f"{at} {call}: {harm}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("mover", MOVERS)
+def test_a_deletion_held_up_while_its_quarantine_is_restored_and_emptied_breaks_no_version(mover: str) -> None:
+    trial = _Trial(mover)
+    wrong: list[str] = []
+    for at in range(trial.run(None)):
+        trial.run(at, _restore_and_empty)
+        if harm := _harm(trial):
+            wrong.append(f"{at} {trial.faulty.calls[at]}: {harm}")
+    assert not wrong, "\n".join(wrong)
+
+
+def _before_a_file_is_deleted_in_its_place(trial: _Trial) -> int:
+    trial.run(None)
+    home = f"{ROOT}/manifest/"
+    return next(at for at, (verb, path) in enumerate(trial.faulty.calls) if verb == "delete" and path.startswith(home))
+
+
+def test_what_may_still_be_moved_is_told_and_goes_a_day_later() -> None:
+    trial = _Trial("expire")
+    told: list[tuple[str, ...]] = []
+    names: list[str] = []
+
+    def restore_and_empty(world: World) -> None:
+        names.append(world.table().quarantines()[0]["quarantine"])
+        result = world.table().restore(names[0])
+        assert result.status == "restored"
+        told.append(result.left)
+        emptied = world.table().empty_quarantine(names[0])
+        assert emptied.status == "stopped"
+        told.append(emptied.stopped)
+
+    trial.run(_before_a_file_is_deleted_in_its_place(trial), restore_and_empty)
+
+    assert "restore the quarantine again a day later" in told[0][0]
+    assert "empty it again a day later" in told[1][0]
+    table = trial.world.table()
+    assert [item["quarantine"] for item in table.quarantines()] == names
+    trial.world.now_ms += 24 * HOUR_MS
+    assert table.restore(names[0]).left == ()
+    assert table.quarantines() == []

@@ -28,6 +28,7 @@ from paimon_engine.storage import LocalStorage, MemoryStorage
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.removal.quarantine_state import QuarantineState
 from paimon_engine.table.state.snapshots import branches
+from paimon_engine.units import DAY_MS
 from tests.actions.history import ROOT, History
 from tests.support.killed_storage import Killed, KilledStorage
 
