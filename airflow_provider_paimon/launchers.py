@@ -230,16 +230,16 @@ def _follow(process: subprocess.Popen[bytes]) -> list[str]:
         chunk = os.read(descriptor, 1 << 16) if ready else b""
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            _tell(line.decode(errors="replace").rstrip(), tail)
+            _log_line(line.decode(errors="replace").rstrip(), tail)
         if ended and not chunk:
-            _tell(rest.decode(errors="replace").rstrip(), tail)
+            _log_line(rest.decode(errors="replace").rstrip(), tail)
             return tail
         if ready and not chunk:
             # The pipe is closed but the process still ends.
             time.sleep(_POLL_S)
 
 
-def _tell(line: str, tail: list[str]) -> None:
+def _log_line(line: str, tail: list[str]) -> None:
     """Logs one line; progress as a sentence."""
     if not line:
         return

@@ -35,16 +35,16 @@ def tag_of(context: Mapping[str, Any]) -> str:
     """
     run, zone = context.get("dag_run"), zone_of(context)
 
-    def at_home(name: str) -> datetime | None:
+    def in_zone(name: str) -> datetime | None:
         moment = getattr(run, name, None) or context.get(name)
         return moment.astimezone(zone) if isinstance(moment, datetime) else None
 
     key = getattr(run, "partition_key", None) or context.get("partition_key")
-    begin, end = at_home("data_interval_start"), at_home("data_interval_end")
-    fires = at_home("logical_date") or end or begin
+    begin, end = in_zone("data_interval_start"), in_zone("data_interval_end")
+    fires = in_zone("logical_date") or end or begin
     day = (
         _day_of_key(key)
-        or _date(at_home("partition_date"))
+        or _date(in_zone("partition_date"))
         or _date(begin if begin is not None and end is not None and begin < end else None)
         or (None if fires is None else fires.date() - _DAY)
     )

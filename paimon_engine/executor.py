@@ -285,7 +285,7 @@ def _keep_freed_memory() -> None:
 
 
 def _follow(futures: Sequence[Future[Any]], on_done: Callable[[int], None] | None) -> None:
-    """Wait for all futures, telling progress; the first that raised (an interrupt) ends the waiting."""
+    """Wait for all futures, notifying progress; the first that raised (an interrupt) ends the waiting."""
     pending = set(futures)
     while pending:
         ended, pending = wait(pending, return_when=FIRST_COMPLETED)

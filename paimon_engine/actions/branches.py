@@ -24,7 +24,7 @@ from typing import Annotated
 from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
-from paimon_engine.meta.names import check_branch_name, check_stays_inside
+from paimon_engine.meta.names import check_branch_name, check_inside_directory
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.meta.tag import Tag, tag_to_json
@@ -48,8 +48,8 @@ from paimon_engine.table.branches_tags.branching import (
     remove_branch_files,
     write_branch,
 )
-from paimon_engine.table.branches_tags.forwarding import check_sources, ids_there, remove_from
-from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.forwarding import check_sources, existing_snapshot_ids, remove_from
+from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import (
     check_no_branch_from,
     named_tags,
@@ -203,7 +203,7 @@ def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
     """
     table = context.table
     refuse_server(table)
-    check_stays_inside("branch", spec.branch)
+    check_inside_directory("branch", spec.branch)
     check_branch_name(spec.to)
     _check_not_main(spec.branch)
     if branch_exists(table, spec.to):
@@ -250,7 +250,7 @@ def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
     """
     table, executor = context.table, context.executor
     refuse_server(table)
-    check_stays_inside("branch", spec.branch)
+    check_inside_directory("branch", spec.branch)
     _check_not_main(spec.branch)
     if spec.branch not in branches(table):
         done = BranchResult("already_done", spec.branch)
@@ -325,7 +325,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     """
     table, executor = context.table, context.executor
     refuse_server(table)
-    check_stays_inside("branch", spec.branch)
+    check_inside_directory("branch", spec.branch)
     _check_not_main(spec.branch)
     main, branch = with_branch_paths(table, MAIN_BRANCH), existing_branch(table, spec.branch)
     roots = all_roots(table)
@@ -334,7 +334,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     removed_ids = {root.identity for root in forward.gone}
     staying = [root for root in roots if root.branch == MAIN_BRANCH and root.identity not in removed_ids]
     check_schemas_of(main, branch, staying, forward.schema_id)
-    newest = ids_there(main, branch)[-1]
+    newest = existing_snapshot_ids(main, branch)[-1]
     is_done = not forward.snapshots and not forward.gone and not forward.changelogs
     is_done = is_done and _has_tags(main, forward) and same_schemas(main, branch)
     plan = plan_removal(table, roots, forward.gone, executor)
@@ -356,7 +356,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
         hidden = [main.paths.snapshot(number) for number in result.removed_snapshots]
         hidden += tag_files(main, result.removed_tags)
         hidden += [main.paths.changelog(number) for number in result.removed_changelogs]
-        with telling(main, dry_run=not (result.removed_tags or forward.tags)) as news:
+        with notifying(main, dry_run=not (result.removed_tags or forward.tags)) as news:
             prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
             _replace_main(main, branch, forward, result, news)
             # Main's own newest schema, which workers would ask for, may have gone.
@@ -432,14 +432,14 @@ def _has_tags(main: TableHandle, forward: _Forward) -> bool:
 
 
 def _replace_main(
-    main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult, news: TagNews
+    main: TableHandle, branch: TableHandle, forward: _Forward, result: BranchResult, news: TagNotifier
 ) -> None:
     """Gives main the schemas, snapshots, changelogs and tags of the branch; a reader finds a snapshot at any time."""
     storage, paths = main.env.storage, main.paths
     take_back_records(main, forward.first - 1)
     remove_tags(main, named_tags(forward.gone), news)
     forget_newest(main, list(result.removed_changelogs))
-    newest = ids_there(main, branch)[-1]
+    newest = existing_snapshot_ids(main, branch)[-1]
     remove_from(main, newest + 1)
     theirs = all_schema_bytes(branch)
     lost = {number for number, data in all_schema_bytes(main).items() if theirs.get(number) != data}
@@ -475,7 +475,7 @@ def _replace_main(
     write_hint(main, paths.earliest_hint, ids[0])
 
 
-def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int], news: TagNews) -> None:
+def _remove_late_tags(main: TableHandle, forward: _Forward, lost: set[int], news: TagNotifier) -> None:
     """Removes tags that others have made meanwhile of what goes, where nobody could read them without its schema."""
     kept = {tag.name for tag in forward.tags}
     for tag in list_tags(main):

@@ -59,7 +59,7 @@ from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import delta_entries
 from paimon_engine.table.state.partitions import texts_of_key
-from paimon_engine.table.state.snapshots import latest_snapshot, seen_at_latest, snapshots_of_user
+from paimon_engine.table.state.snapshots import latest_snapshot, read_at_latest, snapshots_of_user
 from paimon_engine.types import AtomicType
 from paimon_engine.units import MIB
 
@@ -220,7 +220,7 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
         chosen = selected_entries(table, latest_snapshot(table), BucketSelection(spec.where, spec.partition_idle_time))
         run.idle = frozenset(entry.partition for entry in chosen)
     request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
-    tasks = seen_at_latest(table, partial(_plan, run, None))
+    tasks = read_at_latest(table, partial(_plan, run, None))
     while tasks:
         taken = _next_round(run, tasks)
         if not taken.chosen or spec.dry_run:
@@ -233,7 +233,7 @@ def cluster(context: Context, spec: Cluster) -> ClusterResult:
         identifier = part if taken.later or run.first_failure is not None else whole
         again = _commit(run, replace(request, messages=messages, commit_identifier=identifier), part)
         waiting = {(task.partition, task.bucket) for task in taken.later} | again
-        tasks = seen_at_latest(table, partial(_plan, run, frozenset(waiting))) if waiting else []
+        tasks = read_at_latest(table, partial(_plan, run, frozenset(waiting))) if waiting else []
     if run.snapshot_id is None:
         if run.first_failure is not None:
             raise run.first_failure

@@ -25,7 +25,7 @@ from paimon_engine.table.commit.manifest_merge import compact_manifests as merge
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import MeasuringWriter, snapshot_manifests
-from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import read_at_latest
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def compact_manifests(context: Context, spec: CompactManifests) -> CompactManife
         if own.snapshot is not None:
             return CompactManifestsResult("already_done", own.snapshot.id)
         checked_up_to = own.checked_up_to
-    before, after = seen_at_latest(table, partial(_plan, table))
+    before, after = read_at_latest(table, partial(_plan, table))
     if spec.dry_run or before == after:
         status = "noop" if before == after else "dry_run"
         return _result(status, None, before, after)

@@ -32,7 +32,7 @@ from paimon_engine.meta.tag_periods import (
     tag_periods,
 )
 from paimon_engine.specs import DryRun
-from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import (
     branches_from,
     check_no_branch_from,
@@ -91,11 +91,11 @@ def create_due_tags(context: Context, spec: CreateDueTags) -> DueTagsResult:
     UnsupportedError, CallbackError as in `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    with telling(table, dry_run=spec.dry_run) as news:
+    with notifying(table, dry_run=spec.dry_run) as news:
         return _created(table, spec, executor, news)
 
 
-def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, news: TagNews) -> DueTagsResult:
+def _created(table: TableHandle, spec: CreateDueTags, executor: Executor, news: TagNotifier) -> DueTagsResult:
     tags = list_tags(table)
     due = _due(table, tags)
     moved = [_make(table, tags, one, spec, executor, news=news) for one in due.tags]
@@ -139,7 +139,7 @@ def _due(table: TableHandle, tags: Sequence[Tag]) -> DueTags:
 
 
 def _make(
-    table: TableHandle, tags: Sequence[Tag], due: DueTag, spec: CreateDueTags, executor: Executor, *, news: TagNews
+    table: TableHandle, tags: Sequence[Tag], due: DueTag, spec: CreateDueTags, executor: Executor, *, news: TagNotifier
 ) -> Deletion:
     tag = new_tag(table, due.name, due.snapshot)
     existing = next((other for other in tags if other.name == due.name), None)
@@ -172,17 +172,17 @@ def _superfluous(table: TableHandle, tags: Sequence[Tag]) -> list[Tag]:
 
 def _drop(
     table: TableHandle,
-    doomed: Sequence[Tag],
+    expiring: Sequence[Tag],
     result: DueTagsResult,
     spec: CreateDueTags,
     executor: Executor,
     *,
-    news: TagNews,
+    news: TagNotifier,
 ) -> DueTagsResult:
-    if not doomed:
+    if not expiring:
         return result
     roots = all_roots(table)
-    wanted = [Root(table.paths.branch, tag.snapshot, tag.name) for tag in doomed]
+    wanted = [Root(table.paths.branch, tag.snapshot, tag.name) for tag in expiring]
     held = {root.tag: found for root in wanted if (found := branches_from(roots, root))}
     skipped = tuple(f"tag {tag!r} stays: branch {names[0]!r} was made from it" for tag, names in held.items())
     gone = [root for root in wanted if root.tag not in held]

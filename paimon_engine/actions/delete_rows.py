@@ -42,7 +42,7 @@ from paimon_engine.table.files.data_file import BucketLocation, bucket_location,
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
 from paimon_engine.table.read.scan import plan_splits, usable_conjuncts
 from paimon_engine.table.state.handle import PlainTable, TableHandle
-from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import read_at_latest
 
 ROUNDS_MAX = 4
 """Times that a delete is begun, while others change the same files."""
@@ -115,7 +115,7 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
     user = commit_user or str(uuid.uuid4())
     conflicts = 0
     for _ in range(ROUNDS_MAX):
-        tasks, work = seen_at_latest(table, partial(_plan, table, where))
+        tasks, work = read_at_latest(table, partial(_plan, table, where))
         marked = _mark_all(table, tasks, executor, on_progress)
         if not marked:
             return DeleteRowsResult("noop", None, conflicts=conflicts)

@@ -35,11 +35,11 @@ from paimon_engine.table.state.partitions import (
     Partition,
     live_partitions,
     matching,
-    meant_spec,
     partition_spec,
     partition_texts,
+    resolve_partition_spec,
 )
-from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import read_at_latest
 from paimon_engine.units import local_wall_clock_ms, parse_duration_ms
 
 logger = logging.getLogger(__name__)
@@ -111,14 +111,14 @@ def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
     for given in spec.partitions:
         partition_spec(table, given)
-    live = seen_at_latest(table, partial(live_partitions, table))
-    specs = [meant_spec(table, live, given) for given in spec.partitions]
+    live = read_at_latest(table, partial(live_partitions, table))
+    specs = [resolve_partition_spec(table, live, given) for given in spec.partitions]
     found = matching(table, live, specs)
     named = [(item, "named") for item in found]
     name = _DropCommitName(commit_user, identifier_of(Maker.DROP_PARTITION))
     done = _drop(table, named, (), name, dry_run=spec.dry_run)
     if isinstance(done, Conflict):
-        raise _beaten(table, done)
+        raise _conflict_error(table, done)
     return done
 
 
@@ -134,7 +134,7 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
     name = _DropCommitName(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
     only_seen = settings.strategy == "update-time"
     for _ in range(_PLANS):
-        expired, stopped = seen_at_latest(table, partial(_expired, table, settings))
+        expired, stopped = read_at_latest(table, partial(_expired, table, settings))
         expired.sort(key=lambda item: [str(value) for value in partition_texts(table, item[0]).values()])
         remaining = max(0, len(expired) - (settings.max_num or len(expired)))
         if remaining:
@@ -144,9 +144,9 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
         done = _drop(table, expired, stopped, name, dry_run=spec.dry_run, only_seen=only_seen)
         if isinstance(done, DropPartitionResult):
             return replace(done, remaining=remaining)
-        beaten = _beaten(table, done)
-        logger.info("%s; planning again", beaten)
-    raise beaten
+        error = _conflict_error(table, done)
+        logger.info("%s; planning again", error)
+    raise error
 
 
 # ── which partitions are too old ────────────────────────────────────────────────────────────────
@@ -281,6 +281,6 @@ def _drop(
     return result("already_done" if outcome.by_other_attempt else "committed", outcome.snapshot.id)
 
 
-def _beaten(table: TableHandle, conflict: Conflict) -> ConflictError:
+def _conflict_error(table: TableHandle, conflict: Conflict) -> ConflictError:
     reason = conflict.conflicts[0].reason
     return ConflictError(f"{table.paths.root}: {reason}; others wrote meanwhile, run it again")

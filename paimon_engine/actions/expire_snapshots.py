@@ -167,7 +167,7 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     listener = counting(on_progress, "expire", len(over))
     rounds: list[_SnapshotExpiryRound] = []
     failure: tuple[str, ...] = ()
-    while not rounds or (_may_go_on(rounds[-1]) and not run.is_late):
+    while not rounds or (_has_next_round(rounds[-1]) and not run.is_late):
         try:
             if rounds:
                 line = without(line, rounds[-1].expiration) if spec.dry_run else line_of(table, all_roots(table))
@@ -188,7 +188,7 @@ def _times_ms(line: Line) -> dict[int, int]:
     return {root.snapshot.id: root.snapshot.time_ms for root in line.snapshots}
 
 
-def _may_go_on(last: _SnapshotExpiryRound) -> bool:
+def _has_next_round(last: _SnapshotExpiryRound) -> bool:
     """Whether there is more to do, and the store does what it is asked."""
     return last.expiration.has_more and bool(last.done.files or not last.plan.files)
 

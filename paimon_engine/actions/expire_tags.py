@@ -15,7 +15,7 @@ from paimon_engine.errors import NotFoundError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.tag import Tag
 from paimon_engine.specs import DryRun, Moment
-from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import (
     branches_from,
     named_tags,
@@ -74,14 +74,14 @@ def expire_tags(context: Context, spec: ExpireTags) -> ExpireTagsResult:
     """
     table, executor = context.table, context.executor
     check_older_than(table, spec)
-    with telling(table, dry_run=spec.dry_run) as news:
+    with notifying(table, dry_run=spec.dry_run) as news:
         return _expired(table, spec, executor, news)
 
 
-def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: TagNews) -> ExpireTagsResult:
+def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: TagNotifier) -> ExpireTagsResult:
     """Removes tags whose time is over, but those that branches were made from; then files that only they needed."""
     tags, unread = readable_tags(table)
-    over = {tag.name: (tag, why) for tag in tags if (why := _why_over(table, tag, spec)) is not None}
+    over = {tag.name: (tag, why) for tag in tags if (why := _expiry_reason(table, tag, spec)) is not None}
     roots = all_roots(table)
     kept: dict[str, str] = {}
     gone: list[Root] = []
@@ -117,7 +117,7 @@ def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: Tag
     )
 
 
-def _why_over(table: TableHandle, tag: Tag, spec: ExpireTags) -> str | None:
+def _expiry_reason(table: TableHandle, tag: Tag, spec: ExpireTags) -> str | None:
     """Why the tag goes; None if it stays."""
     if tag.create_time is not None and tag.time_retained is not None and table.options.tag_time_expire_enabled:
         now = wall_clock(table.env.clock())

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final
 from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, UnsupportedError, damaged
 from paimon_engine.format.json_text import pretty_json
-from paimon_engine.format.stored import WRONG, parse_object, reason, whole
+from paimon_engine.format.stored import WRONG, parse_object, reason, required_integer
 from paimon_engine.meta.paths import partition_path, partition_text
 from paimon_engine.options.texts import split_list
 from paimon_engine.specs import DryRun, PartitionValues, Spec
@@ -87,7 +87,7 @@ def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartit
     reported = paths if set(ways) - {_SUCCESS_FILE} else []
     if not spec.dry_run:
         for way in ways:
-            _tell(table, way, found, paths)
+            _notify(table, way, found, paths)
     status = "dry_run" if spec.dry_run else "marked"
     return MarkPartitionDoneResult(status, tuple(files), tuple(reported))
 
@@ -142,7 +142,7 @@ def _relative_path(table: TableHandle, values: Sequence[Any]) -> str:
     )
 
 
-def _tell(table: TableHandle, way: str, partitions: Sequence[Sequence[Any]], paths: Sequence[str]) -> None:
+def _notify(table: TableHandle, way: str, partitions: Sequence[Sequence[Any]], paths: Sequence[str]) -> None:
     if way == _MARK_EVENT:
         assert table.snapshot_service is not None
         table.snapshot_service.mark_done(table, [_texts(table, values) for values in partitions])
@@ -196,7 +196,7 @@ def _mark(table: TableHandle, path: str) -> None:
     storage, now_ms = table.env.storage, table.env.clock()
     created_ms = now_ms
     try:
-        created_ms = whole(parse_object(storage.read(path), path), "creationTime")
+        created_ms = required_integer(parse_object(storage.read(path), path), "creationTime")
     except NotFoundError:
         pass
     except WRONG as error:

@@ -36,11 +36,11 @@ from paimon_engine.errors import (
     UnsupportedError,
 )
 from paimon_engine.format.binary_row import decode_row
-from paimon_engine.format.stored import WRONG, parse_object, text, whole
+from paimon_engine.format.stored import WRONG, parse_object, required_integer, text
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import ManifestEntry
-from paimon_engine.meta.names import check_stays_inside
+from paimon_engine.meta.names import check_inside_directory
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Name, Spec
@@ -113,7 +113,7 @@ def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     """
     table, commit_user = context.table, context.commit_user
     refuse_server(table)
-    check_stays_inside("branch", spec.branch)
+    check_inside_directory("branch", spec.branch)
     if spec.branch == table.paths.branch:
         raise InvalidArgumentError(f"{spec.branch!r} cannot be merged into itself")
     existing_branch(table, spec.branch)
@@ -217,7 +217,7 @@ def _merged(table: TableHandle, source: TableHandle, kept: Sequence[Snapshot]) -
         try:
             value = parse_object(one, _marker(table, source))
             if text(value, "branch") == source.paths.branch:
-                found.add((whole(value, "snapshot", 1), text(value, "deltaManifestList")))
+                found.add((required_integer(value, "snapshot", 1), text(value, "deltaManifestList")))
         except (CorruptTableError, *WRONG):
             continue
     return found

@@ -32,7 +32,7 @@ from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Moment
 from paimon_engine.table.branches_tags.branching import branch_root_files, refuse_server, remove_branch_files
-from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.own_commits import find_own_commit
@@ -57,8 +57,8 @@ from paimon_engine.table.state.snapshots import (
     branches,
     consumer_files,
     latest_snapshot,
-    mend_latest_hint,
     read_snapshot,
+    repair_latest_hint,
     same_commit,
     write_hint,
 )
@@ -132,7 +132,7 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     result = replace(_summarize(table, gone, plan, spec), stopped=(*doubts, *plan.stopped))
     status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(gone, plan, emptied)
     if status is None:
-        with telling(table, dry_run=spec.keep_tags) as news:
+        with notifying(table, dry_run=spec.keep_tags) as news:
             emptied = emptied or _empty(table, commit_user)
             # What others have committed up to then is gone too, and what they committed since is not.
             gone = _gone(_known(table, spec), spec, emptied)
@@ -268,7 +268,7 @@ def _carried_out(
     executor: Executor,
     *,
     emptied: Snapshot | None,
-    news: TagNews,
+    news: TagNotifier,
 ) -> PurgeFilesResult:
     main = with_branch_paths(table, MAIN_BRANCH)
     plan = _plan(table, _known(table, spec), gone, orphans, executor)
@@ -292,7 +292,7 @@ def _carried_out(
         table.env.storage.delete([path])
     if snapshots:
         write_hint(main, main.paths.earliest_hint, first_kept)
-        mend_latest_hint(main)
+        repair_latest_hint(main)
     return _with_deletion(result, carry_out(table, plan, executor, prepared))
 
 
@@ -309,7 +309,7 @@ def _check_still_empty(main: TableHandle, emptied: Snapshot | None) -> None:
         is_there = False
     if not is_there:
         # We may have let the hint name it a moment ago.
-        mend_latest_hint(main)
+        repair_latest_hint(main)
         raise ConflictError(
             f"snapshot {emptied.id}, which empties {main.paths.root}, vanished while the purge ran: others roll back "
             "or fast-forward; run it again when they have done, if the table is still to be emptied"

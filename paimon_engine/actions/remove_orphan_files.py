@@ -40,7 +40,7 @@ from paimon_engine.table.removal.orphans import Orphans, find_orphans, orphans_a
 from paimon_engine.table.removal.quarantine_state import also_in_quarantine, move_as_listed
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import branches, mend_hints
+from paimon_engine.table.state.snapshots import branches, repair_hints
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
     if spec.confirm_latest_snapshot is not None and not spec.dry_run:
-        mend_hints(table)
+        repair_hints(table)
     if orphans and not spec.dry_run:
         status = "quarantined" if spec.quarantine else "deleted"
         done, quarantine, problems = _remove(table, found, spec, executor)
@@ -184,5 +184,5 @@ def _dispose(
         return done, None, problems
     sizes = {path: file.size_bytes for path, file in known.items()}
     quarantine = write_quarantine(table, table.env.new_id(), "remove_orphan_files", sizes)
-    moves, more = move_files(table, quarantine.moves_in(table, known), how, executor)
+    moves, more = move_files(table, quarantine.quarantine_moves(table, known), how, executor)
     return [*done, *(known[move.source] for move in moves)], quarantine.name, [*problems, *more]

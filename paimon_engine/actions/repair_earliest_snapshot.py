@@ -104,9 +104,7 @@ def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> 
     ids = snapshot_ids(table)
     if not ids:
         raise NotFoundError(f"{table.paths.root} has no snapshot to begin with")
-    broken = {
-        number: why for number, why in zip(ids, in_threads(table, _why_broken, ids), strict=True) if why is not None
-    }
+    broken = {number: why for number, why in zip(ids, in_threads(table, _damage, ids), strict=True) if why is not None}
     first = _first(table, ids, broken, spec.snapshot)
     hint = hint_of(table, table.paths.earliest_hint)
     stranded = [number for number in ids if number < first]
@@ -137,7 +135,7 @@ def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> 
     )
 
 
-def _why_broken(table: TableHandle, snapshot_id: int) -> str | None:
+def _damage(table: TableHandle, snapshot_id: int) -> str | None:
     """What keeps a snapshot from being read, as far as metadata tells."""
     try:
         snapshot = read_snapshot(table, snapshot_id)

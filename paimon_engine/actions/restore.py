@@ -37,7 +37,7 @@ from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.specs import Amount, Count, DryRun, Moment, Name, Spec
-from paimon_engine.table.branches_tags.tag_notifications import telling
+from paimon_engine.table.branches_tags.tag_notifications import notifying
 from paimon_engine.table.reach.deletion_records import forget_record
 from paimon_engine.table.reach.quarantine import Move, Quarantine, find_quarantine, no_quarantine, read_quarantine
 from paimon_engine.table.reach.reachability import with_branch_paths
@@ -125,7 +125,7 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
     with ExitStack() as stack:
         news = {}
         for branch in roots.tagged:
-            news[branch] = stack.enter_context(telling(with_branch_paths(table, branch)))
+            news[branch] = stack.enter_context(notifying(with_branch_paths(table, branch)))
             news[branch].expect(roots.tagged[branch])
         result = _brought_back(table, spec, executor, quarantine, roots)
         if result.status == "restored":
@@ -141,7 +141,7 @@ def _brought_back(
     forget_record(table, quarantine.name)
     in_use = roots_in_use(table, quarantine)
     how = Disposal(files_per_second=spec.files_per_second, parallelism=spec.parallelism)
-    moves = quarantine.moves_back(table)
+    moves = quarantine.restore_moves(table)
     _, problems = move_files(table, moves, how, executor)
     if problems:
         return _result("stopped", quarantine, RootsToRestore(), stopped=tuple(problems))

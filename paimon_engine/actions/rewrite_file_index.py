@@ -32,7 +32,7 @@ from paimon_engine.table.read.pruning import matching_partitions, partition_pred
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import read_at_latest
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileI
     only: frozenset[Bucket] | None = None
     user = commit_user or str(uuid.uuid4())
     for number in range(1, ROUNDS_MAX + 1):
-        stale = seen_at_latest(table, partial(_plan, table, spec, run, only))
+        stale = read_at_latest(table, partial(_plan, table, spec, run, only))
         if spec.dry_run or not stale:
             break
         begun_work = work_begins(table, run.seen)

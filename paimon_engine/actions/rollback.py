@@ -29,7 +29,7 @@ from paimon_engine.errors import (
 )
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.specs import DryRun, Index, Moment, Name
-from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
 from paimon_engine.table.commit.records import take_back_records
 from paimon_engine.table.reach.reachability import Root, all_roots, lost_roots
@@ -52,9 +52,9 @@ from paimon_engine.table.state.snapshots import (
     hint_of,
     latest_snapshot,
     lower_latest_hint,
-    mend_latest_hint,
     read_snapshot,
     read_tag,
+    repair_latest_hint,
     snapshot_ids,
     tag_exists,
     write_hint,
@@ -140,11 +140,11 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
     if result.status == "noop":
         if not spec.dry_run and table.snapshot_service is None and _is_named(spec):
             # It may name a newer snapshot that is lost, and so keep readers from this one.
-            mend_latest_hint(table)
+            repair_latest_hint(table)
         return result if spec.dry_run else _with_files(result, finish_interrupted(table, executor, spec))
-    with telling(table, dry_run=spec.dry_run or not tags) as news:
+    with notifying(table, dry_run=spec.dry_run or not tags) as news:
         if table.snapshot_service is not None:
-            return _rolled_back_there(table, spec, target, result, news=news)
+            return _roll_back_on_server(table, spec, target, result, news=news)
         plan = plan_deletion(
             table,
             _candidates(table, target, snapshots, tags, changelogs),
@@ -167,8 +167,8 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
     return _with_files(result, deletion)
 
 
-def _rolled_back_there(
-    table: TableHandle, spec: Rollback, target: Snapshot, result: RollbackResult, *, news: TagNews
+def _roll_back_on_server(
+    table: TableHandle, spec: Rollback, target: Snapshot, result: RollbackResult, *, news: TagNotifier
 ) -> RollbackResult:
     """Lets the server roll back, which removes what is newer, files and all."""
     if spec.quarantine:
@@ -281,7 +281,7 @@ def _delete_last(table: TableHandle, target: Snapshot, number: int) -> None:
     if not storage.exists(paths.snapshot(target.id)):
         if snapshot_ids(table):
             # Others have made a newer one, and may have deleted the files of this one.
-            mend_latest_hint(table)
+            repair_latest_hint(table)
             number = snapshot_ids(table)[-1]
         else:
             storage.create(paths.snapshot(number), data)
@@ -310,7 +310,7 @@ def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: Rollba
         raise ConflictError(f"others keep committing to {paths.root} during the rollback; stop them and run it again")
     write_hint(table, paths.latest_hint, target.id)
     if not storage.exists(paths.snapshot(target.id)):
-        mend_latest_hint(table)
+        repair_latest_hint(table)
         raise ConflictError(
             f"snapshot {target.id} of {paths.root} vanished while it was rolled back to: others roll back or "
             "purge; see what the table holds now, and run it again if it is not what it should be"

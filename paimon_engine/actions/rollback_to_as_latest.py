@@ -26,7 +26,7 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.tag import Tag
 from paimon_engine.specs import Index, Moment, Name, Spec
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import make_tag
 from paimon_engine.table.commit.own_commits import Recorder, find_own_commit
 from paimon_engine.table.commit.patience import Patience
@@ -93,7 +93,7 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
     key = CommitKey(commit_user or str(uuid.uuid4()), CommitKind.OVERWRITE, _IDENTIFIER)
     recorder = Recorder(table, key, checked_up_to)
     target = _target(table, spec)
-    with telling(table, dry_run=spec.tag is not None) as news:
+    with notifying(table, dry_run=spec.tag is not None) as news:
         tag = spec.tag or _keep(table, target, news)
         result = _commit(table, target, key.user, recorder)
     logger.info("snapshot %d of %s is %d again", result.snapshot_id, table.paths.root, target.id)
@@ -137,7 +137,7 @@ def _target(table: TableHandle, spec: RollbackToAsLatest) -> Snapshot:
     return found
 
 
-def _keep(table: TableHandle, target: Snapshot, news: TagNews) -> str:
+def _keep(table: TableHandle, target: Snapshot, news: TagNotifier) -> str:
     """The tag that keeps the snapshot, made unless an earlier try has made it."""
     for tag in list_tags(table):
         if tag.name.startswith(TAG_PREFIX) and same_commit(tag.snapshot, target):

@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 from paimon_engine.action import Context, Result, action
 from paimon_engine.errors import ConflictError, CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor
-from paimon_engine.meta.names import check_stays_inside, check_tag_name
+from paimon_engine.meta.names import check_inside_directory, check_tag_name
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.specs import DryRun, IfExists, Index, Moment, Name, Span, Spec
-from paimon_engine.table.branches_tags.tag_notifications import TagNews, telling
+from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import (
     check_no_branch_from,
     make_tag,
@@ -137,7 +137,7 @@ def create_tag(context: Context, spec: CreateTag) -> TagResult:
     """
     table, executor = context.table, context.executor
     _check(spec)
-    with telling(table, dry_run=spec.dry_run) as news:
+    with notifying(table, dry_run=spec.dry_run) as news:
         result = _answer(table, spec, executor, news)
         if result.status == "already_done" and not spec.dry_run:
             # Who made it may have died before it told.
@@ -153,7 +153,7 @@ def _check(spec: CreateTag) -> None:
         raise InvalidArgumentError("name what to tag in one way: by snapshot, timestamp, watermark or as_of")
 
 
-def _answer(table: TableHandle, spec: CreateTag, executor: Executor, news: TagNews) -> TagResult:
+def _answer(table: TableHandle, spec: CreateTag, executor: Executor, news: TagNotifier) -> TagResult:
     existing = _existing(table, spec.tag)
     if existing is not None and spec.if_exists != "replace":
         return _accept(table, spec, existing)
@@ -183,7 +183,7 @@ def _accept(table: TableHandle, spec: CreateTag, existing: Tag) -> TagResult:
     if spec.if_exists == "error":
         raise ConflictError(f"tag {spec.tag!r} of {table.paths.root} exists already, on snapshot {snapshot_id}")
     if spec.if_exists == "verify":
-        asked = _asked_of(table, spec, existing)
+        asked = _requested_snapshot_id(table, spec, existing)
         if asked not in (None, snapshot_id):
             raise ConflictError(
                 f"tag {spec.tag!r} of {table.paths.root} exists on snapshot {snapshot_id}, not {asked}; "
@@ -195,7 +195,7 @@ def _accept(table: TableHandle, spec: CreateTag, existing: Tag) -> TagResult:
     return _result("already_done", existing)
 
 
-def _asked_of(table: TableHandle, spec: CreateTag, existing: Tag) -> int | None:
+def _requested_snapshot_id(table: TableHandle, spec: CreateTag, existing: Tag) -> int | None:
     """The snapshot on which the tag that is there is to be; None if any is right."""
     if spec.as_of is not None and existing.snapshot.time_ms <= spec.as_of:
         try:
@@ -231,7 +231,7 @@ def _source(table: TableHandle, spec: CreateTag) -> Snapshot:
 
 
 def _replace(
-    table: TableHandle, old: Tag, new: Tag, spec: CreateTag, executor: Executor, *, news: TagNews
+    table: TableHandle, old: Tag, new: Tag, spec: CreateTag, executor: Executor, *, news: TagNotifier
 ) -> TagResult:
     root, roots = Root(table.paths.branch, old.snapshot, old.name), all_roots(table)
     check_no_branch_from(roots, [root])
@@ -269,16 +269,16 @@ def rename_tag(context: Context, spec: RenameTag) -> TagResult:
     or if a branch was made from the tag.
     """
     table = context.table
-    check_stays_inside("tag", spec.tag)
+    check_inside_directory("tag", spec.tag)
     check_tag_name(spec.to)
-    with telling(table, only_files=True) as news:
+    with notifying(table, only_files=True) as news:
         result = _renamed(table, spec, news)
         if result.status == "already_done":
             news.made({result.tag: result.snapshot_id})
     return result
 
 
-def _renamed(table: TableHandle, spec: RenameTag, news: TagNews) -> TagResult:
+def _renamed(table: TableHandle, spec: RenameTag, news: TagNotifier) -> TagResult:
     taken, old = _existing(table, spec.to), _existing(table, spec.tag)
     if old is None:
         # Renamed already, or never there: then the error says which tags there are.
@@ -309,12 +309,12 @@ def delete_tag(context: Context, spec: DeleteTag) -> DeleteTagResult:
     `table.branches_tags.tag_notifications`.
     """
     table, executor = context.table, context.executor
-    check_stays_inside("tag", spec.tag)
-    with telling(table, dry_run=spec.dry_run) as news:
+    check_inside_directory("tag", spec.tag)
+    with notifying(table, dry_run=spec.dry_run) as news:
         return _deleted(table, spec, executor, news)
 
 
-def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagNews) -> DeleteTagResult:
+def _deleted(table: TableHandle, spec: DeleteTag, executor: Executor, news: TagNotifier) -> DeleteTagResult:
     """Removes the tag, then the files that only it needed; a tag that cannot be read goes without its files."""
     path = table.paths.tag(spec.tag)
     status = "dry_run" if spec.dry_run else "deleted"

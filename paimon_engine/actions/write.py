@@ -33,11 +33,11 @@ from paimon_engine.table.commit.patience import Patience
 from paimon_engine.table.files.bucketing import BucketRows
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.partitions import live_partitions, meant_spec
+from paimon_engine.table.state.partitions import live_partitions, resolve_partition_spec
 from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.table.write.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
 from paimon_engine.table.write.part_writer import write_part
-from paimon_engine.table.write.repeated_writes import what_stays
+from paimon_engine.table.write.repeated_writes import warn_of_earlier_commits
 from paimon_engine.table.write.source_files import plan_files, read_rows, write_files
 from paimon_engine.table.write.writer import (
     WriteState,
@@ -252,7 +252,7 @@ def _write(
         )
         outcome = _commit_or_clean(table, request, keeps_conflicting=not patience.is_over(tries))
         if isinstance(outcome, Committed):
-            stays = what_stays(table, name.earlier_user, kind, name.identifier)
+            stays = warn_of_earlier_commits(table, name.earlier_user, kind, name.identifier)
             return replace(_result(outcome, messages, time.monotonic() - begun), warnings=stays)
         state, messages = _assigned_again(table, outcome, request, produce)
     raise AssertionError("the last try gives an outcome or raises")
@@ -367,7 +367,7 @@ def _overwrite_spec(table: TableHandle, overwrite: Mapping[str, Any]) -> dict[st
     if not overwrite:
         return {}
     named = table.options.partition_default_name in overwrite.values()
-    return meant_spec(table, live_partitions(table, latest_snapshot(table)) if named else (), overwrite)
+    return resolve_partition_spec(table, live_partitions(table, latest_snapshot(table)) if named else (), overwrite)
 
 
 def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[CommitMessage]) -> OverwriteScope:

@@ -30,7 +30,7 @@ from paimon_engine.cli import (
     tags,
 )
 from paimon_engine.cli.faces import ActionGroup
-from paimon_engine.cli.terminal import complain, warn
+from paimon_engine.cli.terminal import print_error, warn
 from paimon_engine.errors import InvalidArgumentError, PaimonError, PaimonWarning
 
 app = typer.Typer(
@@ -101,7 +101,7 @@ def main() -> None:
     except (PaimonError, OSError) as error:
         if _engine_logger.isEnabledFor(logging.DEBUG):
             logging.getLogger(__name__).exception("failed")
-        complain(_line(error))
+        print_error(_line(error))
         sys.exit(2 if isinstance(error, InvalidArgumentError) else 1)
 
 

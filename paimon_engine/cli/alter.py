@@ -58,10 +58,10 @@ def _run(
     from paimon_engine.actions.alter_table import AlterTable
 
     details = run_quick(job_on(*named, AlterTable(changes)), "changing the schema")
-    finish(details, None, _tell, as_json=as_json)
+    finish(details, None, _print_result, as_json=as_json)
 
 
-def _tell(details: Mapping[str, Any], _: Any) -> None:
+def _print_result(details: Mapping[str, Any], _: Any) -> None:
     if details["status"] == "noop":
         say(f"nothing to change: schema {details['schema_id']} has it already")
     else:

@@ -17,7 +17,7 @@ from paimon_engine.cli.arguments import (
 )
 from paimon_engine.cli.faces import add_faces, face
 from paimon_engine.cli.look import print_columns
-from paimon_engine.cli.outcome import gone, tell, words
+from paimon_engine.cli.outcome import gone, print_outcome, words
 from paimon_engine.cli.terminal import count, warn
 
 
@@ -58,7 +58,7 @@ def branch_list(
 def branch_create(details: Mapping[str, Any], spec: Any) -> None:
     """Make a branch of a tag or a snapshot, or an empty one."""
     at = "empty" if details["snapshot_id"] is None else f"at snapshot {details['snapshot_id']}"
-    tell(details, f"{words(details)}: branch {spec.branch}, {at}")
+    print_outcome(details, f"{words(details)}: branch {spec.branch}, {at}")
 
 
 @face(
@@ -70,7 +70,7 @@ def branch_create(details: Mapping[str, Any], spec: Any) -> None:
 )
 def branch_rename(details: Mapping[str, Any], spec: Any) -> None:
     """Give a branch another name."""
-    tell(details, f"{words(details)}: branch {spec.to}")
+    print_outcome(details, f"{words(details)}: branch {spec.to}")
 
 
 @face(
@@ -82,7 +82,7 @@ def branch_rename(details: Mapping[str, Any], spec: Any) -> None:
 )
 def branch_delete(details: Mapping[str, Any], spec: Any) -> None:
     """Delete a branch, and the files that only it needed."""
-    tell(details, f"{words(details)}: branch {spec.branch}, with {gone(details)} that only it needed")
+    print_outcome(details, f"{words(details)}: branch {spec.branch}, with {gone(details)} that only it needed")
 
 
 @face(
@@ -97,7 +97,7 @@ def branch_fast_forward(details: Mapping[str, Any], spec: Any) -> None:
     """Make the table what the branch is. What it had since the branch began is deleted."""
     removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
     at = f"to snapshot {details['snapshot_id']} of branch {spec.branch}"
-    tell(details, f"{words(details)}: {at}; removed {removed}, {gone(details)}")
+    print_outcome(details, f"{words(details)}: {at}; removed {removed}, {gone(details)}")
 
 
 @face(
@@ -110,7 +110,9 @@ def branch_fast_forward(details: Mapping[str, Any], spec: Any) -> None:
 def branch_merge(details: Mapping[str, Any], spec: Any) -> None:
     """Bring what the branch has changed into the table, in one commit. Both may have gone on in other buckets."""
     changed = f"added {count(details['files_added'], 'file')}, removed {details['files_removed']:,}"
-    tell(details, f"{words(details)}: branch {spec.branch} up to its snapshot {details['merged_snapshot']}; {changed}")
+    print_outcome(
+        details, f"{words(details)}: branch {spec.branch} up to snapshot {details['merged_snapshot']}; {changed}"
+    )
     for reason in details["conflicts"]:
         warn(f"in the way: {reason}")
 
@@ -139,7 +141,7 @@ def consumer_list(
 def consumer_reset(details: Mapping[str, Any], spec: Any) -> None:
     """Move a consumer, or forget it."""
     to = "" if spec.next_snapshot is None else f", next snapshot {spec.next_snapshot}"
-    tell(details, f"{words(details)}: consumer {spec.consumer}{to}")
+    print_outcome(details, f"{words(details)}: consumer {spec.consumer}{to}")
 
 
 @face(
@@ -150,7 +152,7 @@ def consumer_reset(details: Mapping[str, Any], spec: Any) -> None:
 )
 def consumer_clear(details: Mapping[str, Any], _: Any) -> None:
     """Forget consumers by their names."""
-    tell(details, _removed(details["removed"], words(details)))
+    print_outcome(details, _removed(details["removed"], words(details)))
 
 
 @face(
@@ -161,7 +163,7 @@ def consumer_clear(details: Mapping[str, Any], _: Any) -> None:
 )
 def consumer_expire(details: Mapping[str, Any], _: Any) -> None:
     """Forget consumers that have not moved since then, or for the table's consumer.expiration-time."""
-    tell(details, _removed(details["removed"], words(details)))
+    print_outcome(details, _removed(details["removed"], words(details)))
 
 
 def _removed(names: list[str], status: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 
 from paimon_engine.cli.faces import add_faces, face
-from paimon_engine.cli.outcome import gone, print_deleted, tell_quarantine
+from paimon_engine.cli.outcome import gone, print_deleted, print_quarantine
 from paimon_engine.cli.terminal import count, hint, say, warn
 
 TAGS_SHOWN: Final = 4
@@ -58,7 +58,7 @@ def _print_expired(details: Mapping[str, Any]) -> None:
     say(_expire_line(details))
     if remaining := details["remaining"]:
         warn(f"old enough to go, and left for now: {remaining:,}")
-    tell_quarantine(details)
+    print_quarantine(details)
     if len(aside := details["quarantines"]) > 1:
         hint(f"one quarantine per round; restore them in this order: {', '.join(aside)}")
     for reason in details["stopped"]:

@@ -31,7 +31,7 @@ from paimon_engine.cli.arguments import (
     WarehouseOption,
     job_on,
 )
-from paimon_engine.cli.outcome import tell_plainly
+from paimon_engine.cli.outcome import print_plainly
 from paimon_engine.cli.running import run_job, run_quick
 from paimon_engine.cli.terminal import ProgressStyle, print_json
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[Mapping[str, Any], Any], None]
 
-_ProgressOption = Annotated[ProgressStyle, typer.Option("--progress", help="How to tell progress, on standard error.")]
+_ProgressOption = Annotated[ProgressStyle, typer.Option("--progress", help="How to show progress, on standard error.")]
 _YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _FAILURES: Final = ("failed", "problems", "conflicts")
 """Lists of a result that are empty where all went well."""
@@ -91,7 +91,7 @@ def plain_face(action: str) -> Face:
         f"`paimon-engine {action.replace('_', '-')} /lake/db.db/t{''.join(f' {name.upper()}' for name in needed)}`"
     )
     name = action.replace("_", "-")
-    return Face(name, action, tell_plainly, f"{help_line[:1].upper()}{help_line[1:]}.", (example,), arguments=needed)
+    return Face(name, action, print_plainly, f"{help_line[:1].upper()}{help_line[1:]}.", (example,), arguments=needed)
 
 
 def add_faces(app: typer.Typer, *names: str) -> None:
@@ -99,7 +99,7 @@ def add_faces(app: typer.Typer, *names: str) -> None:
     for name in names:
         made = FACES[name]
         app.command(made.name.rpartition(" ")[2], cls=_command_class(made), help=made.help, epilog=_epilog(made))(
-            _unmade
+            _command_placeholder
         )
 
 
@@ -107,7 +107,7 @@ def _epilog(made: Face) -> str:
     return "Examples:\n\n" + "\n\n".join(made.examples)
 
 
-def _unmade() -> None:
+def _command_placeholder() -> None:
     """Stands where the function will be that the spec's fields give."""
 
 

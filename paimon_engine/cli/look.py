@@ -290,13 +290,13 @@ def print_columns(found: pa.Table, names: Mapping[str, str], *, as_json: bool, e
     if as_json:
         print_json(found.to_pylist())
         return
-    told = {name: title for name, title in names.items() if _tells(found[name].to_pylist())}
-    rows = [{title: row[name] for name, title in told.items()} for row in found.to_pylist()]
+    shown_columns = {name: title for name, title in names.items() if _has_values(found[name].to_pylist())}
+    rows = [{title: row[name] for name, title in shown_columns.items()} for row in found.to_pylist()]
     for row in rows:
         if "size" in row:
             row["size"] = size(row["size"])
     print_grid(rows, empty=empty, flexible=("user", "partition", "min key", "max key"))
 
 
-def _tells(values: list[Any]) -> bool:
+def _has_values(values: list[Any]) -> bool:
     return any(value not in (None, "{}", "[]") for value in values)

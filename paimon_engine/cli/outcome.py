@@ -11,24 +11,24 @@ from paimon_engine.units import size_text as size
 ROWS_SHOWN: Final = 20
 
 
-def tell(details: Mapping[str, Any], text: str) -> None:
+def print_outcome(details: Mapping[str, Any], text: str) -> None:
     """The line, what was to be deleted by a dry run, and why things were left."""
     if details["status"] == "dry_run":
         print_deleted(details.get("deleted", ()))
     say(text)
-    tell_quarantine(details)
+    print_quarantine(details)
     for reason in (*details.get("skipped", ()), *details.get("stopped", ())):
         warn(f"left alone: {reason}")
 
 
-def tell_plainly(details: Mapping[str, Any], _: Any) -> None:
+def print_plainly(details: Mapping[str, Any], _: Any) -> None:
     """The status, and all numbers and names of the result."""
     found = [
         f"{name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"{name.replace('_', ' ')}: {value}"
         for name, value in details.items()
         if isinstance(value, int | str) and not isinstance(value, bool) and name not in ("status", "quarantine")
     ]
-    tell(details, f"{words(details)}; {', '.join(found)}" if found else words(details))
+    print_outcome(details, f"{words(details)}; {', '.join(found)}" if found else words(details))
 
 
 def failed(details: Mapping[str, Any]) -> None:
@@ -37,7 +37,7 @@ def failed(details: Mapping[str, Any]) -> None:
         warn(f"failed: {reason}")
 
 
-def tell_quarantine(details: Mapping[str, Any]) -> None:
+def print_quarantine(details: Mapping[str, Any]) -> None:
     """Where the files are that were moved aside."""
     if details.get("quarantine"):
         hint(f"moved aside as {details['quarantine']}: restore brings it back, empty-quarantine deletes it for good")

@@ -16,7 +16,7 @@ from paimon_engine.cli.arguments import (
     open_named,
 )
 from paimon_engine.cli.faces import add_faces, face
-from paimon_engine.cli.outcome import gone, print_deleted, tell, words
+from paimon_engine.cli.outcome import gone, print_deleted, print_outcome, words
 from paimon_engine.cli.terminal import count, print_grid, print_json, warn
 from paimon_engine.units import size_text as size
 
@@ -34,7 +34,7 @@ def restore(details: Mapping[str, Any], _: Any) -> None:
     roots = [f"snapshot {number}" for number in details["snapshots"]]
     roots += [f"tag {name}" for name in details["tags"]] + [f"branch {name}" for name in details["branches"]]
     text = f"{words(details)}: {count(details['files'], 'file')} of {details['action']}"
-    tell({**details, "quarantine": None}, f"{text}; {', '.join(roots)}" if roots else text)
+    print_outcome({**details, "quarantine": None}, f"{text}; {', '.join(roots)}" if roots else text)
 
 
 def quarantines(
@@ -72,7 +72,7 @@ def quarantines(
 )
 def empty_quarantine(details: Mapping[str, Any], _: Any) -> None:
     """Delete for good what was moved aside more than 30 days ago, or as told."""
-    tell(details, f"{words(details)}: {count(len(details['quarantines']), 'quarantine')}, {gone(details)}")
+    print_outcome(details, f"{words(details)}: {count(len(details['quarantines']), 'quarantine')}, {gone(details)}")
 
 
 @face(
@@ -87,7 +87,7 @@ def purge(details: Mapping[str, Any], _: Any) -> None:
     kinds = {"snapshot": "snapshots", "tag": "tags", "branch": "branches", "consumer": "consumers"}
     found = {kind: len(details[f"removed_{kinds[kind]}"]) for kind in kinds}
     removed = ", ".join(f"{number:,} {kind if number == 1 else kinds[kind]}" for kind, number in found.items())
-    tell(details, f"{words(details)}: {removed}, {gone(details)}")
+    print_outcome(details, f"{words(details)}: {removed}, {gone(details)}")
 
 
 @face(
@@ -101,7 +101,7 @@ def remove_lost_files(details: Mapping[str, Any], _: Any) -> None:
     print_deleted([{**item, "why": "gone"} for item in details["removed"]])
     lost = f"{count(details['files'], 'file')} with {count(details['rows'], 'row')}"
     text = f"{words(details)}: removed {lost}, of {count(details['files_checked'], 'file')}"
-    tell(details, text if details["files"] else "no file is lost")
+    print_outcome(details, text if details["files"] else "no file is lost")
 
 
 @face(
@@ -115,7 +115,7 @@ def remove_lost_manifests(details: Mapping[str, Any], _: Any) -> None:
     lost = details["removed"]
     rows = f"{details['rows_before']} rows before, {details['rows_after']} after"
     text = f"{words(details)}: removed {count(len(lost), 'manifest')}; {rows}"
-    tell(details, text if lost else "no manifest is lost")
+    print_outcome(details, text if lost else "no manifest is lost")
 
 
 @face(
@@ -135,4 +135,4 @@ def repair_earliest(details: Mapping[str, Any], _: Any) -> None:
     verb = "would begin" if details["status"] in ("dry_run", "stopped") else "begins"
     first = f"{verb} with snapshot {details['earliest_snapshot_id']}"
     text = f"{words(details)}: the table {first}; removed {removed}, {gone(details)}"
-    tell(details, "nothing to repair" if details["status"] == "noop" else text)
+    print_outcome(details, "nothing to repair" if details["status"] == "noop" else text)

@@ -20,7 +20,7 @@ from paimon_engine.cli.arguments import (
     job_on,
 )
 from paimon_engine.cli.faces import finish
-from paimon_engine.cli.outcome import gone, tell, words
+from paimon_engine.cli.outcome import gone, print_outcome, words
 from paimon_engine.cli.running import run_quick
 from paimon_engine.cli.terminal import count
 from paimon_engine.errors import InvalidArgumentError
@@ -72,7 +72,7 @@ def rollback(
             raise InvalidArgumentError("--dry-run says what is deleted, and --as-latest deletes nothing; leave one out")
         as_new = decode(RollbackToAsLatest, given)
         details = run_quick(job_on(table, warehouse, storage, catalog, as_new), "going back")
-        finish(details, as_new, _tell_as_latest, as_json=as_json)
+        finish(details, as_new, _print_as_latest, as_json=as_json)
         return
     spec = decode(Rollback, {**given, **how})
     job = job_on(table, warehouse, storage, catalog, spec)
@@ -80,17 +80,17 @@ def rollback(
         name, value = next(iter(given.items()))
         typer.confirm(f"Delete everything that came after {name} {value}?", abort=True, err=True)
     details = run_quick(job, "rolling back")
-    finish(details, spec, _tell, as_json=as_json)
+    finish(details, spec, _print_result, as_json=as_json)
 
 
-def _tell_as_latest(details: Mapping[str, Any], _: Any) -> None:
+def _print_as_latest(details: Mapping[str, Any], _: Any) -> None:
     restored = f"snapshot {details['snapshot_id']} holds snapshot {details['restored_snapshot']} again"
-    tell(details, f"{words(details)}: {restored}")
+    print_outcome(details, f"{words(details)}: {restored}")
 
 
-def _tell(details: Mapping[str, Any], _: Any) -> None:
+def _print_result(details: Mapping[str, Any], _: Any) -> None:
     removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
     if details["removed_changelogs"]:
         removed += f", {count(len(details['removed_changelogs']), 'changelog')}"
     latest = f"snapshot {details['snapshot_id']} is the latest"
-    tell(details, f"{words(details)}: {latest}; removed {removed}, {gone(details)}")
+    print_outcome(details, f"{words(details)}: {latest}; removed {removed}, {gone(details)}")

@@ -14,7 +14,7 @@ from paimon_engine.cli.terminal import ProgressStyle, print_json, say, working
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.units import size_text as size
 
-ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to tell progress, on standard error.")]
+ProgressOption = Annotated[ProgressStyle, typer.Option(help="How to show progress, on standard error.")]
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from paimon_engine.cli.terminal import ProgressStyle, progress_listener, tell_json, working
+from paimon_engine.cli.terminal import ProgressStyle, print_progress_json, progress_listener, working
 from paimon_engine.progress import Progress
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def run_job(job: Job, *, spark: str | None, progress: ProgressStyle, is_kept: bo
     with ExitStack() as stack:
         with working("starting Spark" if spark else "opening", progress):
             if spark and progress is ProgressStyle.JSON:
-                tell_json(Progress("start Spark", 0, 1))
+                print_progress_json(Progress("start Spark", 0, 1))
             executor = stack.enter_context(open_executor(spark))
             if spark and progress is ProgressStyle.JSON:
-                tell_json(Progress("start Spark", 1, 1))
+                print_progress_json(Progress("start Spark", 1, 1))
         startup_seconds = time.monotonic() - begun
         listener = stack.enter_context(progress_listener(progress))
         result = run(job, executor, listener, is_kept=is_kept)

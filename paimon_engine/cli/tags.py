@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from paimon_engine.cli.faces import add_faces, face
-from paimon_engine.cli.outcome import gone, tell, words
+from paimon_engine.cli.outcome import gone, print_outcome, words
 from paimon_engine.cli.terminal import count
 
 
@@ -30,7 +30,7 @@ def add_commands(app: typer.Typer) -> None:
 )
 def tag_create(details: Mapping[str, Any], spec: Any) -> None:
     """Name a snapshot, so that expiry leaves it alone. Safe to repeat."""
-    tell(details, f"{words(details)}: tag {spec.tag} on snapshot {details['snapshot_id']}")
+    print_outcome(details, f"{words(details)}: tag {spec.tag} on snapshot {details['snapshot_id']}")
 
 
 @face(
@@ -42,7 +42,7 @@ def tag_create(details: Mapping[str, Any], spec: Any) -> None:
 )
 def tag_rename(details: Mapping[str, Any], spec: Any) -> None:
     """Give a tag another name."""
-    tell(details, f"{words(details)}: tag {spec.to} on snapshot {details['snapshot_id']}")
+    print_outcome(details, f"{words(details)}: tag {spec.to} on snapshot {details['snapshot_id']}")
 
 
 @face(
@@ -54,7 +54,7 @@ def tag_rename(details: Mapping[str, Any], spec: Any) -> None:
 )
 def tag_delete(details: Mapping[str, Any], spec: Any) -> None:
     """Delete a tag, and the files that only it kept."""
-    tell(details, f"{words(details)}: tag {spec.tag}, with {gone(details)} that only it kept")
+    print_outcome(details, f"{words(details)}: tag {spec.tag}, with {gone(details)} that only it kept")
 
 
 @face(
@@ -67,7 +67,7 @@ def tag_expire(details: Mapping[str, Any], _: Any) -> None:
     """Delete tags whose time is over, and the files that only they kept."""
     expired = list(details["expired"])
     text = f"{words(details)}: {count(len(expired), 'tag')} ({', '.join(expired)}), {gone(details)}"
-    tell(details, text if expired else "no tag's time is over")
+    print_outcome(details, text if expired else "no tag's time is over")
 
 
 @face(
@@ -82,4 +82,4 @@ def tag_create_due(details: Mapping[str, Any], _: Any) -> None:
     text = f"{words(details)}: {', '.join(made)}" if made else "no tag is due"
     if dropped := details["deleted_tags"]:
         text += f"; {count(len(dropped), 'older tag')} dropped, {gone(details)}"
-    tell(details, text)
+    print_outcome(details, text)

@@ -50,20 +50,20 @@ class ProgressStyle(StrEnum):
 
 def say(text: str) -> None:
     """A line of result."""
-    _out().print(Text(_whole(text)), soft_wrap=True)
+    _out().print(Text(_with_escaped_surrogates(text)), soft_wrap=True)
 
 
 def hint(text: str) -> None:
     """A line for people, beside the result."""
-    err.print(Text(_whole(text), style="dim"))
+    err.print(Text(_with_escaped_surrogates(text), style="dim"))
 
 
 def warn(text: str) -> None:
     """A line on what did not go as asked."""
-    err.print(Text(_whole(text), style="yellow"), soft_wrap=True)
+    err.print(Text(_with_escaped_surrogates(text), style="yellow"), soft_wrap=True)
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """The line that ends a failed command."""
     err.print(Text("error: ", style="bold red").append(Text(shown(masked(text)), style="default")), soft_wrap=True)
 
@@ -165,8 +165,8 @@ def shown_json(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
-def _whole(text: str) -> str:
-    """The text with half characters spelled out, which no terminal takes: arguments may hold any bytes."""
+def _with_escaped_surrogates(text: str) -> str:
+    """The text with lone surrogates escaped, as no terminal prints them; arguments may contain any bytes."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -178,7 +178,7 @@ def count(number: int, thing: str) -> str:
 # ── progress ────────────────────────────────────────────────────────────────────────────────────
 
 
-def tell_json(progress: Progress) -> None:
+def print_progress_json(progress: Progress) -> None:
     """A line of JSON for whoever started this process."""
     line = {"stage": progress.stage, "done": progress.done, "total": progress.total}
     print(f"@paimon {json.dumps(line)}", file=sys.stderr, flush=True)  # noqa: T201 - the line is for a program
@@ -188,7 +188,7 @@ def tell_json(progress: Progress) -> None:
 def progress_listener(style: ProgressStyle) -> Iterator[OnProgress | None]:
     """A listener that shows bars on a terminal, or prints a line of JSON for each step."""
     if style is ProgressStyle.JSON:
-        yield tell_json
+        yield print_progress_json
         return
     if style is ProgressStyle.NONE or not err.is_terminal:
         yield None

@@ -245,12 +245,12 @@ class ParquetWriter:
         """
         _codec(options)
         self._copies = copies_of(schema, options.copies)
-        self._meant = _stored_schema(pa.schema([schema.field(name) for name in self._copies.written]))
-        self._leaves = [leaf for field in self._meant for leaf in leaves_of(field.type)]
+        self._target = _stored_schema(pa.schema([schema.field(name) for name in self._copies.written]))
+        self._leaves = [leaf for field in self._target for leaf in leaves_of(field.type)]
         units = {leaf.unit for leaf in self._leaves if pa.types.is_timestamp(leaf)}
         self._has_int96 = "ns" in units
         self._marks_timestamps = len(units) > 1 and self._has_int96
-        self._schema = _with_plain_timestamps(self._meant) if self._marks_timestamps else self._meant
+        self._schema = _with_plain_timestamps(self._target) if self._marks_timestamps else self._target
         self._sink = FooterSink(sink)
         # Arrow writes each page by itself, and each call of Python costs.
         self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, mode="w"), WRITE_BUFFER_BYTES)
@@ -262,7 +262,9 @@ class ParquetWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._groups: list[bytes | None] = []
-        self._bounded = [field.name for field in self._meant if _is_text(field.type) or pa.types.is_integer(field.type)]
+        self._bounded = [
+            field.name for field in self._target if _is_text(field.type) or pa.types.is_integer(field.type)
+        ]
         self._bounds: dict[str, tuple[Any, Any]] = {}
 
     def __del__(self) -> None:
@@ -300,7 +302,7 @@ class ParquetWriter:
             if pa.types.is_dictionary(column.type)
             else without_nulls_below(cast(cast(column, meant.type), field.type))
             for column, meant, field in zip(
-                batch.select(self._copies.written).columns, self._meant, self._schema, strict=True
+                batch.select(self._copies.written).columns, self._target, self._schema, strict=True
             )
         ]
         return pa.RecordBatch.from_arrays(arrays, names=self._schema.names)
@@ -377,8 +379,8 @@ class ParquetWriter:
     def _take_bounds(self, footer: pq.FileMetaData) -> None:
         """Those that the footer has of each row group, which are exact."""
         # By index: `a.b` may be a column, or a part of one.
-        widths = [sum(1 for _ in leaves_of(field.type)) for field in self._meant]
-        indices = dict(zip(self._meant.names, accumulate(widths, initial=0), strict=False))
+        widths = [sum(1 for _ in leaves_of(field.type)) for field in self._target]
+        indices = dict(zip(self._target.names, accumulate(widths, initial=0), strict=False))
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             for name in self._bounded:
@@ -395,9 +397,15 @@ class ParquetWriter:
         self._bounds[column] = min(before[0], low), max(before[1], high)
 
     def _first_rows(self, group: StoredRowGroup, source: BinaryIO) -> pa.RecordBatch:
-        limit, texts = BatchLimit(SAMPLE_ROWS), [field.name for field in self._meant if _is_text(field.type)]
+        limit, texts = BatchLimit(SAMPLE_ROWS), [field.name for field in self._target if _is_text(field.type)]
         rows = read_matching(
-            source, self._meant, None, path=group.path, limit=limit, row_groups={group.number}, dictionary_columns=texts
+            source,
+            self._target,
+            None,
+            path=group.path,
+            limit=limit,
+            row_groups={group.number},
+            dictionary_columns=texts,
         )
         return next(rows)[1]
 

@@ -27,8 +27,8 @@ PAGE_ROWS: Final = 32_000
 _DICTIONARY_SHARE_MAX: Final = 0.5
 SAMPLE_ROWS: Final = 16_384
 """First rows of a file by which the columns with a dictionary are chosen."""
-_GLANCED_ROWS: Final = SAMPLE_ROWS // 8
-_GLANCED_SHARE_MAX: Final = 0.95
+_PREVIEW_ROWS: Final = SAMPLE_ROWS // 8
+_PREVIEW_SHARE_MAX: Final = 0.95
 """Where so few of these rows, from anywhere, have so many values, more than half of all do, and these need no look."""
 _DICTIONARY_BYTES_SHARE_MAX: Final = 0.02
 """Of the indices, in a column that is stored as it is: its dictionary is not compressed either."""
@@ -62,14 +62,14 @@ def rows_per_part(batches: Sequence[pa.RecordBatch]) -> int:
 def repeating_columns(batch: pa.RecordBatch) -> list[str]:
     """Top-level columns whose values repeat among the first rows of the batch, so that a dictionary pays."""
     batch = batch.slice(0, SAMPLE_ROWS)
-    glanced = _glanced_positions()
-    glanced = pa.array(glanced[batch.num_rows > glanced])
+    preview = _preview_positions()
+    preview = pa.array(preview[batch.num_rows > preview])
     names = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
             continue
         if pa.types.is_dictionary(column.type) or (
-            _distinct_share(column.take(glanced)) < _GLANCED_SHARE_MAX
+            _distinct_share(column.take(preview)) < _PREVIEW_SHARE_MAX
             and _distinct_share(column) <= _DICTIONARY_SHARE_MAX
         ):
             names.append(name)
@@ -77,9 +77,9 @@ def repeating_columns(batch: pa.RecordBatch) -> list[str]:
 
 
 @cache
-def _glanced_positions() -> npt.NDArray[np.int64]:
+def _preview_positions() -> npt.NDArray[np.int64]:
     """Some of the first rows in no order, so that neither runs nor periods hide that values repeat."""
-    return np.random.default_rng(0).choice(SAMPLE_ROWS, _GLANCED_ROWS, replace=False)
+    return np.random.default_rng(0).choice(SAMPLE_ROWS, _PREVIEW_ROWS, replace=False)
 
 
 def _distinct_share(column: pa.Array) -> float:
@@ -118,7 +118,7 @@ def codecs_of(
     plain = set()
     if codec != "none":
         taken = pa.Codec(codec, level)
-        plain = {name for name in schema.names if _stays_large(_sample(batches, name, repeating), taken)}
+        plain = {name for name in schema.names if _is_incompressible(_sample(batches, name, repeating), taken)}
     if not plain:
         return codec, level
     by_path = dict.fromkeys(_leaf_paths(schema), codec) | dict.fromkeys(plain, "none")
@@ -153,7 +153,7 @@ def _packed_indices(parts: Sequence[pa.Array], rows: int) -> npt.NDArray[np.uint
     return np.packbits((codes[:, None] >> np.arange(bits)) & 1, bitorder="little")
 
 
-def _stays_large(stored: npt.NDArray[Any], codec: pa.Codec) -> bool:
+def _is_incompressible(stored: npt.NDArray[Any], codec: pa.Codec) -> bool:
     data = stored.tobytes()
     return len(data) > 0 and codec.compress(data).size >= _STORED_SHARE_MIN * len(data)
 

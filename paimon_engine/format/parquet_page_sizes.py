@@ -120,7 +120,7 @@ class ChunkPages:
         self._repeats: bool = column.max_repetition_level > 0
         self._batch_rows = self._values if batch_rows is None else batch_rows
         is_bytes = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-        self._told_encodings = not is_bytes or has_dictionary(chunk), not is_bytes or is_delta(chunk)
+        self._checked_encodings = not is_bytes or has_dictionary(chunk), not is_bytes or is_delta(chunk)
         self._seen = self._unpacked = 0
         self._batch_values = self._batch_stored = self._batch_late = 0
         self._longest_bytes = longest_bytes
@@ -153,9 +153,9 @@ class ChunkPages:
         if self._repeats:
             self._add_lists(head)
         if self._longest_bytes:
-            self._add_late(head)
+            self._check_late_dictionary(head)
         at_once = min(self._batch_rows, head.values or self._batch_rows) * unpacked
-        with_dictionary, with_delta = self._told_encodings
+        with_dictionary, with_delta = self._checked_encodings
         is_told = with_dictionary if head.is_dictionary else with_delta or head.encoding != DELTA_TEXTS
         if not is_told and at_once > PAGE_BYTES_MAX:
             self._refuse(f"a page of {unpacked} bytes in an encoding of which the footer does not tell")
@@ -170,7 +170,7 @@ class ChunkPages:
             if values > LIST_VALUES_MAX and values * _VALUE_BYTES > stored * _EXPANSION_MAX:
                 self._refuse(f"{what} of {stored} bytes with {values} values in lists, too many to read")
 
-    def _add_late(self, head: PageHead) -> None:
+    def _check_late_dictionary(self, head: PageHead) -> None:
         """Holds values of the dictionary against the limit that come behind a plain page: writers do not go back."""
         self._has_plain |= head.is_plain
         if self._has_plain and not head.is_plain:

@@ -49,18 +49,18 @@ def reason(error: Exception) -> str:
             return repr(error)
 
 
-def whole(record: Mapping[str, Any], key: str, low: int = LONG_MIN, high: int = LONG_MAX) -> int:
+def required_integer(record: Mapping[str, Any], key: str, low: int = LONG_MIN, high: int = LONG_MAX) -> int:
     """An integer within bounds. Raises: KeyError, ValueError."""
-    return _whole(record[key], key, low, high)
+    return _checked_integer(record[key], key, low, high)
 
 
-def whole_or_none(record: Mapping[str, Any], key: str, low: int = LONG_MIN, high: int = LONG_MAX) -> int | None:
+def integer_or_none(record: Mapping[str, Any], key: str, low: int = LONG_MIN, high: int = LONG_MAX) -> int | None:
     """An integer within bounds; None where it is missing or null. Raises: ValueError."""
     value = record.get(key)
-    return None if value is None else _whole(value, key, low, high)
+    return None if value is None else _checked_integer(value, key, low, high)
 
 
-def _whole(value: Any, key: str, low: int, high: int) -> int:
+def _checked_integer(value: Any, key: str, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"{key} is {value!r}, expected an integer from {low} to {high}")
     return value

@@ -204,7 +204,7 @@ def aggregation_fields(table: TableHandle) -> pa.Table:
     )
     rows = []
     for field in table.schema.row_type:
-        told = {
+        settings = {
             key: value
             for key, value in table.schema.options.items()
             if (parts := key.split("."))[0] == "fields" and len(parts) > 2 and parts[1] == field.name
@@ -213,8 +213,8 @@ def aggregation_fields(table: TableHandle) -> pa.Table:
             {
                 "field_name": field.name,
                 "field_type": _sql_text(field.type),
-                "function": f"[{', '.join(told.values())}]",
-                "function_options": f"[{', '.join(told)}]",
+                "function": f"[{', '.join(settings.values())}]",
+                "function_options": f"[{', '.join(settings)}]",
                 "comment": field.description,
             }
         )

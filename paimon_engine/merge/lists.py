@@ -120,11 +120,11 @@ class ListFunction:
         counted = versions.only(versions.valid(column))
         if not len(counted):
             return np.full(len(counted.starts), -1)
-        if self.folds(counted):
+        if self.needs_fold(counted):
             return self._step_by_step(counted, column)
         return self.merged(lowest_first(counted) if self.reorders else counted, column)
 
-    def folds(self, versions: Versions) -> bool:
+    def needs_fold(self, versions: Versions) -> bool:
         """Whether the elements that stay must be found step by step."""
         return bool(versions.retracts.any())
 

@@ -76,10 +76,10 @@ class NestedUpdate(ListFunction):
         """The nested keys, or whole rows."""
         return key_fields(entries, self._key.fields)
 
-    def folds(self, versions: Versions) -> bool:
+    def needs_fold(self, versions: Versions) -> bool:
         """Where a list goes below another one, what is left of the limit depends on every step."""
         below = self._limit is not None and bool((versions.steps == Step.ADD_BELOW).any())
-        return below or super().folds(versions)
+        return below or super().needs_fold(versions)
 
     def merged(self, versions: Versions, column: str) -> pa.Array:
         """The nested table of each key where nothing is taken back."""

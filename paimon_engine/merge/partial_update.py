@@ -131,7 +131,7 @@ class PartialUpdate:
         order = _lexicographic(versions, group.by)
         counts = order > 0
         counted = versions.only(counts)
-        applies = _at_least_all_before(counted, order[np.flatnonzero(counts)])
+        applies = _not_below_older_rows(counted, order[np.flatnonzero(counts)])
         winner = counted.last(applies)
         newest = counted.at(winner)
         retracted = counted.retracts
@@ -199,7 +199,7 @@ def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:
         open_ = indices >= begin[versions.keys]
         applies = np.zeros(len(versions), dtype=bool)
         for order in orders:
-            applies |= (order > 0) & _at_least_all_before(versions, np.where(open_, order, 0))
+            applies |= (order > 0) & _not_below_older_rows(versions, np.where(open_, order, 0))
         # The last removal itself only begins what comes then.
         found = pick(applies & deletes & open_ & (indices > removal[versions.keys]))
         if (found < 0).all():
@@ -208,7 +208,7 @@ def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:
         begin = np.where(found >= 0, found, begin)
 
 
-def _at_least_all_before(versions: Versions, order: npt.NDArray[np.int64]) -> Mask:
+def _not_below_older_rows(versions: Versions, order: npt.NDArray[np.int64]) -> Mask:
     """Which rows have a rank that no older row of their key exceeds."""
     if not len(versions):
         return np.zeros(0, dtype=bool)

@@ -184,7 +184,7 @@ class Joined:
         versions = self.versions
         return _joined(column, versions.positions, versions.starts, versions.ends > versions.starts, self.left_out)
 
-    def among_others(self, column: pa.Array, window: Window, several: Positions, *, whole: bool) -> pa.Array:
+    def with_other_keys(self, column: pa.Array, window: Window, several: Positions, *, whole: bool) -> pa.Array:
         """The list of each of several keys of a window, and those of the other keys as they are.
 
         `whole` says that no version is left out, and that they have their order.
@@ -281,7 +281,7 @@ def merge_versions(
             column = gather(rows[name], newest)
         elif isinstance(merged := columns[name], Joined):
             whole = merged.versions.positions is versions.positions
-            column = merged.among_others(rows[name], window, several, whole=whole)
+            column = merged.with_other_keys(rows[name], window, several, whole=whole)
         else:
             column = _spread(rows[name], newest, several, merged)
         if name in required and column.null_count:

@@ -103,7 +103,7 @@ def parse_integers(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
             return numbers.cast(arrow_type)
 
     def parse(text: str) -> int:
-        number = parse_whole(text)
+        number = parse_integer_text(text)
         if not limits.min <= number <= limits.max:
             raise ValueError(text)
         return number
@@ -111,7 +111,7 @@ def parse_integers(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     return by_distinct(values, parse, arrow_type)
 
 
-def parse_whole(text: str) -> int:
+def parse_integer_text(text: str) -> int:
     """Sign, digits, and a fraction that is checked and cut off; any of them may be missing, but not all.
 
     Raises: ValueError.

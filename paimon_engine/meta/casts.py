@@ -351,7 +351,7 @@ def _text_to_date(values: pa.Array) -> pa.Array:
 
 def _parse_date(text: str) -> int:
     """Days since 1970; digits alone are that number. Raises: ValueError."""
-    days = cast_text.parse_whole(text) if cast_text.is_numeric(text) else cast_time.parse_date(text)
+    days = cast_text.parse_integer_text(text) if cast_text.is_numeric(text) else cast_time.parse_date(text)
     if days >= 2**31:
         raise ValueError(text)
     return days
@@ -359,7 +359,7 @@ def _parse_date(text: str) -> int:
 
 def _parse_time(text: str) -> int:
     """Milliseconds of the day; digits alone are that number. Raises: ValueError."""
-    millis = cast_text.parse_whole(text) if cast_text.is_numeric(text) else cast_time.parse_time(text)
+    millis = cast_text.parse_integer_text(text) if cast_text.is_numeric(text) else cast_time.parse_time(text)
     # Java takes other numbers here, and fails where the value is used.
     if not 0 <= millis < cast_time.MILLIS_PER_DAY:
         raise ValueError(text)

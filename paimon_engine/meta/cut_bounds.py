@@ -31,8 +31,8 @@ def may_be_cut(data_type: DataType) -> bool:
 
 def upper(data_type: DataType, value: Any) -> Any:
     """The largest value that a stored upper bound may stand for; None stays. Doing it again changes nothing."""
-    is_whole = value is not None and may_be_cut(data_type) and value % _NANOS_PER_MICRO == 0
-    return value + _NANOS_PER_MICRO - 1 if is_whole else value
+    is_cut = value is not None and may_be_cut(data_type) and value % _NANOS_PER_MICRO == 0
+    return value + _NANOS_PER_MICRO - 1 if is_cut else value
 
 
 def upper_key(types: Sequence[DataType], key: bytes) -> bytes:

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, damaged
-from paimon_engine.format.stored import INT_MAX, WRONG, binary, file_name, reason, text, whole, whole_or_none
+from paimon_engine.format.stored import (
+    INT_MAX,
+    WRONG,
+    binary,
+    file_name,
+    integer_or_none,
+    reason,
+    required_integer,
+    text,
+)
 from paimon_engine.meta.manifest import FileKind
 from paimon_engine.meta.unknown_fields import (
     UnknownFields,
@@ -91,11 +100,11 @@ def index_file_from_record(record: Mapping[str, Any]) -> IndexFile:
         raise ValueError(f"kind {record['_KIND']}: every file of an index manifest is live")
     return IndexFile(
         partition=binary(record, "_PARTITION"),
-        bucket=whole(record, "_BUCKET", -2, INT_MAX),
+        bucket=required_integer(record, "_BUCKET", -2, INT_MAX),
         kind=text(record, "_INDEX_TYPE"),
         name=file_name(record, "_FILE_NAME"),
-        size_bytes=whole(record, "_FILE_SIZE", 0),
-        row_count=whole(record, "_ROW_COUNT", 0),
+        size_bytes=required_integer(record, "_FILE_SIZE", 0),
+        row_count=required_integer(record, "_ROW_COUNT", 0),
         vectors=tuple(_vector_range(item) for item in record.get("_DELETIONS_VECTORS_RANGES") or ()),
         external_path=None if record.get("_EXTERNAL_PATH") is None else text(record, "_EXTERNAL_PATH"),
     )
@@ -104,9 +113,9 @@ def index_file_from_record(record: Mapping[str, Any]) -> IndexFile:
 def _vector_range(record: Mapping[str, Any]) -> VectorRange:
     return VectorRange(
         data_file=file_name(record, "f0"),
-        offset=whole(record, "f1", 0, INT_MAX),
-        length=whole(record, "f2", 0, INT_MAX),
-        cardinality=whole_or_none(record, "_CARDINALITY", 0),
+        offset=required_integer(record, "f1", 0, INT_MAX),
+        length=required_integer(record, "f2", 0, INT_MAX),
+        cardinality=integer_or_none(record, "_CARDINALITY", 0),
     )
 
 

@@ -23,11 +23,11 @@ from paimon_engine.format.stored import (
     binary,
     checked_name,
     file_name,
+    integer_or_none,
     reason,
+    required_integer,
     text,
     texts,
-    whole,
-    whole_or_none,
 )
 from paimon_engine.meta.stats import EMPTY_STATS, SimpleStats
 from paimon_engine.meta.unknown_fields import (
@@ -320,23 +320,23 @@ def file_from_record(record: Mapping[str, Any], unknown: UnknownFields = NO_FIEL
 
     Raises: one of `stored.WRONG`.
     """
-    source = whole_or_none(record, "_FILE_SOURCE")
+    source = integer_or_none(record, "_FILE_SOURCE")
     index, columns = record.get("_EMBEDDED_FILE_INDEX"), record.get("_VALUE_STATS_COLS")
     return DataFile(
         name=file_name(record, "_FILE_NAME"),
-        size_bytes=whole(record, "_FILE_SIZE", 0),
-        row_count=whole(record, "_ROW_COUNT", 0),
+        size_bytes=required_integer(record, "_FILE_SIZE", 0),
+        row_count=required_integer(record, "_ROW_COUNT", 0),
         min_key=binary(record, "_MIN_KEY"),
         max_key=binary(record, "_MAX_KEY"),
         key_stats=_stats_from(record["_KEY_STATS"]),
         value_stats=_stats_from(record["_VALUE_STATS"]),
-        min_sequence_number=whole(record, "_MIN_SEQUENCE_NUMBER"),
-        max_sequence_number=whole(record, "_MAX_SEQUENCE_NUMBER"),
-        schema_id=whole(record, "_SCHEMA_ID", 0),
-        level=whole(record, "_LEVEL", 0, LEVEL_MAX),
+        min_sequence_number=required_integer(record, "_MIN_SEQUENCE_NUMBER"),
+        max_sequence_number=required_integer(record, "_MAX_SEQUENCE_NUMBER"),
+        schema_id=required_integer(record, "_SCHEMA_ID", 0),
+        level=required_integer(record, "_LEVEL", 0, LEVEL_MAX),
         extra_files=tuple(checked_name(name, "_EXTRA_FILES") for name in record.get("_EXTRA_FILES") or ()),
         creation_time_ms=_millis(record.get("_CREATION_TIME")),
-        delete_row_count=whole_or_none(record, "_DELETE_ROW_COUNT", 0),
+        delete_row_count=integer_or_none(record, "_DELETE_ROW_COUNT", 0),
         embedded_file_index=None if index is None else binary(record, "_EMBEDDED_FILE_INDEX"),
         file_source=None if source is None else int(FileSource(source)),
         value_stats_columns=None if columns is None else texts(record, "_VALUE_STATS_COLS"),
@@ -384,8 +384,8 @@ def entry_from_record(record: Mapping[str, Any], path: str, unknown: UnknownType
         return ManifestEntry(
             kind=FileKind(record["_KIND"]),
             partition=binary(record, "_PARTITION"),
-            bucket=whole(record, "_BUCKET", -2, INT_MAX),
-            total_buckets=whole(record, "_TOTAL_BUCKETS", -2, INT_MAX),
+            bucket=required_integer(record, "_BUCKET", -2, INT_MAX),
+            total_buckets=required_integer(record, "_TOTAL_BUCKETS", -2, INT_MAX),
             file=file_from_record(record["_FILE"], take_unknown(record["_FILE"], unknown.of_file)),
             unknown=take_unknown(record, unknown.of_entry),
         )
@@ -416,11 +416,11 @@ def manifest_file_from_record(
     try:
         return ManifestFile(
             name=file_name(record, "_FILE_NAME"),
-            size_bytes=whole(record, "_FILE_SIZE", 0),
-            added_count=whole(record, "_NUM_ADDED_FILES", 0),
-            deleted_count=whole(record, "_NUM_DELETED_FILES", 0),
+            size_bytes=required_integer(record, "_FILE_SIZE", 0),
+            added_count=required_integer(record, "_NUM_ADDED_FILES", 0),
+            deleted_count=required_integer(record, "_NUM_DELETED_FILES", 0),
             partition_stats=_stats_from(record["_PARTITION_STATS"]),
-            schema_id=whole(record, "_SCHEMA_ID", 0),
+            schema_id=required_integer(record, "_SCHEMA_ID", 0),
             unknown=take_unknown(record, unknown or {}),
         )
     except WRONG as error:

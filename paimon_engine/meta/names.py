@@ -31,7 +31,7 @@ def check_branch_name(name: str) -> None:
 
 def check_file_name(kind: str, name: str) -> None:
     """Raises InvalidArgumentError if nothing new of that `kind` may be called so: no plain file name, or too long."""
-    check_stays_inside(kind, name)
+    check_inside_directory(kind, name)
     if any(ord(char) < 32 or ord(char) == 127 for char in name):
         raise InvalidArgumentError(f"{kind} name {name[:40]!r} has control characters")
     if not is_text(name):
@@ -40,7 +40,7 @@ def check_file_name(kind: str, name: str) -> None:
         raise InvalidArgumentError(f"{kind} name {name[:40]!r}… is longer than {_NAME_BYTES_MAX} bytes")
 
 
-def check_stays_inside(kind: str, name: str) -> None:
+def check_inside_directory(kind: str, name: str) -> None:
     """Raises InvalidArgumentError if the name is blank or could lead out of its directory.
 
     That much is asked of what is there already, whoever named it.

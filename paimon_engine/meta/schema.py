@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_engine.errors import InvalidArgumentError, damaged
 from paimon_engine.format.json_text import pretty_json
-from paimon_engine.format.stored import INT_MAX, WRONG, parse_object, reason, texts, whole, whole_or_none
+from paimon_engine.format.stored import INT_MAX, WRONG, integer_or_none, parse_object, reason, required_integer, texts
 from paimon_engine.options import POSTPONED_BUCKET, TableOptions
 from paimon_engine.types import (
     ArrayType,
@@ -138,7 +138,7 @@ def parse_schema(data: str | bytes, path: str) -> TableSchema:
     """
     value = parse_object(data, path)
     try:
-        version = whole(value, "version", 1) if "version" in value else 1
+        version = required_integer(value, "version", 1) if "version" in value else 1
         options = dict(value.get("options") or {})
         if not all(isinstance(item, str) for pair in options.items() for item in pair):
             raise ValueError("an option is not a text")
@@ -147,14 +147,14 @@ def parse_schema(data: str | bytes, path: str) -> TableSchema:
         if version <= 2:
             options.setdefault("file.format", "orc")
         schema = TableSchema(
-            id=whole(value, "id", 0),
+            id=required_integer(value, "id", 0),
             row_type=RowType(tuple(parse_field(item) for item in value["fields"]), nullable=False),
-            highest_field_id=whole(value, "highestFieldId", -1),
+            highest_field_id=required_integer(value, "highestFieldId", -1),
             partition_keys=texts(value, "partitionKeys"),
             primary_keys=texts(value, "primaryKeys"),
             options=options,
             comment=value.get("comment"),
-            time_ms=whole_or_none(value, "timeMillis") or 0,
+            time_ms=integer_or_none(value, "timeMillis") or 0,
             version=version,
             unknown={key: item for key, item in value.items() if key not in _KEYS},
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.json_text import pretty_json
-from paimon_engine.format.stored import WRONG, file_name, parse_object, reason, text, whole, whole_or_none
+from paimon_engine.format.stored import WRONG, file_name, integer_or_none, parse_object, reason, required_integer, text
 
 BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
 """Commit identifier of batch writers (Java's `Long.MAX_VALUE`)."""
@@ -108,25 +108,25 @@ def parse_snapshot(data: str | bytes, path: str) -> Snapshot:
     value = parse_object(data, path)
     try:
         return Snapshot(
-            id=whole(value, "id", 1),
-            schema_id=whole(value, "schemaId", 0),
+            id=required_integer(value, "id", 1),
+            schema_id=required_integer(value, "schemaId", 0),
             base_manifest_list=file_name(value, "baseManifestList"),
             delta_manifest_list=file_name(value, "deltaManifestList"),
             commit_user=text(value, "commitUser"),
-            commit_identifier=whole(value, "commitIdentifier"),
+            commit_identifier=required_integer(value, "commitIdentifier"),
             commit_kind=CommitKind(value["commitKind"]),
-            time_ms=whole(value, "timeMillis"),
-            total_record_count=whole_or_none(value, "totalRecordCount", 0),
-            delta_record_count=whole_or_none(value, "deltaRecordCount"),
+            time_ms=required_integer(value, "timeMillis"),
+            total_record_count=integer_or_none(value, "totalRecordCount", 0),
+            delta_record_count=integer_or_none(value, "deltaRecordCount"),
             changelog_manifest_list=_name_or_none(value, "changelogManifestList"),
-            changelog_record_count=whole_or_none(value, "changelogRecordCount", 0),
+            changelog_record_count=integer_or_none(value, "changelogRecordCount", 0),
             index_manifest=_name_or_none(value, "indexManifest"),
-            watermark=whole_or_none(value, "watermark"),
+            watermark=integer_or_none(value, "watermark"),
             statistics=_name_or_none(value, "statistics"),
-            base_manifest_list_size=whole_or_none(value, "baseManifestListSize", 0),
-            delta_manifest_list_size=whole_or_none(value, "deltaManifestListSize", 0),
-            changelog_manifest_list_size=whole_or_none(value, "changelogManifestListSize", 0),
-            version=whole(value, "version", 1) if "version" in value else 1,
+            base_manifest_list_size=integer_or_none(value, "baseManifestListSize", 0),
+            delta_manifest_list_size=integer_or_none(value, "deltaManifestListSize", 0),
+            changelog_manifest_list_size=integer_or_none(value, "changelogManifestListSize", 0),
+            version=required_integer(value, "version", 1) if "version" in value else 1,
             extras={key: item for key, item in value.items() if key not in _KEYS},
         )
     except WRONG as error:

@@ -13,7 +13,7 @@ import numpy as np
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.json_text import pretty_json
-from paimon_engine.format.stored import WRONG, parse_object, reason, whole, whole_or_none
+from paimon_engine.format.stored import WRONG, integer_or_none, parse_object, reason, required_integer
 from paimon_engine.meta.java_floats import float_text
 from paimon_engine.meta.paths import partition_text
 from paimon_engine.types import AtomicType, TypeRoot
@@ -61,10 +61,10 @@ def parse_table_statistics(data: str | bytes, path: str) -> TableStatistics:
     try:
         columns = value.get("colStats") or {}
         return TableStatistics(
-            snapshot_id=whole(value, "snapshotId", 1),
-            schema_id=whole(value, "schemaId", 0),
-            merged_record_count=whole_or_none(value, "mergedRecordCount", 0),
-            merged_record_size=whole_or_none(value, "mergedRecordSize", 0),
+            snapshot_id=required_integer(value, "snapshotId", 1),
+            schema_id=required_integer(value, "schemaId", 0),
+            merged_record_count=integer_or_none(value, "mergedRecordCount", 0),
+            merged_record_size=integer_or_none(value, "mergedRecordSize", 0),
             columns={name: _column(item) for name, item in columns.items()},
         )
     except WRONG as error:

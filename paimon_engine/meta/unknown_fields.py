@@ -27,24 +27,24 @@ NO_FIELDS: Final[UnknownFields] = {}
 def unknown_types(fields: Iterable[Mapping[str, Any]], known: Collection[str]) -> dict[str, Any]:
     """Avro type of each field of a record's schema that is not `known`; None where it refers to another type."""
     found = {field["name"]: field["type"] for field in fields if field["name"] not in known}
-    return {name: avro_type if _stands_alone(avro_type) else None for name, avro_type in found.items()}
+    return {name: avro_type if _is_self_contained(avro_type) else None for name, avro_type in found.items()}
 
 
-def _stands_alone(avro_type: Any) -> bool:
+def _is_self_contained(avro_type: Any) -> bool:
     """Whether the type makes sense without the schema that it comes from."""
     match avro_type:
         case str():
             return avro_type in _PRIMITIVE
         case list():
-            return all(_stands_alone(part) for part in avro_type)
+            return all(_is_self_contained(part) for part in avro_type)
         case {"type": "record", "fields": fields}:
-            return all(_stands_alone(field["type"]) for field in fields)
+            return all(_is_self_contained(field["type"]) for field in fields)
         case {"type": "array", "items": inner} | {"type": "map", "values": inner}:
-            return _stands_alone(inner)
+            return _is_self_contained(inner)
         case {"type": "enum" | "fixed"}:
             return True
         case {"type": inner}:
-            return _stands_alone(inner)
+            return _is_self_contained(inner)
     return False
 
 

@@ -199,7 +199,7 @@ def literal(schema: pa.Schema, column: str, value: Any) -> pa.Scalar:
     bound = _compare("=", column, value, schema)
     if isinstance(bound, Compare):
         return bound.value
-    raise _misfit(find_field(schema, column)[1], column, value, "the type has no such value")
+    raise _type_mismatch(find_field(schema, column)[1], column, value, "the type has no such value")
 
 
 # ── types whose values are integers of something ───────────────────────────────────────────
@@ -241,7 +241,7 @@ def _exact(field: pa.Field, column: str, value: Any) -> Exact:
             return Fraction(_time_nanos(value), _UNIT_NS[arrow_type.unit])
         return Fraction(_nanos(value, zoned=arrow_type.tz is not None), _UNIT_NS[arrow_type.unit])
     except (TypeError, ValueError, InvalidOperation) as error:
-        raise _misfit(field, column, value, str(error)) from error
+        raise _type_mismatch(field, column, value, str(error)) from error
 
 
 def _number(value: Any) -> Exact:
@@ -298,15 +298,15 @@ def _plain(field: pa.Field, column: str, value: Any) -> pa.Scalar:
         if _is_binary(arrow_type) and isinstance(value, str | bytes):
             return pa.scalar(value.encode() if isinstance(value, str) else value, arrow_type)
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-        raise _misfit(field, column, value, str(error)) from error
+        raise _type_mismatch(field, column, value, str(error)) from error
     if pa.types.is_nested(arrow_type):
-        raise _misfit(
+        raise _type_mismatch(
             field,
             column,
             value,
             "nested columns can be tested for null only; name a field of a ROW, or a key of a MAP in brackets",
         )
-    raise _misfit(field, column, value, f"{_kind(value)} is none of its values")
+    raise _type_mismatch(field, column, value, f"{_kind(value)} is none of its values")
 
 
 def _float(value: Any) -> float:
@@ -339,5 +339,5 @@ def _kind(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def _misfit(field: pa.Field, column: str, value: Any, why: str) -> InvalidArgumentError:
+def _type_mismatch(field: pa.Field, column: str, value: Any, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(f"{value!r} does not fit column {column!r} of type {field.type}: {why}")

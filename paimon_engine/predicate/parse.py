@@ -124,7 +124,7 @@ def _leaf(node: sql.Expression) -> Predicate:
         case sql.Binary() if type(node) in _COMPARISONS:
             return _comparison(node)
         case _:
-            raise _not_understood(node)
+            raise _unsupported_expression(node)
 
 
 def _function(node: sql.Func) -> str:
@@ -148,7 +148,7 @@ def _comparison(node: sql.Binary) -> Compare:
         return Compare(operator, _column(node.left), _literal(node.right))
     if isinstance(node.right, _COLUMNS):
         return Compare(mirrored, _column(node.right), _literal(node.left))
-    raise _not_understood(node)
+    raise _unsupported_expression(node)
 
 
 def _null_safe(node: sql.NullSafeEQ) -> Predicate:
@@ -169,7 +169,7 @@ def _is(node: sql.Is) -> Predicate:
         column = _column(node.this)
         found = conjunction(IsNull(column, negated=True), Compare("=", column, bool(wanted.this)))
         return ~found if negated else found
-    raise _not_understood(node)
+    raise _unsupported_expression(node)
 
 
 def _like(node: sql.Expression, escape: str) -> Predicate:
@@ -204,13 +204,13 @@ def _column(node: sql.Expression) -> str:
         case sql.Bracket() if len(node.expressions) == 1:
             return entry_name(_column(node.this), _literal(node.expressions[0]))
         case _:
-            raise _not_understood(node)
+            raise _unsupported_expression(node)
 
 
 def _text(node: sql.Expression) -> str:
     value = _literal(node)
     if not isinstance(value, str):
-        raise _not_understood(node)
+        raise _unsupported_expression(node)
     return value
 
 
@@ -223,7 +223,7 @@ def _number(node: sql.Literal) -> int | Decimal:
     try:
         return int(text) if text.isdigit() else Decimal(text)
     except (InvalidOperation, ValueError) as error:
-        raise _not_understood(node) from error
+        raise _unsupported_expression(node) from error
 
 
 def _literal(node: sql.Expression) -> Any:
@@ -245,13 +245,13 @@ def _literal(node: sql.Expression) -> Any:
         case sql.Null():
             raise InvalidArgumentError("nothing equals NULL; write IS NULL, IS NOT NULL or <=> NULL")
         case _:
-            raise _not_understood(node)
+            raise _unsupported_expression(node)
 
 
 def _minus(node: sql.Neg) -> Any:
     value = _literal(node.this)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise _not_understood(node)
+        raise _unsupported_expression(node)
     # The minus of decimals takes the sign from zero.
     return value.copy_negate() if isinstance(value, Decimal) else -value
 
@@ -288,7 +288,7 @@ def _typed(node: sql.Cast) -> Any:
             return text.lower() == "true"
     except (ValueError, InvalidOperation) as error:
         raise InvalidArgumentError(f"{text!r} is not a {kind.value}") from error
-    raise _not_understood(node)
+    raise _unsupported_expression(node)
 
 
 def parse_timestamp(text: str, *, is_instant: bool = False) -> datetime | np.datetime64:
@@ -316,7 +316,7 @@ class _NoColumnError(InvalidArgumentError):
         self.name = name
 
 
-def _not_understood(node: sql.Expression) -> InvalidArgumentError:
+def _unsupported_expression(node: sql.Expression) -> InvalidArgumentError:
     subject = node if isinstance(node, sql.Literal) else node.this
     name = subject.this if isinstance(subject, sql.Literal) and subject.is_string else None
     return _NoColumnError(

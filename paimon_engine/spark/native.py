@@ -33,7 +33,7 @@ from paimon_engine.meta.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, T
 from paimon_engine.meta.stats import UNKNOWN_STATS
 from paimon_engine.predicate import bind, columns_of
 from paimon_engine.spark.conditions import spark_condition
-from paimon_engine.spark.partition_columns import is_told_by_path, literals
+from paimon_engine.spark.partition_columns import is_readable_from_path, literals
 from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import is_float
 from paimon_engine.table.read.incremental import ReadUnit
@@ -215,7 +215,7 @@ class _Judge:
         return _Origin.FILES if lies_elsewhere else origin
 
     def _origin(self, partition: bytes) -> _Origin | bytes:
-        if is_told_by_path(self._table, partition, self._partition):
+        if is_readable_from_path(self._table, partition, self._partition):
             return _Origin.DIRECTORIES
         of_literals = sum(isinstance(origin, bytes) for origin in self._origins.values())
         has_all = len(literals(self._table, partition, self._partition)) == len(self._partition)

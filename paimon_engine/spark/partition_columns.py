@@ -48,7 +48,7 @@ _IN_NAMES: Final[Mapping[TypeRoot, SparkType]] = {
 }
 
 
-def is_told_by_path(table: TableHandle, partition: bytes, columns: Collection[str]) -> bool:
+def is_readable_from_path(table: TableHandle, partition: bytes, columns: Collection[str]) -> bool:
     """Whether Spark finds the partition's values of these columns in the names of its directories."""
     fields = table.schema.partition_type.fields
     values = decode_row([field.type for field in fields], partition)

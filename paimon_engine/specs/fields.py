@@ -127,12 +127,12 @@ def check_fields(spec: Any, edge: Edge = _HERE) -> None:
 
 
 def _read_field(name: str, item: SpecField, given: Any, edge: Edge) -> Any:
-    problem = _unfit(given)
+    problem = _invalid_value_reason(given)
     value = given
     if problem is None:
         try:
             value = _read(given, item.hint, edge)
-            problem = _unfit(value)
+            problem = _invalid_value_reason(value)
         except (ValueError, KeyError, OverflowError, TypeError, RecursionError, InvalidArgumentError):
             problem = f"give {described(item.hint)}"
     if problem is None and not _fits(value, item.hint):
@@ -337,7 +337,7 @@ _NAMES: Final[Mapping[Any, str]] = {
 # ── values that no field may hold ───────────────────────────────────────────────────────────────
 
 
-def _unfit(value: Any) -> str | None:
+def _invalid_value_reason(value: Any) -> str | None:
     """What is wrong with a value, or anything in it, whatever the field; looks inside without a deep stack."""
     if not isinstance(value, str | float | list | tuple | Mapping):
         return None

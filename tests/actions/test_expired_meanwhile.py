@@ -15,7 +15,7 @@ from paimon_engine.executor import LocalExecutor
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import live_entries
-from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import read_at_latest
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -57,7 +57,7 @@ def test_a_plan_is_made_anew(table: Table) -> None:
             replace_and_expire(table)
         return len(live_entries(handle, snapshot))
 
-    assert seen_at_latest(handle, look) == 2
+    assert read_at_latest(handle, look) == 2
     assert len(seen) == 2
 
 
@@ -67,7 +67,7 @@ def test_what_is_lost_is_not_looked_for_for_ever(table: Table) -> None:
         path.unlink()
 
     with pytest.raises(NotFoundError, match="is missing"):
-        seen_at_latest(handle, lambda snapshot: live_entries(handle, snapshot))
+        read_at_latest(handle, lambda snapshot: live_entries(handle, snapshot))
 
 
 def test_a_bucket_whose_files_others_have_replaced_and_expired_is_compacted_anew(table: Table) -> None:

@@ -95,7 +95,7 @@ def test_a_repeated_job_drops_once(table: Table) -> None:
         ([], "name the partitions"),
         ([{}], "not by nothing"),
         ([{"k": 1}], "not by 'k'"),
-        ([{"hour": "soon"}], "no value of partition column 'hour'"),
+        ([{"hour": "soon"}], "not a value of partition column 'hour'"),
     ],
 )
 def test_what_names_no_partition_is_refused(table: Table, given: list[dict[str, Any]], why: str) -> None:

@@ -190,5 +190,5 @@ def test_an_append_that_was_prepared_for_the_old_buckets_does_not_apply_any_more
 @pytest.mark.parametrize("options", [{"bucket": "-1"}, {"bucket": "-2"}])
 def test_a_table_without_a_fixed_number_of_buckets_has_nothing_to_rescale(options: Mapping[str, str]):
     made = make(f"memory://{uuid.uuid4()}/lake", int(options["bucket"]))
-    with pytest.raises(UnsupportedError, match="no fixed number of buckets"):
+    with pytest.raises(UnsupportedError, match="not a fixed number of buckets"):
         made.rescale()

@@ -131,7 +131,7 @@ def test_a_branch_is_merged_or_says_what_is_in_the_way(paimon: Run, table: Table
     branch.write(rows({"k": 9, "name": "neuf"}))
     refused = paimon("branch", "merge", table.path, "dev", "--dry-run")
 
-    assert merged.lines == ["committed: branch dev up to its snapshot 4; added 1 file, removed 0"]
+    assert merged.lines == ["committed: branch dev up to snapshot 4; added 1 file, removed 0"]
     assert refused.code == 1
     assert "both have changed bucket 0" in " ".join(refused.err.split())
 

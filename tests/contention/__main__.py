@@ -39,7 +39,7 @@ def main() -> None:
         warehouse = f"s3://{BUCKET}/lake" if given.s3 else directory
         path = new_table(warehouse, keyed=given.keyed, storage=storage).path
         try:
-            with telling(path, storage):
+            with notifying(path, storage):
                 reports = launch(path, given.seconds, storage, FLEETS[given.roles])
             account = settle(path, reports, storage)
         except Exception as error:
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 @contextmanager
-def telling(path: str, storage: Mapping[str, str]) -> Iterator[None]:
+def notifying(path: str, storage: Mapping[str, str]) -> Iterator[None]:
     """Prints every half minute how far the table is."""
     begun, is_over = time.monotonic(), threading.Event()
 

@@ -99,5 +99,5 @@ def test_a_value_that_is_no_bitmap_names_itself():
     for bad in (b"", b"abc", good[:-1], b"\1" * 40):
         with pytest.raises(InvalidArgumentError, match="not a 32 bit RoaringBitmap"):
             union_32(good, bad)
-        with pytest.raises(InvalidArgumentError, match="no Roaring64Bitmap"):
+        with pytest.raises(InvalidArgumentError, match="not a Roaring64Bitmap"):
             union_64(b"\0", bad)

@@ -214,7 +214,7 @@ REFUSED: list[tuple[Sequence[SchemaChange], type[PaimonError], str]] = [
     ([AddColumn("n", "INT NOT NULL")], InvalidArgumentError, "'n' cannot be NOT NULL"),
     ([AddColumn("n", "INT", after="z")], InvalidArgumentError, "no column 'z'"),
     ([AddColumn("n", "INT", first=True, after="a")], InvalidArgumentError, "give one place"),
-    ([AddColumn("n", "WIDE INT")], InvalidArgumentError, "no Paimon type"),
+    ([AddColumn("n", "WIDE INT")], InvalidArgumentError, "not a Paimon type"),
     ([AddColumn("_KEY_n", "INT")], InvalidArgumentError, "reserved"),
     ([AddColumn("n", "DECIMAL(39, 0)")], InvalidArgumentError, "out of bounds"),
     ([AddColumn("r.x", "INT")], InvalidArgumentError, "a column 'r.x' already"),

@@ -37,7 +37,7 @@ def test_operators_tell_of_tags(heard: Heard, fields: dict[str, Any], context: d
 
 def test_a_task_whose_callback_failed_is_tried_again(heard: Heard, fields: dict[str, Any], context: dict[str, Any]):
     failing = PaimonCreateTagOperator(**fields, table_options=heard.options("fail"))
-    with pytest.raises(AirflowException, match=r"com\.acme\.Note could not be told") as raised:
+    with pytest.raises(AirflowException, match=r"com\.acme\.Note could not be notified") as raised:
         failing.execute(context)
     assert not isinstance(raised.value, AirflowFailException)
     heard.forget()

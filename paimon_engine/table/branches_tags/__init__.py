@@ -1,1 +1,1 @@
-"""Branches and tags: making them, taking them away, telling others of them."""
+"""Branches and tags: making them, taking them away, notifying others of them."""

@@ -7,13 +7,13 @@ from typing import Final
 
 from paimon_engine.errors import ConflictError
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import lower_latest_hint, mend_hints, snapshot_ids
+from paimon_engine.table.state.snapshots import lower_latest_hint, repair_hints, snapshot_ids
 
 _ROUNDS_MAX: Final = 5
 """Times that snapshots of others who commit meanwhile are removed too."""
 
 
-def ids_there(main: TableHandle, branch: TableHandle) -> list[int]:
+def existing_snapshot_ids(main: TableHandle, branch: TableHandle) -> list[int]:
     """Ids of the branch's snapshots. Raises: ConflictError if others have deleted it meanwhile."""
     ids = snapshot_ids(branch)
     if not ids:
@@ -32,7 +32,7 @@ def check_sources(main: TableHandle, branch: TableHandle, copied: Sequence[int])
     the oldest copies went.
     """
     try:
-        first = ids_there(main, branch)[0]
+        first = existing_snapshot_ids(main, branch)[0]
     except ConflictError:
         if not set(snapshot_ids(main)) <= set(copied):
             _take_back(main, copied)
@@ -53,7 +53,7 @@ def check_sources(main: TableHandle, branch: TableHandle, copied: Sequence[int])
 def _take_back(main: TableHandle, copied: Sequence[int]) -> None:
     """Removes copies from main. The hints are mended, for readers to find what is left."""
     main.env.storage.delete([main.paths.snapshot(number) for number in sorted(copied)])
-    mend_hints(main)
+    repair_hints(main)
 
 
 def remove_from(main: TableHandle, first: int) -> None:

@@ -1,15 +1,14 @@
-"""Who wants to hear of a table's tags: Python counterparts of the classes that `tag.callbacks` names.
+"""Callbacks for a table's tags: Python counterparts of the classes that `tag.callbacks` names.
 
-A table is shared, and whoever may write its schema may name any class, so a name from a table imports nothing by
-itself. It is looked up among what has been installed in this environment: entry points of the group
-`paimon_engine.tag_callbacks`, each called as the table's option has it. A package that wants to stand for the Java
-class `com.acme.NotifyTag` declares
+A table is shared, and anyone who may write its schema may name any class, so a name from a table is never imported.
+It is looked up among the installed entry points of the group `paimon_engine.tag_callbacks`, whose names are those that
+the table's option uses. A package that provides a counterpart of the Java class `com.acme.NotifyTag` declares
 
     [project.entry-points."paimon_engine.tag_callbacks"]
     "com.acme.NotifyTag" = "acme_paimon:NotifyTag"
 
 and `acme_paimon.NotifyTag` is called with the table's `tag.callback.com.acme.NotifyTag.param` (None without one) to
-make a `TagCallback`. So both engines tell the same world.
+make a `TagCallback`. So both engines can notify the same system.
 
 Source: `TagCallback`, `CallbackUtils` of the Java library.
 """
@@ -34,7 +33,7 @@ _SHOWN_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class TagEvent:
-    """What has become of a tag: `table` is the table's directory, `branch` is `main` for the table itself.
+    """A change of a tag: `table` is the table's directory, `branch` is `main` for the table itself.
 
     `snapshot_id` is the snapshot that the tag names or named, None where the tag's own file was broken.
     """
@@ -47,12 +46,12 @@ class TagEvent:
 
 @runtime_checkable
 class TagCallback(Protocol):
-    """Hears of tags once they are there, or gone, for good.
+    """Is called for tags once they are created or deleted.
 
-    It hears of each tag at least once: a job that is repeated, or the next one after a job that died, tells again, and
-    tags that others make in between may come first, so that being told twice must do no harm. `tag_created` also tells
-    of a tag that has moved to another snapshot. What it raises stops neither the job's work nor other callbacks, and is
-    raised as `CallbackError` at the end. If it has a method `close`, that is called when the job has told it all.
+    It is called for each tag at least once: a repeated job, or the next one after a job that died, calls again, and
+    tags that others create in between may come first. So a second call must do no harm. `tag_created` is also called
+    for a tag that has moved to another snapshot. An error stops neither the job nor other callbacks, and is raised as
+    `CallbackError` at the end. A method `close`, if there is one, is called after the last notification.
     """
 
     def tag_created(self, event: TagEvent) -> None:
@@ -92,9 +91,9 @@ def callback_names(options: TableOptions) -> list[str]:
 
 
 def make_callbacks(options: TableOptions) -> list[NamedCallback]:
-    """The callbacks of a table, made anew.
+    """New instances of the callbacks of a table.
 
-    Raises: UnsupportedError if nothing is installed that stands for one of them, or if it cannot be made.
+    Raises: UnsupportedError if no installed package provides one of them, or if it cannot be created.
     """
     names = callback_names(options)
     installed = entry_points(group=ENTRY_POINTS) if names else ()
@@ -116,12 +115,12 @@ def _point_of(name: str, installed: Iterable[EntryPoint]) -> EntryPoint:
     if len(points) == 1:
         return next(iter(points.values()))
     if points:
-        what = f"several packages stand for {shown!r}: {', '.join(sorted(points))}; leave one installed"
+        what = f"several packages provide {shown!r}: {', '.join(sorted(points))}; leave one installed"
     else:
         what = f"{shown!r} is not known here: install a package with an entry point of that name in {ENTRY_POINTS!r}"
     raise UnsupportedError(
-        f"'tag.callbacks' wants to be told of tags, and {what}, "
-        "or set the option to '' for this run, or in the table, if nobody need be told"
+        f"'tag.callbacks' asks for notifications of tags, and {what}, "
+        "or set the option to '' for this run, or in the table, if no notification is needed"
     )
 
 
@@ -133,7 +132,7 @@ def _made(name: str, point: EntryPoint, parameter: str | None) -> NamedCallback:
     except Exception as error:  # noqa: BLE001 - whatever others raise
         # Its own text may hold the parameter, and that a password.
         raise UnsupportedError(
-            f"{where} cannot be made: {type(error).__name__}; mend it or the option 'tag.callback.{name}.param'"
+            f"{where} cannot be created: {type(error).__name__}; repair it or the option 'tag.callback.{name}.param'"
         ) from (None if parameter and parameter in str(error) else error)
     if not isinstance(made, TagCallback):
         raise UnsupportedError(

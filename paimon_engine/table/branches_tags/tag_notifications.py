@@ -1,15 +1,15 @@
-"""Telling of tags: to the callbacks of a table, and by its success files, at least once.
+"""Notifies the callbacks of a table of its tags, at least once, and keeps their success files.
 
-1. Before tags are made, moved or taken away, a note of them is stored, `pending-notifications/<id>.json` of the branch.
-2. When the tag is there, or gone, all callbacks are called; then its success file is written or removed, as in Java.
-3. When all have heard of it the note goes. One that stays, since a callback failed or the run died, is seen to by the
-   next action on tags of that branch, which tells what is true by then.
+1. Before tags are created, moved or deleted, a note of them is stored, `pending-notifications/<id>.json` of the branch.
+2. When the tag is created or deleted, all callbacks are called; then its success file is written or removed.
+3. When all callbacks have succeeded, the note is deleted. A note stays if a callback failed or the run died: the next
+   action on tags of that branch then notifies of the state that it finds.
 
-Tables that nobody listens to have no notes.
+Tables without callbacks and success files have no notes.
 
-Source: `TagManager`, `SuccessFileTagCallback` of the Java library. Differences: all are called though one fails; what
-was not told is told later; a tag that moves, goes with a rollback or comes out of a quarantine is told too. As in Java
-callbacks hear nothing of tags that only get another name, or that come and go with their whole branch.
+Source: `TagManager`, `SuccessFileTagCallback` of the Java library. Differences: all are called though one fails;
+missed notifications are sent later; tags that move, are removed by a rollback or restored by `restore` are notified
+too. As in Java, callbacks are not called for renamed tags, nor for tags that are created or deleted with their branch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 
 from paimon_engine.errors import CallbackError, CorruptTableError, InvalidArgumentError, NotFoundError
 from paimon_engine.format.json_text import pretty_json
-from paimon_engine.format.stored import WRONG, parse_object, whole, whole_or_none
+from paimon_engine.format.stored import WRONG, integer_or_none, parse_object, required_integer
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.branches_tags.tag_callbacks import NamedCallback, TagCallback, TagEvent, make_callbacks
 from paimon_engine.table.state.handle import TableHandle
@@ -31,7 +31,7 @@ from paimon_engine.table.state.snapshots import read_tag
 from paimon_engine.units import DAY_MS
 
 _OLD_AFTER_MS: Final = DAY_MS
-"""Age at which nobody is still about to make true what a note says."""
+"""Age of a note after which the run that wrote it is not active any more."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class _Failure:
         state = "is there" if self.is_there else "is gone"
         return (
             f"tag {self.event.tag!r} of {self.event.table} {state}, but {self.listener.name} "
-            f"could not be told ({self.listener.text_of(self.error)})"
+            f"could not be notified ({self.listener.text_of(self.error)})"
         )
 
 
-class TagNews:
-    """What is told of the tags of a table's branch during one action; made by `telling`."""
+class TagNotifier:
+    """Notifies of the tags of a table's branch during one action; made by `notifying`."""
 
     def __init__(self, table: TableHandle, listeners: Sequence[NamedCallback], *, keeps_notes: bool) -> None:
         self._table = table
@@ -59,40 +59,40 @@ class TagNews:
         is_heard = bool(listeners) or table.options.tag_create_success_file
         self._keeps_notes = keeps_notes and is_heard
         self._notes: dict[str, set[str]] = {}
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
         self._failures: list[_Failure] = []
 
     def expect(self, tags: Mapping[str, int | None], *, gone: bool = False) -> None:
-        """Notes that these tags are about to be made or taken away; they are told of their snapshots' ids."""
+        """Stores a note that these tags, with their snapshots' ids, are about to be created or deleted."""
         if self._keeps_notes and tags:
             note = self._table.paths.pending_notification(self._table.env.new_id())
             self._notes[note] = set(tags)
-            self._told -= set(tags)
+            self._notified -= set(tags)
             self._table.env.storage.overwrite(note, json.dumps({"gone": gone, "tags": dict(tags)}).encode())
 
     def made(self, tags: Mapping[str, int]) -> None:
-        """Tells that the tags are on these snapshots now."""
-        told = self._tell(tags, lambda callback, event: callback.tag_created(event), is_there=True)
+        """Notifies that the tags are on these snapshots now."""
+        notified = self._notify(tags, lambda callback, event: callback.tag_created(event), is_there=True)
         if self._table.options.tag_create_success_file:
             in_threads(self._table, _write_success, list(tags))
-        self._forget(told)
+        self._forget(notified)
 
     def gone(self, tags: Mapping[str, int | None]) -> None:
-        """Tells that there are no such tags any more, which were on these snapshots."""
-        told = self._tell(tags, lambda callback, event: callback.tag_deleted(event), is_there=False)
+        """Notifies that the tags, which were on these snapshots, do not exist any more."""
+        notified = self._notify(tags, lambda callback, event: callback.tag_deleted(event), is_there=False)
         if self._table.options.tag_create_success_file:
             self._table.env.storage.delete([self._table.paths.tag_success(name) for name in tags])
-        self._forget(told)
+        self._forget(notified)
 
     def undone(self, name: str) -> None:
-        """Says that a tag which was to be made was not: there is nothing to tell."""
+        """Removes the tag from the notes: it was not created, so there is nothing to notify."""
         self._forget({name})
 
-    def _tell(
+    def _notify(
         self, tags: Mapping[str, int | None], tell: Callable[[TagCallback, TagEvent], None], *, is_there: bool
     ) -> set[str]:
-        """Calls everybody; the tags that all have heard of."""
-        told = set(tags)
+        """Calls all callbacks. Returns: the tags for which all succeeded."""
+        notified = set(tags)
         for name, snapshot_id in tags.items():
             event = TagEvent(self._table.paths.root, self._table.paths.branch, name, snapshot_id)
             for listener in self._listeners:
@@ -100,13 +100,13 @@ class TagNews:
                     tell(listener.callback, event)
                 except Exception as error:  # noqa: BLE001 - whatever others raise waits until the work is done
                     self._failures.append(_Failure(listener, event, is_there, error))
-                    told.discard(name)
-        return told
+                    notified.discard(name)
+        return notified
 
-    def _forget(self, told: set[str]) -> None:
-        """Removes the notes at hand all of whose tags have been told by now."""
-        self._told |= told
-        done = [note for note, tags in self._notes.items() if tags <= self._told]
+    def _forget(self, notified: set[str]) -> None:
+        """Deletes the notes whose tags have all been notified by now."""
+        self._notified |= notified
+        done = [note for note, tags in self._notes.items() if tags <= self._notified]
         if done:
             self._table.env.storage.delete(done)
         for note in done:
@@ -114,35 +114,35 @@ class TagNews:
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────
 
-    def tell_left(self) -> None:
-        """Tells what earlier runs have not, as it is by now."""
+    def notify_pending(self) -> None:
+        """Sends the notifications that earlier runs missed, for the state of now."""
         if not self._keeps_notes:
             return
         storage = self._table.env.storage
         files = [info for path in self._table.paths.pending_notification_dirs for info in storage.list(path)]
         for info in files:
             if not info.is_dir and info.path.endswith(".json") and info.path not in self._notes:
-                self._tell_noted(info)
+                self._notify_from_note(info)
 
-    def _tell_noted(self, info: FileInfo) -> None:
+    def _notify_from_note(self, info: FileInfo) -> None:
         table = self._table
         is_old = 0 < info.modified_ms < table.env.clock() - _OLD_AFTER_MS
         try:
             note = parse_object(table.env.storage.read(info.path), info.path)
-            was_gone, tags = note["gone"] is True, {name: whole_or_none(note["tags"], name) for name in note["tags"]}
+            was_gone, tags = note["gone"] is True, {name: integer_or_none(note["tags"], name) for name in note["tags"]}
             now = {name: _snapshot_of(table, name) for name in tags}
         except NotFoundError:
             return
         except (CorruptTableError, InvalidArgumentError, *WRONG):
-            # A note that is half written, or of a tag that whoever mends it will tell of.
+            # The note is incomplete, or its tag is damaged: the action that repairs the tag notifies of it.
             if is_old:
                 table.env.storage.delete([info.path])
             return
         self._notes[info.path] = set(tags)
         there = {name: number for name, number in now.items() if number is not None and (is_old or not was_gone)}
-        self.made({name: number for name, number in there.items() if name not in self._told})
+        self.made({name: number for name, number in there.items() if name not in self._notified})
         gone = {name: tags[name] for name, number in now.items() if number is None and (is_old or was_gone)}
-        self.gone({name: number for name, number in gone.items() if name not in self._told})
+        self.gone({name: number for name, number in gone.items() if name not in self._notified})
 
     def close(self) -> None:
         """Closes the callbacks."""
@@ -150,19 +150,19 @@ class TagNews:
             listener.close()
 
     def raise_failures(self) -> None:
-        """Raises CallbackError for those who could not be told."""
+        """Raises CallbackError for callbacks that failed."""
         if self._failures:
             raise self._error() from self._cause()
 
-    def note_failures(self, error: BaseException) -> None:
-        """Adds to an error that ended the work who could not be told before."""
+    def add_failures_to(self, error: BaseException) -> None:
+        """Adds the callbacks that failed to an error that ended the action."""
         for failure in self._failures:
             error.add_note(failure.text)
 
     def _error(self) -> CallbackError:
         texts = dict.fromkeys(failure.text for failure in self._failures)
         return CallbackError(
-            f"{'; '.join(texts)}; the work itself is done: mend the callback, and run it again to tell"
+            f"{'; '.join(texts)}; the action itself is done: repair the callback, and run the action again to notify it"
         )
 
     def _cause(self) -> Exception | None:
@@ -173,23 +173,23 @@ class TagNews:
 
 
 @contextmanager
-def telling(table: TableHandle, *, dry_run: bool = False, only_files: bool = False) -> Iterator[TagNews]:
-    """What to tell of tags with, for the length of a `with` block; at its end also what earlier runs have not told.
+def notifying(table: TableHandle, *, dry_run: bool = False, only_files: bool = False) -> Iterator[TagNotifier]:
+    """A notifier for a `with` block; at its end it also sends the notifications that earlier runs missed.
 
-    A dry run tells nobody. With `only_files` there are success files but no callbacks.
+    A dry run notifies nobody. With `only_files` there are success files but no callbacks.
 
-    Raises: UnsupportedError if the table names a callback that nothing here stands for, before the block begins;
+    Raises: UnsupportedError if the table names a callback that no installed package provides, before the block begins;
     CallbackError after it if a callback failed.
     """
     listeners = [] if dry_run or only_files else make_callbacks(table.options)
-    news = TagNews(table, listeners, keeps_notes=not dry_run and not only_files)
+    news = TagNotifier(table, listeners, keeps_notes=not dry_run and not only_files)
     try:
         try:
             yield news
         except Exception as error:
-            news.note_failures(error)
+            news.add_failures_to(error)
             raise
-        news.tell_left()
+        news.notify_pending()
     finally:
         news.close()
     news.raise_failures()
@@ -211,8 +211,8 @@ def _write_success(table: TableHandle, name: str) -> None:
     path, now = table.paths.tag_success(name), table.env.clock()
     created = now
     try:
-        created = whole(parse_object(table.env.storage.read(path), path), "creationTime", 0)
+        created = required_integer(parse_object(table.env.storage.read(path), path), "creationTime", 0)
     except (NotFoundError, CorruptTableError, *WRONG):
-        created = now  # none there, or one that nobody understands: it is written anew
+        created = now  # missing or unreadable: it is written again
     text = pretty_json({"creationTime": created, "modificationTime": now})
     table.env.storage.overwrite(path, text.encode())

@@ -1,10 +1,10 @@
-"""Making tags and taking them away: what all actions on tags share.
+"""Creating and deleting tags: what all actions on tags share.
 
 Making one is *create if absent* plus another look: an expiry that removed the snapshot in between has not seen the tag
 and deletes the snapshot's files, so the tag is taken back. If the snapshot is still there after the tag was written,
 every expiry that begins to delete later sees the tag (`table.removal.deletion_plan`).
 
-Whoever wants to hear of tags is told when they are there, or gone (`table.branches_tags.tag_notifications`).
+Callbacks are called when tags are created or deleted (`table.branches_tags.tag_notifications`).
 
 Source: `TagManager`, `TagDeletion` of the Java library.
 """
@@ -25,7 +25,7 @@ from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.meta.tag import Tag, tag_to_json
-from paimon_engine.table.branches_tags.tag_notifications import TagNews
+from paimon_engine.table.branches_tags.tag_notifications import TagNotifier
 from paimon_engine.table.files.external import store_of
 from paimon_engine.table.reach.reachability import DataPaths, Root, Roots, lost_roots
 from paimon_engine.table.removal.candidates import Candidates
@@ -55,7 +55,7 @@ def wall_clock(epoch_ms: int) -> datetime:
         return datetime.max if epoch_ms > 0 else datetime.min  # noqa: DTZ901 - see above
 
 
-def make_tag(table: TableHandle, tag: Tag, news: TagNews) -> bool:
+def make_tag(table: TableHandle, tag: Tag, news: TagNotifier) -> bool:
     """Makes the tag: True, or False if there is another one of that name. May be repeated.
 
     Raises: ConflictError if its snapshot expired meanwhile; StorageError.
@@ -87,7 +87,7 @@ def _create(table: TableHandle, tag: Tag) -> bool:
     return table.env.storage.read(path) == data
 
 
-def move_tag(table: TableHandle, old: Tag, new: Tag, news: TagNews) -> None:
+def move_tag(table: TableHandle, old: Tag, new: Tag, news: TagNotifier) -> None:
     """Puts an existing tag on another snapshot; the files that only the old one kept are the caller's.
 
     Raises: ConflictError if the new snapshot expired meanwhile: the tag is then where it was, or is gone if others have
@@ -150,7 +150,7 @@ def tag_files(table: TableHandle, names: Sequence[str]) -> list[str]:
     return [path for name in names for path in (table.paths.tag(name), table.paths.tag_success(name))]
 
 
-def remove_tags(table: TableHandle, tags: Mapping[str, int | None], news: TagNews) -> None:
+def remove_tags(table: TableHandle, tags: Mapping[str, int | None], news: TagNotifier) -> None:
     """Removes tags, by name and snapshot, and tells of it. What only the tags kept is the caller's."""
     news.expect(tags, gone=True)
     table.env.storage.delete([table.paths.tag(name) for name in tags])

@@ -245,7 +245,7 @@ class _Check:
         problems += self._buckets(root, live)
         changelog = [entry for manifest in files.changelog_manifests for entry in self._entries(manifest)]
         problems += self._changelog_count(root, files, changelog)
-        problems += self._said_of([*live, *changelog], root)
+        problems += self._manifest_problems([*live, *changelog], root)
         self._note(root, live)
         if self._depth is Depth.METADATA:
             return problems
@@ -323,7 +323,7 @@ class _Check:
                 if reason is not None:
                     yield Problem(self._table.paths.manifest(manifest.name), reason)
 
-    def _said_of(self, entries: Sequence[ManifestEntry], root: Root) -> Iterator[Problem]:
+    def _manifest_problems(self, entries: Sequence[ManifestEntry], root: Root) -> Iterator[Problem]:
         """Problems of what manifests say of files, as far as no file has to be opened."""
         for entry in entries:
             if entry.identity in self._described:

@@ -127,7 +127,7 @@ class _Commit:
             return self._after_last_try(patience, error)
         except PaimonError as error:
             if self._unknown and not isinstance(error, OutcomeUnknownError):
-                raise self._never_confirmed() from error
+                raise self._outcome_unknown_error() from error
             raise
 
     def _asks_for_another_try(self, state: tenacity.RetryCallState) -> bool:
@@ -140,12 +140,12 @@ class _Commit:
         if done is not None:
             return done
         if self._unknown:
-            raise self._never_confirmed() from error
+            raise self._outcome_unknown_error() from error
         raise ConflictError(
             f"{self._table.paths.root}: other commits were faster in {self._lost_races} tries; {patience.way_out}"
         ) from error
 
-    def _never_confirmed(self) -> OutcomeUnknownError:
+    def _outcome_unknown_error(self) -> OutcomeUnknownError:
         path = self._table.paths.snapshot(self._unknown[-1].id)
         return OutcomeUnknownError(
             f"the storage never confirmed {path}; check whether it exists before you commit again"
@@ -174,7 +174,7 @@ class _Commit:
             prepared = self._next.prepare(latest)
             if isinstance(prepared, Conflict):
                 return prepared
-            if lost := self._own_files.lost_with_age(tuple(prepared.files)):
+            if lost := self._own_files.lost_since_last_check(tuple(prepared.files)):
                 return self._after_loss(lost, latest)
             other = self._recorder.begin(latest.id if latest else 0)
         except NotFoundError as error:
@@ -235,7 +235,7 @@ class _Commit:
             try:
                 there = read_snapshot(self._table, item.id)
             except NotFoundError as error:
-                raise self._never_confirmed() from error
+                raise self._outcome_unknown_error() from error
             if there.delta_manifest_list == item.delta_manifest_list:
                 # Our file, but `_find_latest` did not count it as done: it was created after its id had been used by
                 # another commit and had expired (see `lineage`). Nothing builds on it.
@@ -255,7 +255,7 @@ class _Commit:
             self._known = None
             self._unanswered += 1
             if self._unanswered > _UNANSWERED_MAX:
-                raise self._never_confirmed() from error
+                raise self._outcome_unknown_error() from error
             raise _TryAgain from error
         except PaimonError:
             self._unknown.remove(snapshot)
@@ -290,7 +290,7 @@ class _Commit:
         Raises: _TryAgain if only manifests of this commit are lost; ConflictError; OutcomeUnknownError.
         """
         if self._unknown:
-            raise self._never_confirmed()
+            raise self._outcome_unknown_error()
         if not lost.is_metadata or self._request.statistics is not None:
             return self._refused(lost, latest)
         self._clean_up(None)
@@ -340,7 +340,7 @@ class _Commit:
 
     def _lost_since(self, own: _Try) -> LostFiles:
         """Files that were already deleted when the snapshot was published."""
-        lost = self._own_files.lost_with_age(tuple(own.prepared.files), is_first=own.base is None)
+        lost = self._own_files.lost_since_last_check(tuple(own.prepared.files), is_first=own.base is None)
         if lost:
             try:
                 read_snapshot(self._table, own.prepared.snapshot.id)

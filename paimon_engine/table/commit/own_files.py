@@ -126,7 +126,7 @@ class OwnFiles:
         self._seen_up_to = latest.id if latest else 0
         return lost
 
-    def lost_with_age(self, metadata: Sequence[str], *, is_first: bool = False) -> LostFiles:
+    def lost_since_last_check(self, metadata: Sequence[str], *, is_first: bool = False) -> LostFiles:
         """The lost files, among them those of `metadata`, if the last proof that they are safe is too old.
 
         For the first snapshot of a branch (`is_first`), which no fence can protect, they are always checked.

@@ -13,7 +13,7 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import Snapshot, snapshot_to_json
 from paimon_engine.table.commit.lineage import follows
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import latest_snapshot_id, lower_latest_hint, mend_latest_hint, write_hint
+from paimon_engine.table.state.snapshots import latest_snapshot_id, lower_latest_hint, repair_latest_hint, write_hint
 
 
 def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, changes: Sequence[ManifestEntry]) -> bool:
@@ -37,7 +37,7 @@ def publish(table: TableHandle, snapshot: Snapshot, base: Snapshot | None, chang
         # If this process was paused before it wrote the hint, the snapshot may have expired by now. Java trusts a hint
         # if there is no snapshot after it, so it would find no latest snapshot: correct the hint.
         if not table.env.storage.exists(path):
-            mend_latest_hint(table)
+            repair_latest_hint(table)
     if snapshot.id == 1:
         write_hint(table, table.paths.earliest_hint, 1)
     return True

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paimon_engine.errors import CorruptTableError, NotFoundError, OutcomeUnknownError, PaimonError
-from paimon_engine.format.stored import WRONG, parse_object, reason, text, whole, whole_or_none
+from paimon_engine.format.stored import WRONG, integer_or_none, parse_object, reason, required_integer, text
 from paimon_engine.meta.commit_identifier import Maker, counts_up, is_done_by, maker_of
 from paimon_engine.meta.snapshot import CommitKind, Snapshot, parse_snapshot, snapshot_to_json
 from paimon_engine.table.commit.lineage import is_in_line
@@ -156,14 +156,14 @@ def _read(table: TableHandle, path: str) -> CommitRecord | None:
         return None
     try:
         value = parse_object(data, path)
-        if whole(value, "version") != _VERSION:
+        if required_integer(value, "version") != _VERSION:
             raise ValueError(f"version {value['version']}, expected {_VERSION}")
-        key = CommitKey(text(value, "user"), CommitKind(value["kind"]), whole(value, "identifier"))
+        key = CommitKey(text(value, "user"), CommitKind(value["kind"]), required_integer(value, "identifier"))
         return CommitRecord(
             key,
-            whole_or_none(value, "base", 0),
+            integer_or_none(value, "base", 0),
             _snapshot(value["snapshot"], path),
-            whole(value, "keptUntilMillis"),
+            required_integer(value, "keptUntilMillis"),
         )
     except (CorruptTableError, *WRONG) as error:
         why = str(error) if isinstance(error, CorruptTableError) else reason(error)
@@ -251,7 +251,7 @@ def settled_ids(table: TableHandle) -> range:
     path = f"{table.paths.commit_dir}/{_SETTLED}"
     try:
         value = parse_object(table.env.storage.read(path), path)
-        return range(whole(value, "first", 1), whole(value, "last", 0) + 1)
+        return range(required_integer(value, "first", 1), required_integer(value, "last", 0) + 1)
     except (NotFoundError, CorruptTableError, *WRONG):
         return range(0)
 

@@ -19,7 +19,7 @@ from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import read_at_latest
 from paimon_engine.units import local_wall_clock_ms
 
 
@@ -60,7 +60,7 @@ def idle_partitions(table: TableHandle, selection: BucketSelection) -> BucketSel
     def partitions(snapshot: Snapshot | None) -> frozenset[bytes]:
         return frozenset(entry.partition for entry in selected_entries(table, snapshot, selection))
 
-    return replace(selection, idle_ms=None, partitions=seen_at_latest(table, partitions))
+    return replace(selection, idle_ms=None, partitions=read_at_latest(table, partitions))
 
 
 def plan_compaction(
@@ -70,7 +70,7 @@ def plan_compaction(
 
     Raises: InvalidArgumentError for a condition on other than partition columns; NotFoundError, CorruptTableError.
     """
-    return seen_at_latest(table, partial(_plan_at, table, goal, only))
+    return read_at_latest(table, partial(_plan_at, table, goal, only))
 
 
 def _plan_at(

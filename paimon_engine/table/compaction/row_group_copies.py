@@ -118,7 +118,7 @@ class RowGroupCopies:
             probed_bytes = sum(file.size_bytes for file in run) // _PROBED_SHARE
             for file in (file for other in section if other is not run for file in other):
                 is_probed = file.size_bytes <= probed_bytes and file.row_count <= _PROBED_ROWS_MAX
-                free = list(self._out_of_reach(free, file, is_probed=is_probed))
+                free = list(self._without_other_rows(free, file, is_probed=is_probed))
             for copy in filter(self._is_inside, map(self._with_ends, free)):
                 found.append(copy)
                 left.setdefault(copy.file.name, {*range(len(groups[copy.file.name]))}).remove(copy.stored.number)
@@ -159,7 +159,7 @@ class RowGroupCopies:
         is_alike = schema.row_type == today.row_type and schema.primary_keys == today.primary_keys
         return is_alike and self._vectors.deleted_rows(file.name) is None
 
-    def _out_of_reach(
+    def _without_other_rows(
         self, groups: Sequence[CopiedRowGroup], other: DataFile, *, is_probed: bool
     ) -> Iterator[CopiedRowGroup]:
         """Those of the row groups between whose ends another file has no keys; if `is_probed`, its keys are read."""

@@ -90,23 +90,23 @@ def projected(rows: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -
 def _taken(rows: pa.RecordBatch, name: str, field: pa.Field) -> pa.Array:
     if name in rows.schema.names:
         return cast(rows[name], field.type)
-    root = next(known for known in rows.schema.names if _leads_into(rows.schema.field(known).type, known, name))
+    root = next(known for known in rows.schema.names if _is_inside_row(rows.schema.field(known).type, known, name))
     array, rest = rows[root], name[len(root) + 1 :]
     while rest:
         kind = array.type
         inner = [kind.field(index).name for index in range(kind.num_fields)]
-        step = rest if rest in inner else next(n for n in inner if _leads_into(kind.field(n).type, n, rest))
+        step = rest if rest in inner else next(n for n in inner if _is_inside_row(kind.field(n).type, n, rest))
         array, rest = pc.struct_field(array, step), rest[len(step) + 1 :]
     return cast(array, field.type)
 
 
-def _leads_into(kind: pa.DataType, name: str, path: str) -> bool:
+def _is_inside_row(kind: pa.DataType, name: str, path: str) -> bool:
     """Whether a path with dots begins at the ROW `name` and goes on inside it."""
     if not path.startswith(f"{name}.") or not pa.types.is_struct(kind):
         return False
     rest = path[len(name) + 1 :]
     fields = [kind.field(index) for index in range(kind.num_fields)]
-    return any(field.name == rest or _leads_into(field.type, field.name, rest) for field in fields)
+    return any(field.name == rest or _is_inside_row(field.type, field.name, rest) for field in fields)
 
 
 # ── reading no more than is needed ──────────────────────────────────────────────────────────────

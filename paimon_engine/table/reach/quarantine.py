@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, StorageError, damaged
-from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, text, whole
+from paimon_engine.format.stored import WRONG, checked_name, parse_object, reason, required_integer, text
 from paimon_engine.storage.locations import leads_out
 from paimon_engine.table.state.handle import TableHandle
 
@@ -50,7 +50,7 @@ class Quarantine:
         """Total size of the files."""
         return sum(self.files.values())
 
-    def moves_in(self, table: TableHandle, paths: Iterable[str], *, only_while: str | None = None) -> list[Move]:
+    def quarantine_moves(self, table: TableHandle, paths: Iterable[str], *, only_while: str | None = None) -> list[Move]:
         """The moves into the quarantine, for files of it that are given by their full original paths.
 
         They are only made while the file `only_while` exists, by default the quarantine's list.
@@ -60,7 +60,7 @@ class Quarantine:
         only_while = only_while or aside + LIST_NAME
         return [Move(home + name, aside + name, self.files[name], only_while=only_while) for name in names]
 
-    def moves_back(self, table: TableHandle) -> list[Move]:
+    def restore_moves(self, table: TableHandle) -> list[Move]:
         """The moves of all its files back to their original paths."""
         home, aside = f"{table.paths.root}/", f"{quarantine_directory(table, self.name)}/"
         return [Move(aside + name, home + name, size, is_back=True) for name, size in self.files.items()]
@@ -173,8 +173,8 @@ def _parsed(name: str, value: Mapping[str, Any]) -> Quarantine:
     return Quarantine(
         name,
         text(value, "action") if "action" in value else "remove_orphan_files",
-        whole(value, "timeMillis", 0) if "timeMillis" in value else 0,
-        {_checked_path(item): whole(files, item, 0) for item in files},
+        required_integer(value, "timeMillis", 0) if "timeMillis" in value else 0,
+        {_checked_path(item): required_integer(files, item, 0) for item in files},
         *({_checked_path(item): text(found, item) for item in found} for found in _root_texts(value)),
     )
 

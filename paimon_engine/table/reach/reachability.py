@@ -156,20 +156,20 @@ def _roots_of(line: TableHandle, seen: BranchObservation) -> list[Root | Doubt]:
 
 def _snapshot_root(line: TableHandle, number: int) -> Root | Doubt | None:
     branch, path = line.paths.branch, line.paths.snapshot(number)
-    return _understood(branch, number, path, lambda: Root(branch, read_snapshot(line, number)))
+    return _parsed_root(branch, number, path, lambda: Root(branch, read_snapshot(line, number)))
 
 
 def _tag_root(line: TableHandle, name: str) -> Root | Doubt | None:
     branch, path = line.paths.branch, line.paths.tag(name)
-    return _understood(branch, None, path, lambda: Root(branch, read_tag(line, name).snapshot, name))
+    return _parsed_root(branch, None, path, lambda: Root(branch, read_tag(line, name).snapshot, name))
 
 
 def _changelog_root(line: TableHandle, number: int) -> Root | Doubt | None:
     branch, path = line.paths.branch, line.paths.changelog(number)
-    return _understood(branch, number, path, lambda: changelog_root(line, read_changelog(line, number)))
+    return _parsed_root(branch, number, path, lambda: changelog_root(line, read_changelog(line, number)))
 
 
-def _understood(branch: str, number: int | None, path: str, read: Callable[[], Root]) -> Root | Doubt | None:
+def _parsed_root(branch: str, number: int | None, path: str, read: Callable[[], Root]) -> Root | Doubt | None:
     """The root that `read` gives, a doubt if it cannot be parsed, None if it does not exist any more."""
     try:
         return read()

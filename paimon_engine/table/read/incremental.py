@@ -80,7 +80,7 @@ def plan_changes(table: TableHandle, changes: Changes, rows: RowSelection) -> li
         return splits_of(table, entries, rows.file_filter, vectors=locations)
     splits = splits_of(table, entries, rows.file_filter)
     ages = {entry.file.name: age for age, entry in enumerate(entries)}
-    whole = _planned_whole(table, splits)
+    whole = _buckets_without_overlaps(table, splits)
     return [
         _exactly_ordered(table, split, ages, is_planned_whole=(split.partition, split.bucket) in whole)
         if changes.mode == "changelog" or not all(map(arrived_in_order, split.sections))
@@ -109,7 +109,7 @@ def _vectors(table: TableHandle, *snapshots: Snapshot) -> Mapping[str, VectorLoc
     return {name: location for snapshot in snapshots for name, location in vector_locations(table, snapshot).items()}
 
 
-def _planned_whole(table: TableHandle, splits: Sequence[Split]) -> set[tuple[bytes, int]]:
+def _buckets_without_overlaps(table: TableHandle, splits: Sequence[Split]) -> set[tuple[bytes, int]]:
     """Buckets whose files the Java library takes for free of overlaps, without a look at their keys."""
     options = table.options
     files: dict[tuple[bytes, int], list[DataFile]] = defaultdict(list)

@@ -159,7 +159,7 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
         check_newest_schema(handle, snapshot)
         return handle, State(snapshot)
     if way in (_CREATION_WAY, _SINCE_WAY):
-        since_ms = _whole(way, str(value))
+        since_ms = _integer_option(way, str(value))
         snapshot = first_committed_since(handle, since_ms) if way == _SINCE_WAY else None
         if snapshot is None:
             return handle, State(latest_snapshot(handle), since_ms)
@@ -301,7 +301,7 @@ def _words(ways: Iterable[str]) -> str:
     return ", ".join(arguments.get(key, f"'{key}'") for key in ways)
 
 
-def _whole(key: str, text: str) -> int:
+def _integer_option(key: str, text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
@@ -315,17 +315,17 @@ def _travel(handle: TableHandle, way: str, value: str | _Bounds) -> Snapshot | N
     text = str(value)
     match way:
         case "scan.snapshot-id":
-            return choose_snapshot(handle, snapshot=_whole(way, text))
+            return choose_snapshot(handle, snapshot=_integer_option(way, text))
         case "scan.tag-name":
             return choose_snapshot(handle, tag=text)
         case "scan.watermark":
-            return snapshot_at_watermark(handle, _whole(way, text))
+            return snapshot_at_watermark(handle, _integer_option(way, text))
         case "scan.version":
             return _version(handle, text)
         case "scan.timestamp":
             return choose_snapshot(handle, timestamp_ms=_local_ms(way, text))
         case _:
-            return choose_snapshot(handle, timestamp_ms=_whole(way, text))
+            return choose_snapshot(handle, timestamp_ms=_integer_option(way, text))
 
 
 def _version(handle: TableHandle, text: str) -> Snapshot | None:
@@ -333,7 +333,7 @@ def _version(handle: TableHandle, text: str) -> Snapshot | None:
     if tag_exists(handle, text):
         return choose_snapshot(handle, tag=text)
     if text.startswith(_WATERMARK_PREFIX):
-        return snapshot_at_watermark(handle, _whole("scan.version", text.removeprefix(_WATERMARK_PREFIX)))
+        return snapshot_at_watermark(handle, _integer_option("scan.version", text.removeprefix(_WATERMARK_PREFIX)))
     if text.isdigit():
         return choose_snapshot(handle, snapshot=int(text))
     raise NotFoundError(f"'scan.version' = {text!r} is not a tag of {handle.paths.root}, snapshot id or watermark")
@@ -362,7 +362,7 @@ def _changes(handle: TableHandle, way: str, value: str | _Bounds, options: Mappi
     mode = _change_mode(handle, options)
     bounds = value if isinstance(value, tuple) else _parse_bounds(way, value)
     if way == "incremental-between-timestamp":
-        between = _between_times(handle, *(_whole(way, str(bound)) for bound in bounds), mode=mode)
+        between = _between_times(handle, *(_integer_option(way, str(bound)) for bound in bounds), mode=mode)
         return State(None) if between is None else _between_ids(handle, *between, mode)
     match bounds:
         case (int() | str(), int() | str()) if _are_snapshots(handle, bounds):

@@ -81,7 +81,7 @@ class Candidates:
     def add_added(self, root: Root, why: str) -> None:
         """Adds the files that the root's commit added."""
         entries = self._read(delta_entries, root)
-        self._note_births(root, entries)
+        self._record_creations(root, entries)
         self._add((entry for entry in entries if entry.kind is FileKind.ADD), why)
 
     def add_removed(self, root: Root, why: str, *, but_changes: bool = False) -> None:
@@ -90,7 +90,7 @@ class Candidates:
         With `but_changes`, files stay that are themselves the changelog of the commit that added them.
         """
         entries = self._read(_changelog_delta if root.is_changelog else delta_entries, root)
-        self._note_births(root, entries)
+        self._record_creations(root, entries)
         for entry in entries:
             if entry.kind is FileKind.DELETE:
                 if not (but_changes and is_change(entry)):
@@ -125,7 +125,7 @@ class Candidates:
                 lists = root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list
                 self.born.update({self._table.paths.manifest(name): root.snapshot.id for name in lists})
 
-    def _note_births(self, root: Root, delta: Sequence[ManifestEntry]) -> None:
+    def _record_creations(self, root: Root, delta: Sequence[ManifestEntry]) -> None:
         """Notes in `born` which files the commit created: those that it added and did not only move to another level.
 
         Not for an OVERWRITE, which may add files again that existed before.

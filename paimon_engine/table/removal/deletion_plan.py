@@ -387,7 +387,7 @@ def _dispose(
             gone, problems = delete_files(table, paths, how, executor)
         else:
             # A restore forgets the record first, and so does who empties the quarantine.
-            moves = quarantine.moves_in(table, paths, only_while=record_path(table, quarantine.name))
+            moves = quarantine.quarantine_moves(table, paths, only_while=record_path(table, quarantine.name))
             moves, problems = move_files(table, moves, how, executor)
             gone = [move.source for move in moves]
         done += [known[path] for path in gone]

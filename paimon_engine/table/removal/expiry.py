@@ -53,7 +53,7 @@ from paimon_engine.table.state.changelogs import (
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_manifests, read_manifest_list
 from paimon_engine.table.state.side_by_side import in_threads
-from paimon_engine.table.state.snapshots import hint_of, mend_latest_hint, write_hint
+from paimon_engine.table.state.snapshots import hint_of, repair_latest_hint, write_hint
 
 ROUND_SNAPSHOTS: Final = 1000
 ROUND_FILES: Final = 100_000
@@ -287,7 +287,7 @@ def _check_latest_is_there(table: TableHandle, line: Line) -> None:
     latest = line.snapshots[-1].snapshot
     if table.snapshot_service is None and not table.env.storage.exists(table.paths.snapshot(latest.id)):
         # `remove_expired` may have written its id into the LATEST hint a moment ago.
-        mend_latest_hint(table)
+        repair_latest_hint(table)
         raise ConflictError(
             f"snapshot {latest.id} of {table.paths.root} vanished while older ones were to expire: a rollback runs "
             "at the same time; run the expiry again when it is done"
@@ -316,7 +316,7 @@ def remove_expired(table: TableHandle, line: Line, expiration: ExpirationPlan) -
         write_hint(table, paths.earliest_hint, line.snapshots[len(expiration.snapshots)].snapshot.id)
     if expiration.snapshots and table.snapshot_service is None:
         # A committer that was paused for long may have written the hint late, with the id of an expired snapshot.
-        mend_latest_hint(table)
+        repair_latest_hint(table)
     if kept:
         hint_kept(table, left[-1])
     if left and hint_of(table, paths.earliest_changelog_hint) is None:

@@ -77,7 +77,7 @@ def orphan_doubts(table: TableHandle, seen: OrphanScan) -> list[MissingVersions]
         found.append(_doubt(f"{what}; {WAIT}, or run remove_unexisting_files if they are lost", is_certain=True))
     found += _newer_than_commits(seen.roots, files)
     known = files_of_interrupted_deletions(table)
-    found += _removed_and_there(seen, known)
+    found += _removed_but_existing(seen, known)
     found += _unnamed_versions(table, seen, known)
     return found
 
@@ -121,7 +121,7 @@ def _newer_than_commits(roots: Sequence[Root], files: Sequence[FileInfo]) -> Ite
         )
 
 
-def _removed_and_there(seen: OrphanScan, known: set[str]) -> Iterator[MissingVersions]:
+def _removed_but_existing(seen: OrphanScan, known: set[str]) -> Iterator[MissingVersions]:
     left = sorted(_name(path) for path in set(seen.removed) - known)
     if left:
         yield _doubt(
@@ -159,16 +159,16 @@ class _Unnamed:
         except PaimonError:
             return None
 
-    def is_whole(self, name: str) -> bool:
+    def is_complete_list(self, name: str) -> bool:
         """Whether all files of the list exist: its manifests, and the data files that are live in them."""
         if name not in self._whole:
-            self._whole[name] = self._find_whole(name)
+            self._whole[name] = self._check_complete_list(name)
         return self._whole[name]
 
-    def _find_whole(self, name: str) -> bool:
+    def _check_complete_list(self, name: str) -> bool:
         # The first two lists of a writer are the base and the delta list of one commit.
         base = f"{name.removesuffix('-1')}-0" if name.endswith("-1") else name
-        if base != name and base in self.lists and not self.is_whole(base):
+        if base != name and base in self.lists and not self.is_complete_list(base):
             return False
         manifests = self.lists[name]
         if any(manifest not in self.seen.stored for manifest in manifests):
@@ -190,7 +190,7 @@ def _unnamed_versions(table: TableHandle, seen: OrphanScan, known: set[str]) -> 
     lists = [name for name in names if name.startswith(_LIST)]
     found = dict(zip(lists, in_threads(table, lambda _, name: unnamed.manifests_of(name), lists), strict=True))
     unnamed.lists |= {name: manifests for name, manifests in found.items() if manifests is not None}
-    whole = next((name for name in sorted(unnamed.lists) if unnamed.is_whole(name)), None)
+    whole = next((name for name in sorted(unnamed.lists) if unnamed.is_complete_list(name)), None)
     if whole is not None:
         yield _doubt(
             f"manifest list {whole} makes a complete version of the table, but no snapshot or tag names it: a commit "

@@ -157,7 +157,7 @@ class NameScan:
         strict: dict[str, ManifestFile] = {}
         lenient: dict[str, ManifestFile] = {}
         live: set[str] = set()
-        for root, found in zip(fresh, in_threads(table, _try_names, fresh), strict=True):
+        for root, found in zip(fresh, in_threads(table, _names_or_error, fresh), strict=True):
             if isinstance(found, str):
                 self.doubts.append(f"{root.label} cannot be read: {found}")
                 continue
@@ -221,7 +221,7 @@ class _RootNames:
         return frozenset(manifest.name for manifest in (*self.lists.base, *self.lists.delta))
 
 
-def _try_names(table: TableHandle, root: Root) -> _RootNames | str:
+def _names_or_error(table: TableHandle, root: Root) -> _RootNames | str:
     """File names in the metadata of a root, except the entries of its manifests; or why they cannot be read."""
     try:
         return _root_names(table, root)

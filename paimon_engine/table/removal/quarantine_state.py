@@ -327,7 +327,7 @@ def move_as_listed(
     for name in dict.fromkeys(quarantine.name for quarantine in owners.values()):
         ours = [path for path, owner in owners.items() if owner.name == name and path not in twice]
         if ours:
-            done, left = move_files(table, owners[ours[0]].moves_in(table, ours), how, executor)
+            done, left = move_files(table, owners[ours[0]].quarantine_moves(table, ours), how, executor)
             moved |= {move.source: name for move in done}
             problems += left
     why = "; ".join(problems) or "it does not exist any more"
@@ -355,7 +355,7 @@ def _owners(table: TableHandle, paths: Sequence[str]) -> dict[str, Quarantine]:
 
 
 def _with_copy(table: TableHandle, owners: Mapping[str, Quarantine]) -> set[str]:
-    moves = [move for path, owner in owners.items() for move in owner.moves_in(table, [path])]
+    moves = [move for path, owner in owners.items() for move in owner.quarantine_moves(table, [path])]
     sizes = in_threads(table, _size_of, [move.target for move in moves])
     return {move.source for move, size in zip(moves, sizes, strict=True) if size == move.size_bytes}
 

@@ -60,7 +60,7 @@ class RestoreCheck:
     """Checks the files of versions that one quarantine would restore."""
 
     def __init__(self, table: TableHandle, quarantine: Quarantine) -> None:
-        aside = {move.target: move for move in quarantine.moves_back(table)}
+        aside = {move.target: move for move in quarantine.restore_moves(table)}
         together: Any = _WithQuarantine(table.env.storage, aside)
         self._table = replace(table, env=replace(table.env, storage=together))
         self._name = quarantine.name

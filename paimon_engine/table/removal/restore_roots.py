@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from paimon_engine.errors import ConflictError, CorruptTableError, NotFoundError
-from paimon_engine.meta.names import check_stays_inside, check_tag_name
+from paimon_engine.meta.names import check_inside_directory, check_tag_name
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.snapshot import parse_snapshot
 from paimon_engine.table.reach.quarantine import Quarantine
@@ -259,7 +259,7 @@ def write_roots(table: TableHandle, roots: RootsToRestore) -> None:
     for item in roots.files:
         _create(table, item)
     for branch, by_id in roots.snapshot_files.items():
-        check_stays_inside("branch", branch)
+        check_inside_directory("branch", branch)
         line = with_branch_paths(table, branch)
         ids = snapshot_ids(line)
         # Starting next to the existing snapshots, so that ids have no gap at any moment.

@@ -14,7 +14,7 @@ from paimon_engine.env import Env, EnvConfig
 from paimon_engine.errors import WAY_OUT, NotFoundError, damaged, naming
 from paimon_engine.format.binary_row import decode_row
 from paimon_engine.meta.fixed_options import with_dynamic_options
-from paimon_engine.meta.names import check_stays_inside
+from paimon_engine.meta.names import check_inside_directory
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths, partition_path
 from paimon_engine.meta.schema import TableSchema, parse_schema
 from paimon_engine.options import TableOptions
@@ -164,7 +164,7 @@ def load_table(
     InvalidArgumentError if the options would let its files be taken for something else.
     """
     env = env or config.build()
-    check_stays_inside("branch", branch)
+    check_inside_directory("branch", branch)
     paths = TablePaths(path.rstrip("/"), branch)
     latest = latest_schema_id(env, paths)
     if latest is None:

@@ -66,11 +66,11 @@ def _bytes(table: TableHandle, name: str, size_bytes: int | None = None) -> tupl
     return path, data
 
 
-def _fields(data: bytes, path: str, kind: str, telling: str) -> list[dict[str, Any]]:
+def _fields(data: bytes, path: str, kind: str, notifying: str) -> list[dict[str, Any]]:
     """Fields of the records; a file of another kind may be empty, so that no record tells that it is one."""
     found = record_fields(data, path)
-    if all(field["name"] != telling for field in found):
-        raise damaged(path, f"it is not a {kind}: its records have no field {telling}")
+    if all(field["name"] != notifying for field in found):
+        raise damaged(path, f"it is not a {kind}: its records have no field {notifying}")
     return found
 
 

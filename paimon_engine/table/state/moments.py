@@ -47,7 +47,7 @@ def newest_at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
         following = min(later, key=_id, default=None)
     if found is not None and (following is None or following.id == found.id + 1):
         return found
-    raise NotFoundError(_why_unknown(table, timestamp_ms, following))
+    raise NotFoundError(_unknown_time_reason(table, timestamp_ms, following))
 
 
 def only_tidied(table: TableHandle, one: int, other: int) -> bool:
@@ -66,7 +66,7 @@ def _id(snapshot: Snapshot) -> int:
     return snapshot.id
 
 
-def _why_unknown(table: TableHandle, timestamp_ms: int, following: Snapshot | None) -> str:
+def _unknown_time_reason(table: TableHandle, timestamp_ms: int, following: Snapshot | None) -> str:
     then, root = instant_text(timestamp_ms), table.paths.root
     if following is None:
         return f"{root} has no snapshot, so that nothing of {then} can be named"

@@ -63,7 +63,7 @@ def partition_spec(table: TableHandle, given: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def meant_spec(table: TableHandle, live: Sequence[Partition], given: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_partition_spec(table: TableHandle, live: Sequence[Partition], given: Mapping[str, Any]) -> dict[str, Any]:
     """As `partition_spec`, but the name of the default partition means that text where no live one has null.
 
     Rows may hold the name as a text, and lie in the directory of the null then. To Java the name is null, whatever the

@@ -20,14 +20,14 @@ from paimon_engine.errors import (
     StorageError,
     damaged,
 )
-from paimon_engine.format.stored import WRONG, parse_object, reason, whole
-from paimon_engine.meta.names import check_stays_inside
+from paimon_engine.format.stored import WRONG, parse_object, reason, required_integer
+from paimon_engine.meta.names import check_inside_directory
 from paimon_engine.meta.paths import TablePaths
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, parse_snapshot
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, numbered
-from paimon_engine.table.state.vanished import check_never_had_any, vanished
+from paimon_engine.table.state.vanished import check_never_had_snapshots, vanished
 
 T = TypeVar("T")
 
@@ -57,10 +57,10 @@ def write_hint(table: TableHandle, path: str, snapshot_id: int) -> None:
         return
 
 
-def seen_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> T:
-    """What `look` makes of the latest snapshot; it looks again where that expires while it is read.
+def read_at_latest(table: TableHandle, look: Callable[[Snapshot | None], T]) -> T:
+    """The result of `look` for the latest snapshot; repeated if that snapshot expires while it is read.
 
-    Raises: NotFoundError if something is missing though nobody has committed.
+    Raises: NotFoundError if a file is missing though there is no newer snapshot.
     """
     for _ in range(_LOOKS_MAX - 1):
         snapshot = latest_snapshot(table)
@@ -92,7 +92,7 @@ def stale_latest_hint(table: TableHandle) -> int | None:
     return hint
 
 
-def mend_latest_hint(table: TableHandle) -> None:
+def repair_latest_hint(table: TableHandle) -> None:
     """Lets the hint name the newest snapshot if it names one that is gone. Raises: StorageError."""
     hint = hint_of(table, table.paths.latest_hint)
     if hint is None or table.env.storage.exists(table.paths.snapshot(hint)):
@@ -102,7 +102,7 @@ def mend_latest_hint(table: TableHandle) -> None:
         write_hint(table, table.paths.latest_hint, ids[-1])
 
 
-def mend_hints(table: TableHandle) -> None:
+def repair_hints(table: TableHandle) -> None:
     """Lets both hints name the ends of the row of snapshots; without any snapshot there are none. Best effort."""
     storage, paths = table.env.storage, table.paths
     ids = snapshot_ids(table)
@@ -184,7 +184,7 @@ def _listed_newest_id(table: TableHandle, hint: int | None) -> int | None:
     elif hint:
         newest = max(newest, hint)
     if newest == 0:
-        check_never_had_any(table, hint_of(table, paths.earliest_hint))
+        check_never_had_snapshots(table, hint_of(table, paths.earliest_hint))
     return newest or None
 
 
@@ -301,7 +301,7 @@ def read_tag(table: TableHandle, name: str) -> Tag:
 
     Raises: NotFoundError naming some of the tags that exist, InvalidArgumentError, CorruptTableError.
     """
-    check_stays_inside("tag", name)
+    check_inside_directory("tag", name)
     path = table.paths.tag(name)
     try:
         return parse_tag(name, table.env.storage.read(path), path)
@@ -374,7 +374,7 @@ def next_snapshot_of(table: TableHandle, consumer: str) -> int | None:
     """The snapshot that a consumer reads next; None if there is none so called, or nobody understands its file."""
     path = table.paths.consumer(consumer)
     try:
-        return whole(parse_object(table.env.storage.read(path), path), "nextSnapshot", 0)
+        return required_integer(parse_object(table.env.storage.read(path), path), "nextSnapshot", 0)
     except (NotFoundError, CorruptTableError, *WRONG):
         return None
 
@@ -388,7 +388,7 @@ def consumers(table: TableHandle) -> dict[str, int]:
     for name, info in consumer_files(table):
         try:
             stored = parse_object(table.env.storage.read(info.path), info.path)
-            found[name] = whole(stored, "nextSnapshot", 0)
+            found[name] = required_integer(stored, "nextSnapshot", 0)
         except NotFoundError:
             continue
         except (*WRONG, CorruptTableError) as error:

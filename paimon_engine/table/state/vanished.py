@@ -36,7 +36,7 @@ def vanished(table: TableHandle, hint: int, newest: int) -> CorruptTableError:
     return CorruptTableError(f"{table.paths.latest_hint} names snapshot {hint}, but {seen}; {ways}")
 
 
-def check_never_had_any(table: TableHandle, earliest_hint: int | None) -> None:
+def check_never_had_snapshots(table: TableHandle, earliest_hint: int | None) -> None:
     """Checks that a branch without listed snapshots never had any.
 
     Raises: CorruptTableError if it had.

@@ -14,7 +14,7 @@ from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.options import POSTPONED_BUCKET
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
-from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import read_at_latest
 
 _LOOKUPS_MAX: Final = 2
 """Lookups of single partitions. A manifest can hold many partitions and is read by each lookup, so the next one, for
@@ -30,7 +30,7 @@ def ignores_files(table: TableHandle) -> bool:
 
 
 class BucketNumbers:
-    """The next sequence number of each bucket, and the number of buckets of each partition; all if it `is_whole`."""
+    """The next sequence number of each bucket, and the number of buckets of each partition; all if `has_all`."""
 
     def __init__(
         self,
@@ -38,13 +38,13 @@ class BucketNumbers:
         next_sequence: Mapping[tuple[bytes, int], int] = MappingProxyType({}),
         total_buckets: Mapping[bytes, int] = MappingProxyType({}),
         *,
-        is_whole: bool = False,
+        has_all: bool = False,
     ) -> None:
         """Begins with what is known."""
         self.next_sequence = dict(next_sequence)
         self.total_buckets = dict(total_buckets)
         self._table = table
-        self._is_whole = is_whole
+        self._has_all = has_all
         self._looked_up: set[bytes] = set()
         self._lookups = 0
 
@@ -65,10 +65,10 @@ class BucketNumbers:
         Raises: NotFoundError, CorruptTableError.
         """
         unknown = set(partitions) - self._looked_up
-        if self._is_whole or not unknown:
+        if self._has_all or not unknown:
             return
-        self._is_whole = self._lookups == _LOOKUPS_MAX
-        wanted = None if self._is_whole else unknown
-        self.add(seen_at_latest(self._table, lambda snapshot: live_entries(self._table, snapshot, wanted)))
+        self._has_all = self._lookups == _LOOKUPS_MAX
+        wanted = None if self._has_all else unknown
+        self.add(read_at_latest(self._table, lambda snapshot: live_entries(self._table, snapshot, wanted)))
         self._looked_up |= unknown
         self._lookups += 1

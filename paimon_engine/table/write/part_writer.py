@@ -70,9 +70,9 @@ class PartWriter(TableWriter):
                 if self._bytes_pending > self._limit_bytes:
                     self._flush_largest(self._large())
                 if self._bytes_pending > self._limit_bytes:
-                    yield from self._hand_on()
+                    yield from self._pass_on()
             self._flush_largest(self._large(), kept_share=0)
-            yield from self._hand_on()
+            yield from self._pass_on()
             messages = self._finish()
         except BaseException:
             self._abort()
@@ -97,7 +97,7 @@ class PartWriter(TableWriter):
             if bucket.has_files or (bucket.bytes_pending >= self._own_file_bytes and place not in self._handed_on)
         ]
 
-    def _hand_on(self) -> Iterator[BucketRows]:
+    def _pass_on(self) -> Iterator[BucketRows]:
         """The waiting rows of all buckets without files."""
         for place, bucket in self._buckets.items():
             if bucket.bytes_pending and not bucket.has_files:

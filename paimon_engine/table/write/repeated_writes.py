@@ -12,7 +12,7 @@ from paimon_engine.table.state.handle import TableHandle
 logger = logging.getLogger(__name__)
 
 
-def what_stays(table: TableHandle, user: str | None, kind: CommitKind, identifier: int) -> tuple[str, ...]:
+def warn_of_earlier_commits(table: TableHandle, user: str | None, kind: CommitKind, identifier: int) -> tuple[str, ...]:
     """Warnings about what the commit of that name has left in the table, which a second one does not replace."""
     if user is None or kind is not CommitKind.APPEND:
         return ()

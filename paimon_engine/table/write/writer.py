@@ -42,7 +42,7 @@ from paimon_engine.table.files.hash_index import hash_files
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.state.handle import PlainTable, TableHandle, bucket_path
 from paimon_engine.table.state.manifests import live_entries, live_index_files
-from paimon_engine.table.state.snapshots import seen_at_latest
+from paimon_engine.table.state.snapshots import read_at_latest
 from paimon_engine.table.write.bucket_numbers import BucketNumbers, ignores_files
 from paimon_engine.table.write.cross_partition import assign_rows
 from paimon_engine.table.write.dynamic_buckets import DynamicBuckets, bucket_rule
@@ -65,7 +65,7 @@ class WriteState:
     """What writers must know of the table before they start, as plain values.
 
     `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
-    number of buckets of each partition that has files; both of all partitions if the state `is_whole`, else a writer
+    number of buckets of each partition that has files; both of all partitions if the state `has_all`, else a writer
     looks up those that it meets. `sequence_offset` is added to every sequence number.
     `keeps_changelog` is false where rows replace others: nobody can tell readers of changes what that did.
     `read` is what buckets are chosen by where their number is not fixed. A task is `assigner` out of `assigners`, each
@@ -82,7 +82,7 @@ class WriteState:
     assigners: int = 1
     assigner: int = 0
     write_id: str = ""
-    is_whole: bool = True
+    has_all: bool = True
 
 
 def write_state(table: TableHandle, *, replacing: bool = False, by_partition: bool = False) -> WriteState:
@@ -96,15 +96,15 @@ def write_state(table: TableHandle, *, replacing: bool = False, by_partition: bo
     check_writable(table.options)
     if replacing:
         return _state(table, None, replacing=True)
-    return seen_at_latest(table, partial(_state, table, replacing=False, by_partition=by_partition))
+    return read_at_latest(table, partial(_state, table, replacing=False, by_partition=by_partition))
 
 
 def _state(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool, by_partition: bool = False) -> WriteState:
     mode = table.schema.bucket_mode
     # Where keys choose their buckets, the index of all keys is read with the files that it belongs to.
-    is_whole = mode in KEYS_CHOOSE or not (by_partition or ignores_files(table))
+    has_all = mode in KEYS_CHOOSE or not (by_partition or ignores_files(table))
     numbers = BucketNumbers(table)
-    if is_whole:
+    if has_all:
         numbers.add(live_entries(table, snapshot))
     next_sequence, total_buckets = numbers.next_sequence, numbers.total_buckets
     index = _hash_indexes(table, snapshot, next_sequence) if mode is BucketMode.DYNAMIC else None
@@ -116,7 +116,7 @@ def _state(table: TableHandle, snapshot: Snapshot | None, *, replacing: bool, by
         # An overwrite of all rows need not know where their keys are.
         read=IndexRead(snapshot, index, all_keys=mode is BucketMode.CROSS_PARTITION and not replacing),
         write_id=table.env.new_id(),
-        is_whole=is_whole or snapshot is None,
+        has_all=has_all or snapshot is None,
     )
 
 
@@ -188,7 +188,10 @@ class TableWriter:
         is_dynamic = table.schema.bucket_mode is BucketMode.DYNAMIC
         self._dynamic = DynamicBuckets(table, state.read.hash_files or (), self._rule) if is_dynamic else None
         self._numbers = BucketNumbers(
-            table, state.next_sequence, state.total_buckets, is_whole=state.is_whole or ignores_files(table)
+            table,
+            state.next_sequence,
+            state.total_buckets,
+            has_all=state.has_all or ignores_files(table),
         )
 
     def write_all(self, batches: Iterable[pa.RecordBatch]) -> list[CommitMessage]:
