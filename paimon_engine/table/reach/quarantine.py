@@ -50,7 +50,9 @@ class Quarantine:
         """Total size of the files."""
         return sum(self.files.values())
 
-    def quarantine_moves(self, table: TableHandle, paths: Iterable[str], *, only_while: str | None = None) -> list[Move]:
+    def quarantine_moves(
+        self, table: TableHandle, paths: Iterable[str], *, only_while: str | None = None
+    ) -> list[Move]:
         """The moves into the quarantine, for files of it that are given by their full original paths.
 
         They are only made while the file `only_while` exists, by default the quarantine's list.
