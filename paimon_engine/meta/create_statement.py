@@ -9,7 +9,8 @@ dialect of sqlglot has all of Paimon's types and `PRIMARY KEY (…) NOT ENFORCED
     ) [USING paimon] [COMMENT 'text'] [PARTITIONED BY (column, …)]
       [WITH | TBLPROPERTIES | OPTIONS ('option' = 'value', …)]
 
-A statement with USING or TBLPROPERTIES is Spark's: TIMESTAMP without a precision is TIMESTAMP_LTZ there, STRUCT is ROW.
+Fields of a ROW may have a COMMENT, too. A statement with USING or TBLPROPERTIES is Spark's: TIMESTAMP without a
+precision is TIMESTAMP_LTZ there, STRUCT is ROW.
 """
 
 from __future__ import annotations
@@ -235,6 +236,9 @@ class _Parser:
 
     def _as_paimon(self, index: int) -> str:
         token = self._tokens[index]
+        if token.is_text:
+            # The comment of a field, however it was quoted.
+            return "'" + token.text.replace("'", "''") + "'"
         stored = self._text[token.start : token.end + 1]
         word, following = self._word(index), self._word(index + 1)
         if not self._is_spark or word not in _SPARK_TYPES:

@@ -1,4 +1,7 @@
-"""Types as people write them: `INT`, `DECIMAL(10, 2) NOT NULL`, `ARRAY<INT>`, `ROW<a INT, b MAP<STRING, DATE>>`."""
+"""Types as people write them: `INT`, `DECIMAL(10, 2) NOT NULL`, `ARRAY<INT>`, `ROW<a INT, b MAP<STRING, DATE>>`.
+
+Fields of a ROW may have a comment: `ROW<a INT COMMENT 'text'>`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,11 @@ _NESTED: Final = re.compile(
 _DEPTH_MAX: Final = 64
 """Types in types; nobody reads deeper ones, and each takes a call in every function that goes through types."""
 _SHOWN_CHARS: Final = 60
-_FIELD: Final = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s`<>,():]+))\s*(?::|\s)\s*(?P<type>.+)", re.DOTALL)
+_FIELD: Final = re.compile(
+    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s`<>,():]+))\s*(?::|\s)\s*(?P<type>.+?)"
+    r"(?:\s+COMMENT\s+'(?P<comment>(?:[^']|'')*)')?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 TypeLike: TypeAlias = str | Mapping[str, Any] | pa.DataType
 """A type as text, as the JSON of a schema file, or as an Arrow type."""
@@ -86,13 +93,18 @@ def _field(text: str, whole: str) -> DataField:
         raise InvalidArgumentError(
             f"{text.strip()!r} in {whole!r} is not a field; write a name and a type, as in ROW<a INT, b STRING>"
         )
-    return DataField(-1, match["quoted"] or match["name"], parse_type_text(match["type"]))
+    comment = None if match["comment"] is None else match["comment"].replace("''", "'")
+    return DataField(-1, match["quoted"] or match["name"], parse_type_text(match["type"]), comment)
 
 
 def _split(text: str, whole: str) -> list[str]:
-    """Parts between the commas that are in no brackets."""
-    parts, depth = [""], 0
+    """Parts between the commas that are in no brackets and in no quotes."""
+    parts, depth, quote = [""], 0, ""
     for char in text:
+        if quote or char in "'`":
+            quote = "" if char == quote else quote or char
+            parts[-1] += char
+            continue
         depth += (char in "<(") - (char in ">)")
         if char == "," and depth == 0:
             parts.append("")

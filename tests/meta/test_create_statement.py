@@ -10,7 +10,7 @@ import pytest
 
 from paimon_engine import Catalog, InvalidArgumentError, PaimonError, UnsupportedError
 from paimon_engine.meta.create_statement import parse_create_table
-from paimon_engine.types import to_arrow_schema, type_to_json
+from paimon_engine.types import RowType, to_arrow_schema, type_to_json
 from tests.support.oracle import JavaPaimon
 
 FLINK = """
@@ -68,6 +68,29 @@ def test_a_statement_as_flink_takes_it() -> None:
     assert found.options == {"bucket": "2", "merge-engine": "partial-update"}
     assert found.comment == "a table; with (brackets)"
     assert found.columns.fields[0].description == "it's the key"
+
+
+@pytest.mark.parametrize("kind", ["ROW", "STRUCT"])
+def test_fields_of_a_row_have_comments(kind: str) -> None:
+    spark = "" if kind == "ROW" else " USING paimon"
+    sql = f"""CREATE TABLE t (
+        id INT,
+        r {kind}<a INT NOT NULL COMMENT 'it''s, <first>', comment STRING, `b,c` {kind}<d DATE COMMENT ')'> COMMENT 'deep'>
+          NOT NULL COMMENT 'whole'
+    ){spark}"""
+
+    column = parse_create_table(sql).columns.fields[1]
+
+    assert column.description == "whole"
+    assert isinstance(column.type, RowType)
+    assert [(field.name, field.description) for field in column.type.fields] == [
+        ("a", "it's, <first>"),
+        ("comment", None),
+        ("b,c", "deep"),
+    ]
+    inner = column.type.fields[2].type
+    assert isinstance(inner, RowType)
+    assert [(field.name, field.description) for field in inner.fields] == [("d", ")")]
 
 
 def test_a_statement_as_spark_takes_it() -> None:
