@@ -40,11 +40,12 @@ from paimon_engine.table.removal.orphans import Orphans, find_orphans, orphans_a
 from paimon_engine.table.removal.quarantine_state import also_in_quarantine, move_as_listed
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.snapshots import branches, repair_hints
+from paimon_engine.table.state.snapshots import branches, repair_hints, snapshot_ids, tag_names
 from paimon_engine.units import DAY_MS
 
 logger = logging.getLogger(__name__)
 
+_TRIES_MAX: Final = 3
 _WHY: Final = "no snapshot, tag, branch or changelog names it"
 _WHY_DEAD: Final = "it was removed, and no snapshot, tag, branch or changelog needs it any more"
 
@@ -97,7 +98,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     check_older_than(table, spec)
     check_file_locations(table)
     older_than_ms = table.env.clock() - DAY_MS if spec.older_than is None else spec.older_than
-    found = find_orphans(table, older_than_ms, executor, confirmed=spec.confirm_latest_snapshot)
+    found = _found(table, older_than_ms, executor, spec.confirm_latest_snapshot)
     if found.stopped:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)
         return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped)
@@ -130,6 +131,23 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     )
     logger.info("%s %d of %d old files of %s", result.status, len(done), found.checked, table.paths.root)
     return result
+
+
+def _found(table: TableHandle, older_than_ms: int, executor: Executor, confirmed: int | None) -> Orphans:
+    """As `find_orphans`, again if there were doubts while others committed or expired versions: these may pass."""
+    for _ in range(_TRIES_MAX - 1):
+        before = _versions(table)
+        found = find_orphans(table, older_than_ms, executor, confirmed=confirmed)
+        if not found.stopped or _versions(table) == before:
+            return found
+        logger.info("%s has changed while it was searched for orphans; searching again", table.paths.root)
+    return find_orphans(table, older_than_ms, executor, confirmed=confirmed)
+
+
+def _versions(table: TableHandle) -> list[tuple[str, list[int], list[str]]]:
+    """By branch, the ids of the snapshots and the names of the tags."""
+    lines = [with_branch_paths(table, branch) for branch in (MAIN_BRANCH, *branches(table))]
+    return [(line.paths.branch, snapshot_ids(line), tag_names(line)) for line in lines]
 
 
 def _as_deleted(files: Sequence[FileInfo], dead: Collection[str]) -> list[DeletedFile]:

@@ -15,7 +15,7 @@ from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.snapshots import latest_snapshot_id
 from tests.faults.trial import Stage
 from tests.pauses.trial import CLEAN_UPS, WRITING, Pause, beside, pauses, run_pause
-from tests.support.faulty_storage import FaultyStorage
+from tests.support.faulty_storage import DOWN, FaultyStorage
 from tests.support.naive_reach import unreached
 from tests.support.scenarios import BY_NAME, World, keyed, rows_of
 
@@ -89,6 +89,35 @@ def test_a_clean_up_held_up_anywhere_leaves_what_a_writer_commits_meanwhile(old:
         assert check_table(world.handle()) == []
         unreached(world.inner, world.root)
         assert 11 in world.table().to_arrow()["k"].to_pylist()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_clean_up_beside_an_expiry_searches_again_where_a_snapshot_went_while_it_looked(times: int):
+    world = World()
+    keyed(world)
+    world.table().delete_tag("middle")
+    lost = f"{world.root}/p=a/bucket-0/data-lost.parquet"
+    world.inner.overwrite(lost, b"lost")
+    world.now_ms += 1
+    world.table().write(rows_of({11: 11}))
+    world.now_ms += 1
+    faulty = FaultyStorage(world.inner)
+    due = list(range(1, times + 1))
+
+    def expire(verb: str, path: str) -> None:
+        if due and verb == "read" and path.endswith(f"/snapshot/snapshot-{due[0]}"):
+            newest = world.table().latest_snapshot_id() or 0
+            world.table().expire_snapshots(retain_max=newest - due.pop(0), retain_min=1, older_than=world.now_ms)
+
+    faulty.arm(0, DOWN, act=expire)
+    table = beside(world, faulty)
+
+    result = remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), RemoveOrphanFiles(world.now_ms))
+
+    assert due == []
+    assert (result.status, result.stopped) == ("deleted", ())
+    assert not world.inner.exists(lost)
+    assert unreached(world.inner, world.root) == set()
 
 
 def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_until_the_next_one():
