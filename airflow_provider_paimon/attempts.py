@@ -1,6 +1,6 @@
 """Which attempts of a task are one piece of work: those commit under one name, and so once.
 
-A *retry* follows an attempt of which Airflow never heard that it succeeded: it goes on with the same work. A task that
+A *retry* follows an attempt whose success Airflow does not know of: it continues with the same work. A task that
 is *cleared* after it had succeeded is to do its work again: somebody wants that. Airflow runs both as the next try of
 the same task instance; so each attempt notes in the task's state store under which name it commits, and, once Airflow
 has been told of its success, that it succeeded. The note never expires by itself; it goes with the DAG run.

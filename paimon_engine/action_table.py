@@ -97,7 +97,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "alter_table": ActionInfo(AlterTable, alter_table, "change columns, options or comments"),
     "remove_orphan_files": ActionInfo(RemoveOrphanFiles, remove_orphan_files, "delete old files that nothing names"),
     "restore": ActionInfo(Restore, restore, "bring back what was moved aside"),
-    "empty_quarantine": ActionInfo(EmptyQuarantine, empty_quarantine, "delete for good what was moved aside"),
+    "empty_quarantine": ActionInfo(EmptyQuarantine, empty_quarantine, "delete permanently what was moved aside"),
     "purge_files": ActionInfo(PurgeFiles, purge_files, "empty a table and delete all that it has been"),
     "remove_unexisting_files": ActionInfo(
         RemoveUnexistingFiles, remove_unexisting_files, "take data files that are gone out of the lists"
@@ -106,7 +106,7 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
         RemoveUnexistingManifests, remove_unexisting_manifests, "take manifests that are gone out of the lists"
     ),
     "repair_earliest_snapshot": ActionInfo(
-        RepairEarliestSnapshot, repair_earliest_snapshot, "mend a row of snapshots with gaps"
+        RepairEarliestSnapshot, repair_earliest_snapshot, "repair a row of snapshots with gaps"
     ),
     "verify": ActionInfo(Verify, verify, "check that a table is whole", on_tasks=True),
     "drop_partition": ActionInfo(DropPartition, drop_partition, "drop named partitions"),

@@ -33,7 +33,7 @@ from paimon_engine.version_verbs import VersionVerbs
 
 
 class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
-    """One table. Verbs look at the store anew each time; the schema is that of the moment the table was opened."""
+    """One table. Verbs look at the store again each time; the schema is that of the moment the table was opened."""
 
     def __init__(self, handle: TableHandle, executor: Executor, system: str | None = None) -> None:
         """Use `Catalog.table` or `open_table`. `system` names a system table, whose rows are read instead."""

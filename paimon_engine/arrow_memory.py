@@ -1,7 +1,7 @@
 """Where Arrow takes memory from.
 
 Arrow's own default, mimalloc, hands freed memory back so soon that a compaction spends up to a fifth of its processor
-time on touching it anew. With the C library's allocator or jemalloc it is a tenth of that; jemalloc takes less memory.
+time on touching it again. With the C library's allocator or jemalloc it is a tenth of that; jemalloc takes less memory.
 
 Arrow asks the environment once, when it first needs memory. A process of our own can choose for all of it; in any
 other, `executor` chooses for what Python asks for while tasks run, and buffers inside of Parquet stay where they are.

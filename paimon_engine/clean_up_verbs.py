@@ -53,7 +53,7 @@ class CleanUpVerbs(Verbs):
 
         `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; a day by default. It must be longer ago
         than any job runs. With `quarantine` files are moved aside, and `restore` brings them back. Nothing goes where
-        anything cannot be read, or where versions of the table seem to be out of sight; `stopped` says so.
+        anything cannot be read, or where versions of the table seem to be missing; `stopped` says so.
         `confirm_latest_snapshot` vouches for it that none is: the number of the latest snapshot, 0 if there is none.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
@@ -93,7 +93,7 @@ class CleanUpVerbs(Verbs):
     def empty_quarantine(
         self, quarantine: str | None = None, *, older_than: MomentLike | None = None, dry_run: bool = False
     ) -> EmptyQuarantineResult:
-        """Deletes for good what was moved aside: one quarantine, or all that are older (30 days by default).
+        """Deletes permanently what was moved aside: one quarantine, or all that are older (30 days by default).
 
         Run it again to finish what was cut short. `stopped` of the result says what was left.
 
@@ -146,7 +146,7 @@ class CleanUpVerbs(Verbs):
         """Lets the table begin with the first snapshot of the unbroken, readable row that ends at the latest one.
 
         Snapshots before it, which a gap or a damaged one cuts off, go with the files that only they reach. Where any
-        is given up so, `snapshot` has to name the first one to keep, as a lost one and one that is out of sight look
+        is given up so, `snapshot` has to name the first one to keep, as a lost one and one that is not visible look
         the same: a run without changes nothing, is `stopped` and says the number, and so does a dry run.
 
         Raises: NotFoundError, CorruptTableError, InvalidArgumentError, UnsupportedError.

@@ -1,4 +1,4 @@
-"""What a task needs from the world: storage, a clock and fresh ids.
+"""What a task needs from outside: storage, a clock and fresh ids.
 
 Nothing with a connection travels to workers. They get an `EnvConfig`, plain values that pickle, and build their own
 `Env` once per process. With memory storage, a fake clock and seeded ids the whole engine is deterministic.
@@ -31,7 +31,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Env:
-    """The world as a task sees it: `clock` gives epoch milliseconds, `new_id` a fresh UUID as text."""
+    """The environment of a task: `clock` gives epoch milliseconds, `new_id` a fresh UUID as text."""
 
     storage: Storage
     clock: Callable[[], int] = now_ms

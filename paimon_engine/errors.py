@@ -3,17 +3,17 @@
     PaimonError
     ├── NotFoundError            table, snapshot, tag, branch or file: ask for something else
     ├── InvalidArgumentError     the call is wrong: fix the call
-    ├── UnsupportedError         the table asks for something that we do not do: names the option or type
+    ├── UnsupportedError         the table needs a feature that the engine lacks: names the option or type
     ├── CorruptTableError        stored bytes break the format: names path, expected and found
     ├── ConflictError            others changed the same things and planning again did not help
-    ├── SparkError               Spark failed, or gave a job up: look at the cluster, then run it again
-    ├── CallbackError            the work is done, but who should hear of it failed: mend that and repeat
+    ├── SparkError               Spark failed, or aborted a job: check the cluster, then run it again
+    ├── CallbackError            the action succeeded, but a callback failed: repair the callback and repeat
     └── StorageError             the store failed
-        └── OutcomeUnknownError  it may or may not have happened: look before trying again
+        └── OutcomeUnknownError  the operation may have succeeded: check before trying again
 
 Catching `PaimonError` catches everything that the engine raises on purpose.
 
-What goes on all the same, but should be looked at, comes as a `PaimonWarning` of Python's `warnings`.
+Conditions that do not stop the engine, but need attention, are reported as `PaimonWarning` by Python's `warnings`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-WAY_OUT: Final = "bring the file back from a copy, or go back to a snapshot or tag that does without it"
+WAY_OUT: Final = "restore the file from a copy, or roll back to a snapshot or tag that does not need it"
 
 
 MASK: Final = "***"
@@ -31,11 +31,11 @@ MASK: Final = "***"
 
 _HIDDEN: Final[set[str]] = set()
 _HIDDEN_LENGTH_MIN: Final = 5
-"""Shorter values stand in too many texts by chance."""
+"""Shorter values occur in too many texts by chance."""
 
 
 def hide(values: Iterable[str]) -> None:
-    """From now on no message of an error in this process holds one of these values; they are secrets of options."""
+    """From now on error messages in this process do not contain these values, which are secret options."""
     _HIDDEN.update(text for text in values if len(text) >= _HIDDEN_LENGTH_MIN and text.lower() != "false")
 
 
@@ -47,11 +47,11 @@ def masked(text: str) -> str:
 
 
 def shown_cause(error: BaseException) -> BaseException | None:
-    """The error of a library, to be the cause of ours; None if it tells what is hidden, as tracebacks show causes."""
+    """The error of a library as the cause of ours; None if its text has a hidden value: tracebacks show causes."""
     found: BaseException | None = error
     while found is not None:
-        told = f"{found} {found!r}"
-        if masked(told) != told:
+        text = f"{found} {found!r}"
+        if masked(text) != text:
             return None
         found = found.__cause__ or found.__context__
     return error
@@ -69,7 +69,7 @@ class NotFoundError(PaimonError):
 
 
 class InvalidArgumentError(PaimonError):
-    """The call cannot be carried out as it stands; the message says how to mend it."""
+    """The call has a wrong argument; the message says how to correct it."""
 
 
 class UnsupportedError(PaimonError):
@@ -81,7 +81,7 @@ class CorruptTableError(PaimonError):
 
 
 class ConflictError(PaimonError):
-    """Somebody else changed the same files or names; planning again did not help."""
+    """Another writer changed the same files or names; planning again did not help."""
 
 
 class SparkError(PaimonError):
@@ -89,7 +89,7 @@ class SparkError(PaimonError):
 
 
 class CallbackError(PaimonError):
-    """The work is done, but a callback that the table names failed to hear of it; the message names both."""
+    """The action succeeded, but a callback that the table names failed; the message names both."""
 
 
 class StorageError(PaimonError):
@@ -101,11 +101,11 @@ class OutcomeUnknownError(StorageError):
 
 
 class PaimonWarning(UserWarning):
-    """Something works, but not as it was meant: a misspelt option, a file that another writer described wrongly."""
+    """Something works, but probably not as intended: a misspelt option, a file with wrong metadata."""
 
 
 def shown(value: Any) -> str:
-    """A value for a message: cut, on one line, whatever it is and however deep."""
+    """The `repr` of any value for a message: on one line, and cut if long or deep."""
     try:
         return _REPR.repr(value)
     except (ValueError, RecursionError):
@@ -117,13 +117,13 @@ _REPR.maxstring = _REPR.maxother = 80
 
 
 def damaged(where: str, what: str) -> CorruptTableError:
-    """The error for a stored file, `where` its path and the place in it, that is not as the format has it."""
+    """The error for a stored file that breaks the format; `where` is its path and the position in it."""
     return CorruptTableError(f"{where}: {what}; {WAY_OUT}")
 
 
 @contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Adds the place to errors of decoders that get bytes and do not know where these come from."""
+    """Adds the path to errors of decoders, which get bytes without it."""
     try:
         yield
     except CorruptTableError as error:

@@ -151,7 +151,7 @@ class Executor(Protocol):
         config: EnvConfig,
         on_done: Callable[[int], None] | None = None,
     ) -> list[Done[R] | Failed]:
-        """Run every task; `on_done` hears, in the caller's thread, how many have ended so far.
+        """Run every task; `on_done` is called in the caller's thread with the number of tasks done so far.
 
         Tasks and results are plain values that pickle.
         """

@@ -126,7 +126,7 @@ class MaintenanceVerbs(Verbs):
     ) -> RescaleResult:
         """Gives all partitions, or those that `where` chooses, as many buckets as the option `bucket` says by now.
 
-        Their files are written anew in one OVERWRITE commit, which conflicts with what others write meanwhile.
+        Their files are written again in one OVERWRITE commit, which conflicts with what others write meanwhile.
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """

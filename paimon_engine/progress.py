@@ -1,4 +1,4 @@
-"""How far a long action has come, told to whoever waits for it."""
+"""Progress of a long action, reported to the caller."""
 
 from __future__ import annotations
 

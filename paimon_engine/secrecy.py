@@ -1,8 +1,8 @@
-"""What may be shown: options that are known to be harmless, and nothing else.
+"""Which options may be shown: those that are known to be harmless, and no others.
 
-A list of words that sound secret is never complete, so it goes the other way round: an option is shown, and written
-into a job, if its name is on a list of those that hold no secret, and its value looks like none. All others are hidden:
-jobs carry the name of an environment variable instead, and messages have `***` in the place of their values.
+A list of secret names is never complete, so this is a list of harmless ones: an option is shown, and written into a
+job, if its name is on the list and its value does not look like a secret. All others are hidden:
+jobs carry the name of an environment variable instead, and messages show `***` instead of their values.
 
 Addresses must not hold a password at all: they are in every message, in jobs and in logs.
 """
@@ -29,7 +29,7 @@ _STORAGE: Final = frozenset(
     }
 )
 _NESTED: Final = frozenset({"client_kwargs", "config_kwargs"})
-"""Options that are objects; harmless if all of what is in them is."""
+"""Options that are JSON objects; harmless if all their members are."""
 
 _CATALOG: Final = frozenset(
     {
@@ -42,7 +42,7 @@ _CATALOG: Final = frozenset(
 )
 _TABLE_DEFAULT: Final = "table-default."
 _TABLE_HIDDEN: Final = frozenset({"partition.mark-done-action.http.url", "partition.mark-done-action.http.params"})
-"""Known options of tables that may hold a token all the same."""
+"""Known options of tables that may nevertheless contain a token."""
 
 _PARAMETERS: Final = frozenset(
     {"sslmode", "sslrootcert", "connect_timeout", "application_name", "currentschema", "user", "username", "options"}
@@ -52,7 +52,7 @@ _PARAMETERS: Final = frozenset(
 _PASSWORD: Final = re.compile(
     r"(?P<begin>https?://)(?P<user>[^/\s@]*@)+|(?P<other>://)[^/@\s:]*:(?P<password>[^/\s]*)@", re.IGNORECASE
 )
-"""A user alone stands in addresses such as `abfs://container@account…`; on the web it may be a token."""
+"""Addresses such as `abfs://container@account…` have a user only; in `https://` that may be a token."""
 
 _PARAMETER: Final = re.compile(r"[?&;](?P<name>[^=&;\s]+)=(?P<value>[^&;\s]+)")
 
@@ -79,22 +79,22 @@ def shows_table_option(name: str, text: str) -> bool:
 
 
 def hidden_values(options: Mapping[str, str], shows: Callable[[str, str], bool]) -> tuple[str, ...]:
-    """The values that no message may hold; of those that are objects or addresses, what is in them too."""
+    """The values that messages must not contain, with the members of JSON objects and the secrets in addresses."""
     return tuple({text for name, value in options.items() if not shows(name, value) for text in _texts_in(value)})
 
 
 def without_secrets(text: str) -> str:
-    """A text whose addresses have lost their passwords, and the values of parameters that are not known to be plain."""
+    """The text with `***` for passwords in addresses and for parameters that are not known to be harmless."""
     text = _PASSWORD.sub(lambda found: f"{found['begin'] or found['other']}{MASK}@", text)
     return _PARAMETER.sub(_parameter, text)
 
 
 def check_address(address: str, what: str) -> None:
-    """Raises InvalidArgumentError for an address that holds a password; `what` is what the address is of."""
+    """Raises InvalidArgumentError for an address that contains a password; `what` names the owner of the address."""
     if isinstance(address, str) and _PASSWORD.search(address):
         raise InvalidArgumentError(
-            f"the address of {what} ({without_secrets(address)}) holds a password, which all would see who see the "
-            "address: leave it out, and give user and password as options of the store"
+            f"the address of {what} ({without_secrets(address)}) contains a password, which everyone who sees the "
+            "address could read: remove it, and give user and password as options of the store"
         )
 
 

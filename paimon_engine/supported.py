@@ -1,6 +1,6 @@
-"""What a table may ask for that the engine lacks: refused by name, never ignored.
+"""Table features that the engine lacks: refused with their option's name, never ignored.
 
-Each check looks at the options of a table; what it does not find here, the engine does.
+Each check reads the options of a table. Options that are not listed here are supported.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _READ_BLOCKERS: Final = (
     "scan.primary-branch",
 )
 _OFF: Final[Mapping[str, str]] = {"batch-scan-mode": "none"}
-"""Options that choose nothing while they have that value."""
+"""Options that have no effect while they have that value."""
 
 _TYPES: Final = ("table", "materialized-table")
-"""Tables of rows in files of ours; others, such as `format-table`, say what lies there in another way."""
+"""Table types whose rows are in data files of Paimon; others, such as `format-table`, have another layout."""
 
 _MAP_LAYOUT: Final = ".map.storage-layout"
 
 
 def check_readable(options: TableOptions) -> None:
-    """Raises UnsupportedError if reading would give other rows than the table's options promise."""
+    """Raises UnsupportedError if an option that the engine lacks changes how rows are read."""
     raw = options.raw
     reasons = [f"'{key}'" for key in _READ_SWITCHES if _is_on(options, key)]
     reasons += [f"'{key}'" for key in _READ_BLOCKERS if key in raw]
@@ -98,7 +98,7 @@ _WRITE_BLOCKING_SWITCHES: Final = (
     "visibility-callback.enabled",
 )
 _WRITE_OFF: Final[Mapping[str, str]] = {"metadata.iceberg.storage": "disabled", "log.system": "none"}
-"""Things beside the table that a write would leave behind, unless the option has that value."""
+"""Systems beside the table that a write would not update; they are off while the option has that value."""
 
 _POSTPONED_IN_BUCKETS: Final = "postpone.batch-write-fixed-bucket"
 
@@ -109,12 +109,12 @@ def check_writable(options: TableOptions) -> None:
     raw = options.raw
     reasons = _postponed_blockers(options) if options.bucket == POSTPONED_BUCKET else []
     if "record-level.expire-time" in raw:
-        # Where a looked-up record counts as gone, nobody would mark it as replaced.
+        # A lookup ignores expired records, so they would not be marked as replaced.
         others = [] if options.has_primary_key else ["a table without primary key"]
         others += ["'deletion-vectors.enabled'"] if options.deletion_vectors_enabled else []
         reasons += [f"'record-level.expire-time' together with {other}" for other in others]
     if options.levels_hold_older_versions and options.changelog_producer == "full-compaction" and options.adds_versions:
-        # Java 0.9 loses rows of such a table: level 0 goes up without a look above, and readers merge nothing there.
+        # Java 0.9 loses rows of such a table: it compacts level 0 without a lookup, and readers do not merge.
         reasons.append("'force-lookup' together with 'changelog-producer' = 'full-compaction'; choose 'lookup'")
     reasons += _metadata_blockers(options)
     reasons += [f"'file.format' = '{name}'" for name in options.file_formats if name not in FILE_FORMATS]
@@ -148,5 +148,5 @@ def check_metadata_writable(options: TableOptions) -> None:
 
 def _metadata_blockers(options: TableOptions) -> list[str]:
     name = options.raw.get("manifest.format", "avro")
-    # Readers go by the option, not by the file: Avro manifests would make the table unreadable to them.
+    # Readers trust the option, not the file: they could not read Avro manifests of such a table.
     return [] if name.lower() == "avro" else [f"'manifest.format' = '{name}'"]

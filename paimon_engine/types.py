@@ -50,7 +50,7 @@ class TypeRoot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type without parts.
+    """An atomic type.
 
     `length` belongs to CHAR, VARCHAR, BINARY and VARBINARY (code points or bytes);
     `precision` to DECIMAL (digits), TIME and the timestamps (digits of the second); `scale` to DECIMAL.
@@ -310,7 +310,7 @@ def with_nullable(data_type: DataType, *, nullable: bool) -> DataType:
 
 
 def atomic_types(data_type: DataType) -> Iterator[AtomicType]:
-    """The types without parts in a type, in order; such a type is its own."""
+    """The atomic types in a type, in order; an atomic type gives itself."""
     match data_type:
         case AtomicType():
             yield data_type
@@ -436,7 +436,7 @@ def from_arrow(arrow_type: pa.DataType, *, nullable: bool = True) -> DataType:
 
 
 def _from_arrow_decimal(arrow_type: pa.DataType, *, nullable: bool) -> AtomicType:
-    """A scale lies between 0 and the precision here, other than in Arrow; more digits make room for that."""
+    """The scale is between 0 and the precision here, unlike in Arrow; more digits are added where needed."""
     scale = max(arrow_type.scale, 0)
     precision = max(arrow_type.precision + scale - arrow_type.scale, scale)
     if precision > MAX_DECIMAL_PRECISION:
@@ -447,7 +447,7 @@ def _from_arrow_decimal(arrow_type: pa.DataType, *, nullable: bool) -> AtomicTyp
 
 
 def _check_struct(arrow_type: pa.DataType) -> None:
-    """Spark hands over values of some types as structs, and marks one of their fields."""
+    """Refuses structs by which Spark represents other types; one of their fields has a mark."""
     marks = {mark.decode() for place in range(arrow_type.num_fields) for mark in arrow_type.field(place).metadata or ()}
     for name in ("variant", "geometry", "geography"):
         if name in marks:

@@ -131,3 +131,37 @@ def test_no_module_imports_from_a_test_module():
     ]
 
     assert found == []
+
+
+# Idioms that readers abroad do not know, each with the plain word. Written in parts, as above.
+IDIOMS = {
+    "half a char" + "acter": "a lone surrogate",
+    "whole num" + "ber": "integer",
+    "bea" + "ten": "conflict",
+    "doo" + "med": "expiring",
+    "me" + "nd(s|ed|ing)?": "repair",
+    "ane" + "w": "again",
+    "(in|out of) sig" + "ht": "visible, not visible",
+    "for go" + "od": "permanently",
+    "as to" + "ld": "as given",
+    "is no (?:Paimon|Parquet|integer|number|text|name|time|type|filter|file|date|size)"
+    "\\b(?! [a-z]+ (?:is|are))": "is not a",
+}
+IDIOM = re.compile(r"(?<!there )\b(" + "|".join(IDIOMS) + r")\b", re.IGNORECASE)
+
+
+def test_the_text_is_plain_english():
+    """What engineers read, in both packages and in the documentation, avoids these idioms."""
+    pages = [
+        PROJECT / "README.md",
+        *sorted((PROJECT / "docs").rglob("*.md")),
+        PROJECT / "paimon_engine/ARCHITECTURE.md",
+    ]
+    found = [
+        f"{_name(path)}:{number}: {line.strip()}"
+        for path in [*_sources(), *pages]
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if IDIOM.search(line)
+    ]
+
+    assert found == []

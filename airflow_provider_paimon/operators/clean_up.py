@@ -21,7 +21,7 @@ class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
             a day by default. It must be longer than any job runs.
         dry_run: say what would be deleted, and delete nothing.
         confirm_latest_snapshot: vouch for it that this is the number of the table's latest snapshot (0: it has none)
-            and that no version is out of sight; for a single run, where the result's `stopped` asks for it.
+            and that all versions are visible; for a single run, where the result's `stopped` asks for it.
     """
 
     action_name = "remove_orphan_files"

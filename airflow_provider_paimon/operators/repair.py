@@ -1,4 +1,4 @@
-"""Mending tables, emptying them, and bringing back what was moved aside, as operators."""
+"""Operators that repair tables, empty them, and restore files from quarantines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PaimonRestoreOperator(PaimonActionOperator):
 
 
 class PaimonEmptyQuarantineOperator(PaimonActionOperator):
-    """Deletes for good what was moved aside.
+    """Deletes permanently what was moved aside.
 
     Args:
         quarantine: name of one quarantine.

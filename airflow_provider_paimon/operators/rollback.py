@@ -9,7 +9,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator, PaimonDe
 
 
 class PaimonRollbackOperator(PaimonDeletingOperator):
-    """Makes an earlier snapshot or tag the latest; newer snapshots and tags go; for good unless with `quarantine`.
+    """Makes an earlier snapshot or tag the latest; newer snapshots and tags are deleted, or moved to a quarantine.
 
     Args:
         snapshot: id of the snapshot; give this or one of the following.

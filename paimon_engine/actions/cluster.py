@@ -66,7 +66,7 @@ from paimon_engine.units import MIB
 logger = logging.getLogger(__name__)
 
 ROUNDS_MAX: Final = 4
-"""Times that conflicting buckets are planned anew before they are left to the next run."""
+"""Times that conflicting buckets are planned again before they are left to the next run."""
 ROUND_BYTES: Final = 32 << 30
 """A commit holds about so many rewritten bytes: what a run that is stopped may lose."""
 TASK_MEMORY_BYTES: Final = 256 * MIB
@@ -408,7 +408,7 @@ def _joined(run: _ClusteringState, task: CompactTask, parts: Sequence[CommitMess
 
 
 def _commit(run: _ClusteringState, request: CommitRequest, part: int) -> set[Bucket]:
-    """Commits what still applies; the buckets to be planned anew, without those that others replaced too often."""
+    """Commits what still applies; the buckets to be planned again, without those that others replaced too often."""
     if not request.messages:
         return set()
     parts = commit_parts(run.table, request, part)

@@ -2,7 +2,7 @@
 
 Each bucket is a task: it finds the positions of matching rows in the files that may hold some, and writes an index file
 with all vectors that changed. One commit takes all of them or none, so that a delete that died is repeated as a whole;
-a conflict (somebody compacted the files, or deleted from them) begins it anew.
+a conflict (somebody compacted the files, or deleted from them) begins it again.
 
 Source: `AppendDeleteFileMaintainer` of the Java library; the commit is a COMPACT snapshot, as in 0.9.
 """

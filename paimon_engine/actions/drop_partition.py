@@ -5,7 +5,7 @@
 
 By name, and by the time that values stand for, a partition goes with all that is in it at the commit, rows that others
 wrote meanwhile too, as in Java. By the time of its newest file it goes only as it was looked at: a file that others
-have added since makes the partition young, so the commit does not take it, and the plan is made anew.
+have added since makes the partition young, so the commit does not take it, and the plan is made again.
 
 Source: `FileStoreCommitImpl.dropPartitions`, `PartitionExpire` and its strategies in the Java library. Differences:
 what stands for no time is in the result; the limit per run, `partition.expiration-max-num`, holds only where it is set,

@@ -2,7 +2,7 @@
 
 1. `choose_expired` says which ids go: the oldest ones, by number, age, consumers and a limit where one is asked for.
 2. They go in rounds (`table.removal.expiry`), the oldest first, so that memory is bounded, and what is done when a run
-   dies stays done. Each round looks at the table anew, and consists of steps 3 to 6.
+   dies stays done. Each round looks at the table again, and consists of steps 3 to 6.
 3. Where the options let changelogs live longer than snapshots, each snapshot that goes leaves its changelog, and the
    changelogs whose time is over go as well (`actions.expire_changelogs`).
 4. Files that what goes reaches and no other snapshot, tag, branch or changelog does, are planned for deletion.

@@ -8,7 +8,7 @@
    number of buckets changed; all of the table where a key is unique over partitions. A scope in which the table has
    changed too is a conflict. Additions to an append table conflict with nothing.
 4. One commit adds and removes the files, which both then share. It fails if somebody else writes in between, and the
-   plan is made anew.
+   plan is made again.
 
 A dry run is 1 to 3. The branch stays as it is, and may be merged again when it has gone on; its tags are its own.
 
@@ -60,7 +60,7 @@ from paimon_engine.table.state.snapshots import (
 logger = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 5
-"""Times that the merge is planned anew since others wrote meanwhile."""
+"""Times that the merge is planned again since others wrote meanwhile."""
 _KINDS: Final = (CommitKind.APPEND, CommitKind.OVERWRITE)
 _IDENTIFIER: Final = identifier_of(Maker.MERGE_BRANCH)
 _PROPERTY: Final = "merged-branch"

@@ -237,7 +237,7 @@ def _branches_without(table: TableHandle, gone: Sequence[Root]) -> tuple[str, ..
 
 
 def _empty(table: TableHandle, commit_user: str | None) -> Snapshot | None:
-    """Removes all rows and then names the files anew, which are none; the snapshot that does, None on an empty table.
+    """Removes all rows and then names the files again, which are none; the snapshot that does, None on an empty table.
 
     Raises: ConflictError.
     """

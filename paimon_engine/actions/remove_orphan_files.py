@@ -7,10 +7,10 @@
    Those for which a quarantine waits, since who moved files there died, go there in any case. One that lies there, too,
    stays: a restore may be about to bring it back.
 
-If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be out of
-sight (`table.removal.orphan_doubts`), unless somebody confirms that none is. A file that a running job has written and
-not yet committed is protected by its age: with an `older_than` younger than the longest job, that job is refused its
-commit and has to be run again. Jobs of other engines are not: they would commit files that are gone.
+If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be missing
+from the listings (`table.removal.orphan_doubts`), unless the caller confirms that none is. A file that a running job
+has written and not yet committed is protected by its age: with an `older_than` younger than the longest job, that job
+is refused its commit and has to be run again. Jobs of other engines are not: they would commit files that are gone.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class RemoveOrphanFiles(Disposal):
     """Delete orphans last changed before `older_than` (epoch milliseconds; a day ago by default).
 
     `confirm_latest_snapshot` vouches for it that main's latest snapshot is the one of that number (0: that the table
-    has none), and that no other version is missing: then goes, too, what looks as if it belonged to versions out of
-    sight. Hints that contradict it are mended.
+    has none), and that no other version is missing: then files that seem to belong to versions that are not
+    visible are removed too. Hints that contradict it are repaired.
     """
 
     older_than: Annotated[
@@ -64,7 +64,7 @@ class RemoveOrphanFiles(Disposal):
     ] = None
     dry_run: DryRun = False
     confirm_latest_snapshot: Annotated[
-        int | None, "vouch that this is the latest snapshot (0: there is none) and nothing is out of sight"
+        int | None, "vouch that this is the latest snapshot (0: there is none) and everything is visible"
     ] = None
 
 

@@ -2,16 +2,16 @@
 
 1. The manifest lists of the latest snapshot say which manifests there should be; a list that is gone itself counts as
    empty. Those that the store does not have are left out.
-2. What the others say is folded anew: a file whose removal stood in a lost manifest shows again, a removal of a file
+2. What the others say is folded again: a file whose removal stood in a lost manifest shows again, a removal of a file
    that a lost manifest had added has nothing to remove and is dropped.
 3. One commit of the kind OVERWRITE names what is left. A dry run ends before it.
 
 Rows of files that only lost manifests named are lost. Some of the files that show again may be gone: run
 `remove_unexisting_files` after this. Older snapshots and tags are not changed.
 
-Source: `RemoveUnexistingManifestsAction` of the Java library. Differences: a lost list is mended too; removals of what
-nobody adds are dropped, so that the result can be read; where the index manifest is gone it refuses, since rows that
-deletion vectors had deleted, or keys that an index had placed, would come back twice.
+Source: `RemoveUnexistingManifestsAction` of the Java library. Differences: a lost list is repaired too; removals of
+files that no manifest adds are dropped, so that the result can be read; where the index manifest is lost it refuses,
+since rows that deletion vectors had deleted, or keys of a hash index, would appear twice.
 """
 
 from __future__ import annotations

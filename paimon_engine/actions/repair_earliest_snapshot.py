@@ -6,9 +6,9 @@ deleted any more, since it may protect anything.
 
 1. The row that ends at the latest snapshot, unbroken and of readable snapshots only, says where the table begins: at
    its first one. The latest snapshot itself must be readable.
-   Nothing tells a version that is lost from one that is out of sight, as while a table is copied. So whoever asks has
+   A lost version looks the same as one that is not visible, as while a table is copied. So whoever asks has
    to name that first snapshot, wherever anything before it is given up; without, a run says `stopped`, which one it is
-   and what would go. Only a hint that contradicts whole snapshots is mended without.
+   and what would go. Only a hint that contradicts whole snapshots is repaired without.
 2. Snapshots before it are stranded. Their files, the snapshots' own, are removed, oldest first; `EARLIEST` is written.
 3. Data and metadata files that only stranded snapshots reached are deleted or moved aside
    (`table.removal.deletion_plan`). What the damaged ones alone named is left for `remove_orphan_files`, which can prove
@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 class RepairEarliestSnapshot(Disposal):
     """Let the table begin with the first snapshot of the unbroken row that ends at the latest one.
 
-    `snapshot` says which one that is, and so gives up for good whatever came before it. Where nothing is given up it
+    `snapshot` says which one that is, and so gives up all versions before it. Where nothing is given up it
     may be left out. Another one is refused, as expiry forgets whole snapshots.
     """
 
@@ -71,7 +71,7 @@ class RepairEarliestSnapshot(Disposal):
 class RepairEarliestSnapshotResult(Result):
     """What was wrong; `status` is `repaired`, `noop` (nothing was), `dry_run` (what would be done) or `stopped`.
 
-    `stopped` as a status: nothing was changed, since versions may be out of sight; the texts say what to do.
+    `stopped` as a status: nothing was changed, since versions may be missing; the texts say what to do.
 
     `previous_hint` is what EARLIEST said, None if it said nothing. `missing_snapshots` are the gaps, `broken_snapshots`
     maps ids to what is wrong with them; `removed_snapshots` are those that went. `deleted` names every file that went
@@ -180,7 +180,7 @@ def _doubts(table: TableHandle, stranded: Sequence[int], first: int, asked: int 
         lost = f"snapshot {shown(lacking)} is not there" if lacking else f"snapshot {stranded[-1]} cannot be read"
         given_up = f", and with it snapshot {shown(stranded)} would go" if stranded else ""
         reasons.append(
-            f"nothing is changed: {lost}{given_up}; {WAIT}; if it is lost for good, snapshot={first} lets the table "
+            f"nothing is changed: {lost}{given_up}; {WAIT}; if it is lost permanently, snapshot={first} lets the table "
             "begin there and gives up all before"
         )
     return tuple(reasons)

@@ -1,6 +1,6 @@
-"""Undo a deletion that moved its files aside; list quarantines; and empty them for good.
+"""Undo a deletion that moved its files aside; list quarantines; and empty them permanently.
 
-Restoring goes in this order, so that no reader meets half a version:
+Restoring goes in this order, so that no reader meets an incomplete version:
 
 1. What is in the way is looked for: a tag, branch or snapshot that has become another one, a row of snapshots that
    would have a gap, a version of which files were deleted later. With any of it nothing is moved.
@@ -83,7 +83,7 @@ class RestoreResult(Result):
 
     `action` names what is undone. `files` counts the files that are back; `missing` names those that are neither in
     the quarantine nor in their place. `snapshots`, `tags` and `branches` are what readers can start from again; `left`
-    says which versions `as_tags` has not brought back, since files of theirs were deleted later or are out of sight:
+    says which versions `as_tags` has not brought back, since files of theirs were deleted later or are not visible:
     the quarantine keeps its list for them, until it is restored in whole or emptied. `left` also says if the list stays
     because the deletion may still be running: restore the quarantine again a day later then, or empty it.
     """
@@ -244,7 +244,7 @@ def _result(
 
 @dataclass(frozen=True, slots=True)
 class EmptyQuarantine(Spec):
-    """Delete for good what quarantines hold: the one of that name, or all made before `older_than`.
+    """Delete permanently what quarantines hold: the one of that name, or all made before `older_than`.
 
     Not both. Without either, those older than 30 days go. One whose list cannot be understood goes only by its name.
     """

@@ -37,7 +37,7 @@ from paimon_engine.table.state.snapshots import read_at_latest
 logger = logging.getLogger(__name__)
 
 ROUNDS_MAX = 4
-"""Times that conflicting buckets are done anew before they are left to the next run."""
+"""Times that conflicting buckets are done again before they are left to the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def _reindex(
 def _note(
     run: _IndexRewriteState, parts: Parts, work: dict[Bucket, list[tuple[DataFile, Reindexed]]]
 ) -> frozenset[Bucket]:
-    """Takes down what was committed; the buckets to be done anew."""
+    """Takes down what was committed; the buckets to be done again."""
     run.conflicts += len(parts.conflicting)
     if parts.snapshot is not None:
         run.snapshot_id = parts.snapshot.id

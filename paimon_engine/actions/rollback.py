@@ -121,7 +121,7 @@ def rollback(context: Context, spec: Rollback) -> RollbackResult:
     for doubt in roots.doubts:
         if doubt.is_certain and doubt.branch == table.paths.branch:
             # What is not listed would stay, and be the latest.
-            raise StorageError(f"nothing is rolled back: {doubt.reason}; run it again, or mend the store")
+            raise StorageError(f"nothing is rolled back: {doubt.reason}; run it again, or repair the store")
     gone = [root for root in roots if root.branch == table.paths.branch and root.snapshot.id > target.id]
     unread = [number for number in roots.unread(table.paths.branch, table.paths.snapshot) if number > target.id]
     unread_changelogs = [n for n in roots.unread(table.paths.branch, table.paths.changelog) if n > target.id]
@@ -222,12 +222,12 @@ def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
 
 
 def _is_named(spec: Rollback) -> bool:
-    """Whether somebody says which snapshot it is, and does not leave it to those in sight."""
+    """Whether somebody says which snapshot it is, and does not leave the choice to the visible snapshots."""
     return spec.snapshot is not None or spec.tag is not None
 
 
 def _check_none_between(table: TableHandle, target: Snapshot) -> None:
-    """Checks that the snapshot after one that was found by its time is in sight: else that may be the one meant.
+    """Checks that the snapshot after one that was found by its time is visible: a missing one may be the right one.
 
     Where a tag stands for it all snapshots up to the first one have expired, and the hint to that says so.
 

@@ -263,7 +263,7 @@ def _result(status: str, tag: Tag) -> TagResult:
 
 @action
 def rename_tag(context: Context, spec: RenameTag) -> TagResult:
-    """Renames the tag; at any moment one of the names is there. Safe to repeat. Callbacks hear nothing, as in Java.
+    """Renames the tag; at any moment one of the names is there. Safe to repeat. Callbacks are not called, as in Java.
 
     Raises: NotFoundError; ConflictError if the new name belongs to another tag; InvalidArgumentError for a bad name,
     or if a branch was made from the tag.

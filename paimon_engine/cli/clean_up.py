@@ -30,7 +30,7 @@ def remove_orphans(details: Mapping[str, Any], _: Any) -> None:
     """Delete old files that nothing names: what jobs that died have left.
 
     Files that changed within the last day stay, unless --older-than says otherwise. Nothing goes where snapshots, tags
-    or branches seem to be out of sight, as while a table is copied; --confirm-latest-snapshot says that none is.
+    or branches seem to be missing, as while a table is copied; --confirm-latest-snapshot says that all are visible.
     """
     _print_files(details["deleted"])
     say(_line(details))

@@ -40,7 +40,7 @@ def failed(details: Mapping[str, Any]) -> None:
 def print_quarantine(details: Mapping[str, Any]) -> None:
     """Where the files are that were moved aside."""
     if details.get("quarantine"):
-        hint(f"moved aside as {details['quarantine']}: restore brings it back, empty-quarantine deletes it for good")
+        hint(f"moved aside as {details['quarantine']}: restore brings it back, empty-quarantine deletes it permanently")
 
 
 def words(details: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Commands that mend, empty and bring back: restore, empty-quarantine, purge, remove-lost, repair-earliest."""
+"""Commands that repair, empty and bring back: restore, empty-quarantine, purge, remove-lost, repair-earliest."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def quarantines(
     arguments=("quarantine",),
 )
 def empty_quarantine(details: Mapping[str, Any], _: Any) -> None:
-    """Delete for good what was moved aside more than 30 days ago, or as told."""
+    """Delete permanently what was moved aside more than 30 days ago, or as given."""
     print_outcome(details, f"{words(details)}: {count(len(details['quarantines']), 'quarantine')}, {gone(details)}")
 
 
@@ -128,7 +128,7 @@ def remove_lost_manifests(details: Mapping[str, Any], _: Any) -> None:
 def repair_earliest(details: Mapping[str, Any], _: Any) -> None:
     """Let the table begin behind a gap in its snapshots, or behind a damaged one. Those before it go.
 
-    Nothing tells a lost snapshot from one that is out of sight, as while a table is copied: so a run says first which
+    A lost snapshot looks the same as one that is not visible, as while a table is copied: so a run says first which
     one the table would begin with, and goes ahead once --snapshot names it.
     """
     removed = count(len(details["removed_snapshots"]), "snapshot")

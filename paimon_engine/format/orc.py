@@ -1,7 +1,7 @@
 """ORC data files: bytes → record batches, record batches → bytes.
 
 ORC has no time of day (Java writes milliseconds as an int) and one kind of timestamp, in nanoseconds. Of timestamps
-before 1970, `orc_timestamps` mends what Arrow wrote.
+before 1970, `orc_timestamps` repairs what Arrow wrote.
 
 Files of Java have types CHAR(n) and VARCHAR(n): values are cut to n characters, and CHARs are padded with spaces in
 the file and come back without. Arrow does none of that, so `fitted` does it behind the reader.

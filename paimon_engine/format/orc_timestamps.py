@@ -1,4 +1,4 @@
-"""Timestamps before 1970 in ORC files: writes their streams anew, as all readers of ORC take them.
+"""Timestamps before 1970 in ORC files: writes their streams again, as all readers of ORC take them.
 
 ORC stores a timestamp as seconds from 2015 on and nanoseconds after them. Readers take one second off where the time so
 far lies before 1970 and has more than 999,999 nanoseconds, so writers add it. Arrow's conversion gives negative

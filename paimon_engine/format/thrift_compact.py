@@ -106,8 +106,8 @@ def value_of(data: bytes, number: int) -> bytes:
 
 
 def number_in(data: bytes, number: int, default: int | None = None) -> int:
-    """Whole number in a field of a structure, which has it unless there is a default."""
-    found = [number_of(value) for offset, _, value in fields_of(data) if offset == number]
+    """Integer in a field of a structure; `default` if the field is missing."""
+    found = [number_of(value) for field, _, value in fields_of(data) if field == number]
     if found:
         return found[0]
     if default is None:

@@ -8,7 +8,7 @@
 3. The result is an insert with the sequence number of the newest version.
 4. With `aggregation.remove-record-on-delete` a −D ends the row: only versions after it count, and where there are none
    it stays as it is. Releases 1.4 to 2.0 add up later versions on top of the deleted values, which no other cut of
-   the same history gives; here they begin anew, as in 1.1 to 1.3.
+   the same history gives; here they begin again, as in 1.1 to 1.3.
 
 `aggregates` serves `partial-update` as well, where functions work inside sequence groups.
 

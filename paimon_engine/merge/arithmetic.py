@@ -1,7 +1,7 @@
 """Aggregate functions `sum` and `product`, with the results of Java's arithmetic.
 
 Integers wrap around; floating-point numbers are taken one after another, in their own precision. A DECIMAL that no
-longer fits its type becomes null, and what comes then begins anew; but a sum of up to 18 digits is kept as an integer
+longer fits its type becomes null, and what comes then begins again; but a sum of up to 18 digits is kept as an integer
 of 64 bits, and may have more digits than its type. Products of decimals, and products from which something is taken
 back, depend on the order of every step, and are computed key by key.
 

@@ -11,7 +11,7 @@
    with an add behind it in one merge forgets only what that merge has seen.
 
 5. With `partial-update.remove-record-on-sequence-group` a −D that applies in one of these groups ends the row as well.
-   Its columns that order groups go on to order them, all other columns begin anew; without an add behind it, it stays
+   Its columns that order groups go on to order them, all other columns begin again; without an add behind it, it stays
    as it is. Releases from 1.4 on let its other values come back with the next add, those up to 1.3 forget the order;
    neither gives the same for other cuts of the same history.
 
@@ -192,7 +192,7 @@ def _removals(versions: Versions, groups: Sequence[SequenceGroup]) -> Positions:
     if not groups or not deletes.any():
         return removal
     orders = [_lexicographic(versions, group.by) for group in groups]
-    # A removal of one group begins the order of the others anew, so that several groups go from removal to removal.
+    # A removal of one group begins the order of the others again, so that several groups go from removal to removal.
     pick = versions.last if len(groups) == 1 else versions.first
     indices, begin = np.arange(len(versions)), versions.starts
     while True:

@@ -1,7 +1,7 @@
 """Manifests: which data files a commit added and removed, and what is known of each file.
 
 `ManifestEntry` ↔ a record of a manifest, `ManifestFile` ↔ a record of a manifest list. Records are read by field
-name; fields of later releases that the engine does not use survive, in `extras` those that it has heard of, in
+name; fields of later releases that the engine does not use survive, in `extras` those that it knows, in
 `unknown` all others.
 
 Source: `ManifestEntry`, `ManifestFileMeta`, `DataFileMeta` and their serializers in the Java library.

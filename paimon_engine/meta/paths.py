@@ -95,7 +95,7 @@ class TablePaths:
         return f"{self.tag_dir}/tag-success-file/{name}_SUCCESS"
 
     def pending_notification(self, note_id: str) -> str:
-        """Note of tags that some callbacks have not heard of yet; not beside the tags, which Java may copy."""
+        """Note of tags for which callbacks are still to be called; not beside the tags, which Java may copy."""
         return f"{self.pending_notification_dirs[0]}/{note_id}.json"
 
     @property

@@ -1,4 +1,4 @@
-"""Option names that are nearly those of Paimon: told, or refused where the environment asks for it.
+"""Option names that are nearly those of Paimon: a warning, or an error where the environment asks for it.
 
 Options of other names are kept, as Java keeps them: people note things of their own there. But a name that is nearly
 one of an option is a mistake that nobody else would tell of.

@@ -160,7 +160,7 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions):
 
     @property
     def clustering_columns(self) -> tuple[str, ...]:
-        """Columns that a clustering orders rows by; empty means that it must be told."""
+        """Columns that a clustering orders rows by; empty if the caller must name them."""
         return self._list("clustering.columns")
 
     @property

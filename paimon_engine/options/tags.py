@@ -46,7 +46,7 @@ class TagOptions(OptionTexts):
 
     @property
     def tag_default_time_retained_ms(self) -> int | None:
-        """Time that new tags are kept without being told; None is for ever."""
+        """How long new tags are kept by default; None means forever."""
         key = "tag.default-time-retained"
         return self._duration(key, 0) if key in self.raw else None
 

@@ -34,7 +34,7 @@ def options_to_use_it() -> list[str]:
 
 
 def make_archive(folder: Path, run_session: Callable[[list[str]], None]) -> Path:
-    """Makes the archive for the installed Spark and Java, or makes it anew; gives its path.
+    """Makes the archive for the installed Spark and Java, or makes it again; gives its path.
 
     `run_session` runs a typical session under the JVM options that it is given, and returns when the JVM has ended.
     """

@@ -75,7 +75,7 @@ class SparkExecutor:
     """Runs tasks in a Spark session, classic or Connect; `Executor` is the contract.
 
     Workers must be able to import `paimon_engine`: see `session.ship_engine`.
-    `on_done` hears once, when the Spark job has ended: callers who want finer progress send rounds of tasks.
+    `on_done` is called once, when the Spark job has ended: callers who want finer progress send rounds of tasks.
     A job that Spark itself gives up on (a worker out of memory, a lost cluster) makes every task of the call `Failed`.
     `native_schemes` are those of paths that Spark's own file systems reach as the engine does: where files of a table
     need no merge, `Table.to_spark` leaves reading them to Spark. Name `s3` or others there where Spark is set up so.

@@ -22,7 +22,7 @@ _SHIP = (
     " because its workers lack the engine; install it there, or send it with paimon_engine.spark.ship_engine(session)"
 )
 _KEEP = (
-    "if its snapshot has expired, make the DataFrame anew, for reads that take long of a tag: "
+    "if its snapshot has expired, make the DataFrame again, for reads that take long of a tag: "
     "table.create_tag(name, time_retained='1 d'), table.to_spark(tag=name)"
 )
 _FILE_IS_GONE = re.compile(r"\[(?:FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\][^\n]*")

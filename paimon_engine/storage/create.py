@@ -9,7 +9,7 @@ given. Giving the name is one atomic step that fails if the name is taken:
 2. Without hard links (exFAT, some FUSE and network mounts): a rename that refuses to replace. Linux has it as
    `renameat2(RENAME_NOREPLACE)`, Windows as its normal `os.rename`.
 3. With neither, the store cannot decide a race and says so. Creating the final name with `O_EXCL` and filling it
-   afterwards would decide the race too, but shows half a file to readers and leaves it there after a crash.
+   afterwards would decide the race too, but shows an incomplete file to readers and leaves it there after a crash.
 
 The Java engine renames over the name after a check, guarded by a lock inside its own process only. So a Java writer
 in another process can still replace a file made here; use an object store or a catalog lock for such a mix.

@@ -149,7 +149,7 @@ class FsspecStorage:
             if self._is_object_store:
                 self._fs.pipe_file(native, data)
                 return
-            # Readers must not see half a file, and a process that dies half-way must not leave one.
+            # Readers must not see an incomplete file, and a process that dies half-way must not leave one.
             parent, _, name = native.rpartition("/")
             temporary = f"{parent}/.{name}.{uuid.uuid4()}.tmp"
             self._fs.makedirs(parent, exist_ok=True)

@@ -1,6 +1,6 @@
 """Files in memory: for tests of whole tables without a disk, and for trying things out.
 
-Every `MemoryStorage()` is a world of its own. `MemoryStorage.named(name)` gives the one world of that name in this
+Every `MemoryStorage()` is separate from all others. `MemoryStorage.named(name)` gives the one of that name in this
 process, which is also what the address `memory://name/…` means. It never crosses into another process.
 """
 

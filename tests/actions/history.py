@@ -176,7 +176,7 @@ class History:
     def remove_orphans(self) -> RemoveOrphanFilesResult:
         """Removes what nothing names, however young; time goes on to now for that.
 
-        Somebody vouches for it that all versions are in sight: the store's clock is ahead of the commits'.
+        Somebody vouches for it that all versions are visible: the store's clock is ahead of the commits'.
         """
         spec = RemoveOrphanFiles(self.long_after(), confirm_latest_snapshot=self.latest() or 0)
         return remove_orphan_files(Context(self.handle, self.executor), spec)

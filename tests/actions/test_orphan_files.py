@@ -172,7 +172,7 @@ def test_files_that_a_running_writer_has_not_committed_yet_stay(history: History
 
     assert storage.exists(history.path(written.name))
     history.now_ms += 1
-    # Newer than the newest commit: that commit may be out of sight.
+    # Newer than the newest commit: that commit may be not visible.
     stopped = remove_orphan_files(Context(history.handle, history.executor), RemoveOrphanFiles())
     assert stopped.status == "stopped"
     assert "newer than snapshot 3" in stopped.stopped[0]

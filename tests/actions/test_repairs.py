@@ -237,7 +237,7 @@ def test_nothing_is_given_up_while_newer_snapshots_are_out_of_sight(tmp_path: Pa
     table.write(pa.table({"k": [7], "v": ["n"]}, SCHEMA))
     Path(table._handle.paths.snapshot(2)).unlink()
     newest = Path(table._handle.paths.snapshot(4))
-    newest.rename(tmp_path / "out of sight")
+    newest.rename(tmp_path / "not visible")
 
     done = table.repair_earliest_snapshot(3)
 

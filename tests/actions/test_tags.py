@@ -1,4 +1,4 @@
-"""Tags: created once and for good, moved, deleted with what only they kept; also while others act."""
+"""Tags: created once and permanently, moved, deleted with what only they kept; also while others act."""
 
 from __future__ import annotations
 

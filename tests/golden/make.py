@@ -1,4 +1,4 @@
-"""Makes the golden tables: has Java write the corpus' small tables anew and read them back, and packs all of it.
+"""Makes the golden tables: has Java write the corpus' small tables again and read them back, and packs all of it.
 
     python -m tests.golden.make
 
@@ -34,7 +34,7 @@ def make(oracle: JavaPaimon, corpus: Path, folder: Path) -> list[dict[str, Any]]
         steps = json.loads((corpus / name / "create.json").read_text(encoding="utf-8"))["steps"]
         expected = json.loads((corpus / name / "expected.json").read_text(encoding="utf-8"))
         if any("rows_omitted" in step for step in steps):
-            # The corpus does not tell the rows of its largest tables, so that they cannot be written anew.
+            # The corpus does not tell the rows of its largest tables, so that they cannot be written again.
             if _bytes_of(corpus / name / "table") > COPIED_BYTES_MAX:
                 continue
             shutil.copytree(corpus / name / "table", folder / name / "table", copy_function=shutil.copyfile)

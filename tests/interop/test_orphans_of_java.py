@@ -21,7 +21,7 @@ def clean(path: Path, *, confirmed: bool = False) -> set[str]:
         os.utime(file, (1, 1))
     table = open_table(str(path))
     if confirmed:
-        # What Java has left of a version could belong to one that is out of sight.
+        # What Java has left of a version could belong to one that is not visible.
         assert table.remove_orphan_files().status == "stopped"
     newest = table.latest_snapshot_id() if confirmed else None
     done = table.remove_orphan_files(confirm_latest_snapshot=newest)

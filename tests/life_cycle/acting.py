@@ -1,7 +1,7 @@
 """How a history goes: Hypothesis chooses what happens, who does it, and where they are stopped.
 
 A rule is one function of a table; it runs as an actor (`stage`). `line` chooses main or a branch, `who` a handle that
-was opened anew or earlier, `stop` the call of the store before which it is stopped (None: it runs to its end).
+was opened again or earlier, `stop` the call of the store before which it is stopped (None: it runs to its end).
 `writes` says that it commits; `exclusive` that nobody may commit meanwhile, as its docstring asks.
 """
 

@@ -57,7 +57,7 @@ class Upkeep(Acting):
             return None
         return merge(self.world, table, name, dry_run=dry_run)
 
-    # ── gone for good, and brought back ─────────────────────────────────────────────────────────
+    # ── gone permanently, and brought back ─────────────────────────────────────────────────────────
 
     @action(
         exclusive=True,

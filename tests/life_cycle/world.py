@@ -162,7 +162,7 @@ class World:
         return [one for one in self.reach.versions() if one.branch == branch and one.kind == kind]
 
     def table(self, line: str, who: int = 0) -> Table:
-        """The line as that actor knows it: 0 opens it anew, the others go on with what they opened earlier."""
+        """The line as that actor knows it: 0 opens it again, the others go on with what they opened earlier."""
         known = self._handles.get((line, who))
         if who == 0 or known is None:
             known = Table(load_table(ROOT, EnvConfig(ROOT), env=self.env, branch=line), self.executor)
@@ -359,7 +359,7 @@ class World:
                 table.clear_consumers()
                 table.expire_snapshots(retain_max=len(self.versions(line, "snapshot")) - len(late))
                 assert self.late(line) == []
-        # Of what was killed at work only its owner knows that no version is out of sight.
+        # Of what was killed at work only its owner knows that all versions are visible.
         table = self.table(MAIN)
         result = table.remove_orphan_files(self.now_ms, confirm_latest_snapshot=table.latest_snapshot_id() or 0)
         assert result.stopped == ()

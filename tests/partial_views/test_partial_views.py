@@ -1,4 +1,4 @@
-"""Of any part of a table that is in sight, an action deletes nothing that the whole table can reach.
+"""Of any part of a table that is visible, an action deletes nothing that the whole table can reach.
 
 `python -m tests.partial_views` tries every part; here it is every so many.
 """

@@ -35,13 +35,13 @@ def _expire(world: World) -> Any:
 
 
 def _due_tags(world: World) -> Any:
-    """Moves a tag that is made anew with each run, and drops others of that kind."""
+    """Moves a tag that is made again with each run, and drops others of that kind."""
     options = {"tag.automatic-creation": "batch", "tag.batch.customized-name": "old", "tag.num-retained-max": "1"}
     return create_due_tags(Context(world.handle(**options), world.executor), CreateDueTags())
 
 
 def _restore(world: World, *, as_tags: bool) -> list[Any]:
-    """Brings back every quarantine in sight that can come back."""
+    """Brings back every quarantine visible that can come back."""
     said: list[Any] = []
     for item in world.table().quarantines():
         try:
@@ -92,15 +92,15 @@ DEEDS: Final[Mapping[str, Deed]] = {
 
 
 EMPTYING: Final = ("empty_quarantine", "drop_table")
-"""What deletes for good, since somebody wishes it, what was moved aside."""
+"""What deletes permanently, since somebody wishes it, what was moved aside."""
 LOOKING: Final = ("remove_orphan_files", "remove_orphan_files, quarantine")
 _TAG_OR_BRANCH = re.compile(r"(?:branch/branch-[^/]+/(?:snapshot/snapshot-\d+|schema/.*)|(?:.*/)?tag/tag-[^/]+)")
 
 
 def can_know(deed: str, view: View, paths: Sequence[str]) -> bool:
-    """Whether what is in sight can tell the action that something is missing.
+    """Whether what is visible can tell the action that something is missing.
 
-    A tag or branch that is out of sight leaves no trace where all its files are needed by versions in sight, too. Orphan
+    A tag or branch that is not visible leaves no trace where all its files are needed by visible versions, too. Orphan
     removal does not touch such files. Who removes these versions cannot know (`docs/incomplete-tables.md`).
     """
     return deed in LOOKING or not any(_TAG_OR_BRANCH.fullmatch(path) for path in paths if path not in view.paths)
@@ -131,7 +131,7 @@ def _after_whole(subject: str, name: str) -> frozenset[str]:
 
 
 def run_trial(subject: str, view: View, name: str) -> Outcome:
-    """Carries the action out on what is in sight of the table."""
+    """Carries the action out on what is visible of the table."""
     table = whole(subject)
     seen = {path: file for path, file in table.files.items() if path in view.paths}
     after, said = _carried_out(seen, table.now_ms, DEEDS[name])

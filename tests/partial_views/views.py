@@ -12,7 +12,7 @@ _COPIED_FIRST = re.compile(r"bucket-|manifest/|index/|statistics/|[^/]+=[^/]+/")
 
 @dataclass(frozen=True)
 class View:
-    """What is in sight, and how it came about."""
+    """What is visible, and how it came about."""
 
     name: str
     paths: frozenset[str]
@@ -40,7 +40,7 @@ def views(paths: Sequence[str], *, seeds: range, every: int = 1) -> Iterator[Vie
         share = chance.choice((0.3, 0.6, 0.9, 0.97))
         yield View(f"random {seed}", frozenset(path for path in by_path if chance.random() < share))
     for seed in seeds:
-        # Only versions are out of sight: what is left looks whole.
+        # Only versions are not visible: what is left looks whole.
         chance = random.Random(seed)
         hidden = [path for path in by_path if _is_version(path) and chance.random() < 0.4]
         yield View(f"random versions {seed}", frozenset(by_path) - frozenset(hidden))

@@ -71,7 +71,7 @@ def cleaned(world: World, *, quarantine: bool = False) -> None:
     """The engine's clean-up, of everything that is there."""
     world.now_ms += 1
     table = beside(world, world.inner)
-    # Files of jobs at work are newer than the newest commit: somebody vouches for it that no version is out of sight.
+    # Files of jobs at work are newer than the newest commit: somebody vouches for it that all versions are visible.
     newest = latest_snapshot_id(table) or 0
     spec = RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=newest, quarantine=quarantine)
     result = remove_orphan_files(Context(table, LocalExecutor(1, env=table.env)), spec)

@@ -69,7 +69,7 @@ def test_rivals_and_lost_replies_leave_each_key_in_one_bucket(seed: int) -> None
     assert found.keys() == may_be.keys()
     assert all(value in may_be[key] for key, value in found.items())
     assert_each_key_in_one_bucket(table)
-    # Nothing was compacted, so that all files but those placed anew are live.
+    # Nothing was compacted, so that all files but those placed again are live.
     data = {entry.file.name for entry in live_entries(table, latest_snapshot(table))}
     stored = [info.path.rpartition("/")[2] for info in storage.walk(ROOT)]
     assert {name for name in stored if name.startswith("data-")} == data

@@ -127,7 +127,7 @@ def case(name: str) -> Case:
 
 
 def _folder() -> Path | None:
-    """The corpus, or else the golden tables, which are most of the same tables written anew."""
+    """The corpus, or else the golden tables, which are most of the same tables written again."""
     return reference_part("corpus") or golden_folder()
 
 

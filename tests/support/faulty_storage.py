@@ -46,7 +46,7 @@ class FaultyStorage:
         self._lock = threading.Lock()
 
     def arm(self, fail_at: int | None, way: str = "", act: Callable[[str, str], None] | None = None) -> None:
-        """Counts anew."""
+        """Counts again."""
         self.calls, self.fail_at, self.way, self.act = [], fail_at, way, act
 
     def _way(self, verb: str, path: str) -> str | None:

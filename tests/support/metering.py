@@ -23,7 +23,7 @@ class Metered(MemoryStorage):
         MemoryStorage.__init__(self)
 
     def reset(self) -> None:
-        """Begins to count anew."""
+        """Begins to count again."""
         self.calls.clear()
         self.bytes_read = self.listed = 0
 

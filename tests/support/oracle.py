@@ -91,7 +91,7 @@ def start_oracle(log: Path) -> Iterator[JavaPaimon]:
 
 
 def _without_defaults(module: ModuleType) -> None:
-    """Puts a configuration of nothing in front of Hadoop's own, which its classes read anew for every data file."""
+    """Puts a configuration of nothing in front of Hadoop's own, which its classes read again for every data file."""
     # Those of MapReduce and YARN come along as soon as a Parquet class has asked for them.
     for name in ("core", "mapred", "yarn", "hdfs"):
         nothing = CACHE / "hadoop" / f"{name}-default.xml"

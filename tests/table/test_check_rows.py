@@ -175,7 +175,7 @@ def test_a_key_that_the_hash_index_of_its_bucket_does_not_know_is_found(tmp_path
     table.write(pa.table({"k": [1, 2, 3]}, schema))
     (index,) = Path(table.path, "index").iterdir()
     stored = bytearray(index.read_bytes())
-    # Another hash, which is as good as any: the keys that have it would get a bucket anew.
+    # Another hash, which is as good as any: the keys that have it would get a bucket again.
     stored[-1] ^= 1
     index.write_bytes(stored)
 

@@ -144,7 +144,7 @@ def test_rows_deleted_by_java_are_gone_and_its_vectors_are_written_the_same(orac
         left = [row for number, row in enumerate(rows) if number not in gone]
         assert_same_rows(open_table(str(path)).to_arrow(), left)
         assert check_table(table) == []
-        # The next vector begins anew, on the table as it was written.
+        # The next vector begins again, on the table as it was written.
         oracle.call("rollback", table=str(path), snapshot=written.id if written else None)
 
 

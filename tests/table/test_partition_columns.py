@@ -26,7 +26,7 @@ FORMATS = ["parquet", "orc", "avro"]
 
 
 def without_day(table: Subject, message: CommitMessage) -> CommitMessage:
-    """The message with its file written anew, without the partition column: as Hive does, where directories tell it."""
+    """The message with its file written again, without the partition column: as Hive does, where directories tell it."""
     [file] = message.new_files
     path = f"{bucket_path(table.handle, message.partition, message.bucket)}/{file.name}"
     storage = table.handle.env.storage

@@ -65,7 +65,7 @@ def test_a_file_that_is_not_what_its_manifest_says(
 
     assert what in str(caught.value)
     assert file.name in str(caught.value)
-    assert "bring the file back" in str(caught.value)
+    assert "restore the file from a copy" in str(caught.value)
 
 
 def test_a_largest_key_that_the_file_does_not_have_is_fine(subject: Subject) -> None:
@@ -85,7 +85,7 @@ def test_a_deletion_vector_of_rows_that_the_file_does_not_have(subject: Subject)
 
 
 def test_a_file_that_is_gone(subject: Subject) -> None:
-    with pytest.raises(NotFoundError, match=r"data-x\.parquet is missing .* bring the file back"):
+    with pytest.raises(NotFoundError, match=r"data-x\.parquet is missing .* restore the file from a copy"):
         rows(subject, replace(subject.files[0], name="data-x.parquet"))
 
 

@@ -1,4 +1,4 @@
-"""A table whose snapshots are out of sight is an error for readers and writers, not an empty table."""
+"""A table whose snapshots are not visible is an error for readers and writers, not an empty table."""
 
 from __future__ import annotations
 

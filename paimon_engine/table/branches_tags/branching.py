@@ -23,7 +23,7 @@ from paimon_engine.table.state.snapshots import branch_exists, branches
 
 
 def refuse_server(table: TableHandle) -> None:
-    """Raises UnsupportedError where a server keeps the branches, which would not hear of a change in the store."""
+    """Raises UnsupportedError where a server keeps the branches, which would not notice a change in the store."""
     if table.snapshot_service is not None or table.schema_service is not None:
         raise UnsupportedError(
             f"a REST catalog keeps the branches of {table.paths.root}; changing them from here is not supported yet"

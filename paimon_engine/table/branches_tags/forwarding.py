@@ -51,7 +51,7 @@ def check_sources(main: TableHandle, branch: TableHandle, copied: Sequence[int])
 
 
 def _take_back(main: TableHandle, copied: Sequence[int]) -> None:
-    """Removes copies from main. The hints are mended, for readers to find what is left."""
+    """Removes copies from main. The hints are repaired, for readers to find what is left."""
     main.env.storage.delete([main.paths.snapshot(number) for number in sorted(copied)])
     repair_hints(main)
 

@@ -139,7 +139,7 @@ class CompactionProgress:
             self._of(task).task = task
 
     def next_round(self, tasks: Sequence[CompactTask]) -> Round:
-        """What to do now; what is left for good is noted."""
+        """What to do now; what is skipped permanently is noted."""
         if self.rounds and self.max_seconds is not None and time.monotonic() - self.begun >= self.max_seconds:
             taken = Round(left=tuple((task, f"max_seconds={self.max_seconds} were over") for task in tasks))
         else:

@@ -12,7 +12,7 @@ those of the snapshot that it is about to follow, partition by partition:
 1. They are the same: the writer's files go in.
 2. Others have only added hashes since. Then what the writer knew still holds. Each bucket's file becomes the other's
    hashes and the writer's new ones together, unless a hash is new on both sides and lies in different buckets.
-3. There is such a hash, or hashes are gone (an overwrite has begun the index anew): a conflict. The caller
+3. There is such a hash, or hashes are gone (an overwrite has begun the index again): a conflict. The caller
    reads the index again and assigns again, from the rows that it has already written (`actions.write`).
 
 As the snapshot is created only if absent, no index can come between this check and the commit. A bucket may grow beyond
@@ -130,7 +130,7 @@ class _Partition:
             return self._conflict("the hash index that was read has been replaced, and is deleted already")
         now = {number: self._hashes(self._live.get(number)) for number in changed}
         if any(not np.isin(before[number], now[number], assume_unique=True).all() for number in changed):
-            return self._conflict("the hash index was begun anew by others")
+            return self._conflict("the hash index was begun again by others")
         gained = {number: np.setdiff1d(now[number], before[number], assume_unique=True) for number in changed}
         new = {
             number: np.setdiff1d(self._hashes(file), before[number], assume_unique=True)

@@ -27,7 +27,7 @@ class LostKeys:
         opened: Callable[[], AbstractContextManager[BinaryIO]],
         read: Callable[[BinaryIO, pa.Schema], Sequence[pa.RecordBatch]],
     ) -> None:
-        """`opened` opens the file at `path` anew, `read` reads columns of it."""
+        """`opened` opens the file at `path` again, `read` reads columns of it."""
         self._path = path
         self._keys = keys
         self._opened = opened

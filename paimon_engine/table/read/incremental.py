@@ -128,7 +128,7 @@ def _exactly_ordered(table: TableHandle, split: Split, ages: Mapping[str, int], 
     """The split with its runs in the order that decides between records of equal sequence.
 
     Changelogs have them by nature. Deltas have them where an overwrite, or a compaction that dropped the newest
-    deletes, let sequence numbers begin anew.
+    deletes, let sequence numbers begin again.
     """
     options, order = table.options, key_order(table.schema.key_type)
     found = []

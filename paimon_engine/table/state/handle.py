@@ -1,4 +1,4 @@
-"""What a table is to the engine: where it lies, what its schema says, and how to reach the world.
+"""A table as the engine sees it: its paths, its schema, its options, and its environment (storage, clock, ids).
 
 `TableHandle` is for the process that works; `PlainTable` is what travels to a worker, which loads its own handle, and
 `SeenTable` what travels to one that reads.

@@ -4,7 +4,7 @@
     python -m tests.interop.histories --again <file.json>
 
 A program on which the tables differ is made smaller as long as they still do, and left as JSON in
-`.cache/histories`; `--again` runs such a file. What was mended goes to `tests/interop/histories/kept`,
+`.cache/histories`; `--again` runs such a file. What was repaired goes to `tests/interop/histories/kept`,
 where the tests run it for ever. Ends with status 1 if anything differed.
 """
 

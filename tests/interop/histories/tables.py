@@ -142,7 +142,7 @@ def draw_table(chance: Random) -> Draw:
         _changelog(draw)
         _levels(draw)
     for column in draw.columns.values():
-        # A sum that leaves its type begins anew: when it does, depends on what is merged first.
+        # A sum that leaves its type begins again: when it does, depends on what is merged first.
         if column.function == "sum" and column.kind.startswith("DECIMAL"):
             column.is_far &= draw.is_told
     _files(draw)
