@@ -23,17 +23,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, NotFoundError, OutcomeUnknownError, UnsupportedError
+from paimon_engine.errors import ConflictError, NotFoundError, UnsupportedError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.commit.own_commits import find_own_commit
-from paimon_engine.table.commit.publish import publish
+from paimon_engine.table.commit.own_files import work_begins
+from paimon_engine.table.commit.publish_metadata import publish_metadata
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import MetadataWriter, live_index_files, read_manifest, read_manifest_list
-from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot
+from paimon_engine.table.state.snapshots import latest_snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +141,7 @@ def _check_index(table: TableHandle, latest: Snapshot) -> None:
 
 def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry], user: str) -> int:
     """Publishes a snapshot of these live files as the next one; its id. Raises: ConflictError if others were first."""
+    begun = work_begins(table, latest)
     writer = MetadataWriter(table)
     try:
         base_list, base_size = writer.manifest_list(writer.manifests(live) if live else [], base_of=latest.id + 1)
@@ -168,20 +170,6 @@ def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry],
         statistics=None,
         extras={"logOffsets": {}, **{key: value for key, value in latest.extras.items() if key in kept}},
     )
-    try:
-        made = publish(table, snapshot, latest, [])
-    except OutcomeUnknownError:
-        if not _is_ours(table, snapshot):
-            raise
-        made = True
-    if not made and not _is_ours(table, snapshot):
-        writer.take_back()
+    if not publish_metadata(table, snapshot, latest, [], writer=writer, begun=begun):
         raise ConflictError(f"{table.paths.root}: somebody else has committed meanwhile; run it again")
     return snapshot.id
-
-
-def _is_ours(table: TableHandle, snapshot: Snapshot) -> bool:
-    try:
-        return read_snapshot(table, snapshot.id).delta_manifest_list == snapshot.delta_manifest_list
-    except NotFoundError:
-        return False

@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import tenacity
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError, OutcomeUnknownError
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
@@ -29,13 +29,14 @@ from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import make_tag
 from paimon_engine.table.commit.own_commits import Recorder, find_own_commit
+from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.commit.patience import Patience
-from paimon_engine.table.commit.publish import publish
+from paimon_engine.table.commit.publish_metadata import publish_metadata
 from paimon_engine.table.commit.records import CommitKey
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import MetadataWriter, live_entries
 from paimon_engine.table.state.moments import last_at_watermark
-from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot, list_tags, read_snapshot, same_commit
+from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot, list_tags, same_commit
 
 logger = logging.getLogger(__name__)
 
@@ -153,6 +154,7 @@ def _try(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) ->
     latest = latest_snapshot(table)
     if latest is None:
         raise NotFoundError(f"{table.paths.root} has no snapshot to go back from")
+    begun = work_begins(table, latest)
     writer = MetadataWriter(table)
     try:
         snapshot, changes = _next(table, latest, target, user, writer)
@@ -163,28 +165,13 @@ def _try(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) ->
     if other is not None:
         writer.take_back()
         return RollbackToAsLatestResult("already_done", other.id)
-    try:
-        made = publish(table, snapshot, latest, changes)
-    except OutcomeUnknownError:
-        if not _is_there(table, snapshot):
-            raise
-        made = True
-    # A store's client may have repeated our own request, which then found our own snapshot.
-    if not made and not _is_there(table, snapshot):
-        writer.take_back()
+    if not publish_metadata(table, snapshot, latest, changes, writer=writer, begun=begun):
         return None
     recorder.done(snapshot)
     added = sum(entry.kind is FileKind.ADD for entry in changes)
     return RollbackToAsLatestResult(
         "committed", snapshot.id, target.id, latest.id, files_added=added, files_removed=len(changes) - added
     )
-
-
-def _is_there(table: TableHandle, snapshot: Snapshot) -> bool:
-    try:
-        return read_snapshot(table, snapshot.id).delta_manifest_list == snapshot.delta_manifest_list
-    except NotFoundError:
-        return False
 
 
 def _next(

@@ -50,6 +50,12 @@ def test_a_commit_held_up_just_before_it_publishes_is_not_acknowledged_without_i
     assert outcome == ("succeeded" if name == "compact fully" else "ConflictError")
 
 
+def test_a_metadata_commit_held_up_for_a_day_is_not_acknowledged_without_its_files():
+    stage = Stage(BY_NAME["roll back as the latest"])
+
+    assert run_pause(stage, Pause(_before_snapshot(stage), "another engine")) == "ConflictError"
+
+
 @pytest.mark.parametrize("part", ["/bucket-", "/manifest/"])
 def test_a_file_on_its_way_out_of_a_quarantine_is_not_taken_with_both_its_copies(part: str):
     stage = Stage(BY_NAME["restore quarantines"])
