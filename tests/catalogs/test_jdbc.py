@@ -84,7 +84,7 @@ def test_a_database_keeps_its_properties(catalog: Catalog, warehouse: str):
 def test_a_database_is_made_once(catalog: Catalog):
     catalog.create_database("db")
 
-    with pytest.raises(ConflictError, match="database 'db' exists"):
+    with pytest.raises(ConflictError, match="database 'db' already exists"):
         catalog.create_database("db")
     catalog.create_database("db", if_not_exists=True)
 

@@ -291,7 +291,7 @@ def test_data_files_do_not_go_without_their_vectors(copy: Callable[[str], Path],
     path = copy(name)
     before = stored(path)
 
-    with pytest.raises(ConflictError, match="vectors of data files that go"):
+    with pytest.raises(ConflictError, match="deletion vectors of data files that are removed"):
         open_table(str(path)).commit([_message(handle_of(path))], commit_user="me", kind="COMPACT")
 
     assert stored(path) == before
