@@ -3,7 +3,7 @@
 1. What this run has written: the newest snapshot that its tasks upstream of the tag committed to the table.
 2. Without that, what the table held when the day ended in the time zone.
 3. Of snapshots that hold the same rows, because only compactions and the like lie between them, the one that the tag is
-   on already, else the one that this run compacted last.
+   on already, else the one that this run compacted last. A tag on what this run compacted stays after both expired.
 4. Else the task fails and says why: the day has not ended, or what the table held then has expired.
 """
 
@@ -35,6 +35,9 @@ class Snapshots(Protocol):
 
     def have_same_rows(self, one: int, other: int) -> bool:
         """Whether only compactions and the like lie between two snapshots."""
+
+    def snapshots(self) -> Any:
+        """An Arrow table of those that have not expired, oldest first, with the column `snapshot_id`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +85,17 @@ def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshot
     candidates = [number for number in sorted(own.tidied, reverse=True) if number > base]
     if existing is not None:
         candidates.insert(0, existing)
+    if existing is not None and existing in own.tidied and _agree_as_far_as_known(table, base, existing):
+        return existing
     return next((number for number in candidates if number == base or table.have_same_rows(base, number)), base)
+
+
+def _agree_as_far_as_known(table: Snapshots, base: int, existing: int) -> bool:
+    """Whether none of the snapshots after `base` up to `existing` that have not expired changed rows.
+
+    A cleared run meets its own tag after its snapshots expired. That tag was compared when they were still there.
+    """
+    if existing < base:
+        return False
+    oldest = table.snapshots()["snapshot_id"][0].as_py()
+    return table.have_same_rows(max(base, min(oldest - 1, existing)), existing)

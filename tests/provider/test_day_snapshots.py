@@ -126,6 +126,20 @@ def test_a_compaction_after_a_quiet_day_is_its_state(table: Any, catalog: Catalo
     assert tag(catalog.warehouse, key="2013-01-06")["status"] == "already_done"
 
 
+def test_a_cleared_run_keeps_its_tag_after_its_snapshots_expired(table: Any, catalog: Catalog):
+    written = table.write(rows(4)).snapshot_id
+    compacted = catalog.table(TABLE).compact(full=True).snapshot_id
+    upstream = {"write": result("write", written), "compact": result("compact", compacted)}
+    assert tag(catalog.warehouse, upstream)["snapshot_id"] == compacted
+    table.write(rows(5))
+    table.expire_snapshots(retain_max=1, retain_min=1)
+
+    # Airflow's XComs of the cleared run name the same snapshots, now expired; the tag keeps the rows.
+    again = tag(catalog.warehouse, {name: {**one, "status": "already_done"} for name, one in upstream.items()})
+
+    assert (again["status"], again["snapshot_id"]) == ("already_done", compacted)
+
+
 def test_what_has_expired_is_not_replaced_by_the_latest(table: Any, catalog: Catalog):
     table.write(rows(4))
     table.expire_snapshots(retain_max=1, retain_min=1)
