@@ -14,6 +14,7 @@ from paimon_engine.storage import Storage, storage_for
 from paimon_engine.storage.fsspec_storage import FsspecStorage
 from paimon_engine.storage.leased import Lease, LeasedStorage
 from paimon_engine.storage.locked import LockedStorage
+from tests.support.file_system import file_system_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def s3_server() -> Iterator[S3Server]:
         "s3.region": "eu-central-1",
         "s3.path.style.access": "true",
     }
-    storage_for("s3://lake", options)._fs.mkdir("lake")
+    file_system_of(storage_for("s3://lake", options)).mkdir("lake")
     yield S3Server(options, requests)
     server.shutdown()
     thread.join()

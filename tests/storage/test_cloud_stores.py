@@ -25,6 +25,7 @@ from paimon_engine import Catalog
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.storage import Storage, storage_for
 from paimon_engine.storage.create import CONDITIONAL_PUT
+from tests.support.file_system import file_system_of
 
 START_TIMEOUT_S = 60
 RACERS = 8
@@ -67,7 +68,7 @@ def google() -> Iterator[tuple[str, dict[str, str]]]:
     threading.Thread(target=process.stderr.read, daemon=True).start()
     try:
         options = {"endpoint_url": server.url, "token": "anon"}
-        storage_for("gs://lake", options)._fs.mkdir("lake")
+        file_system_of(storage_for("gs://lake", options)).mkdir("lake")
         yield "gs://lake", options
     finally:
         server.stop()
@@ -91,7 +92,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[
             "connection_string": f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={_DEVELOPMENT_KEY};"
             f"BlobEndpoint=http://127.0.0.1:{port}/{account};"
         }
-        storage_for("az://lake", options)._fs.mkdir("lake")
+        file_system_of(storage_for("az://lake", options)).mkdir("lake")
         yield "az://lake", options
     finally:
         server.terminate()
@@ -110,7 +111,7 @@ def test_google_is_asked_to_create_only_what_is_absent(
 ):
     address, options = google
     storage = storage_for(address, options)
-    system, asked = storage._fs, []
+    system, asked = file_system_of(storage), []
     call = system._call
 
     async def noting(method: str, path: str, *arguments: Any, **parameters: Any) -> Any:

@@ -16,6 +16,7 @@ from paimon_engine.errors import (
 )
 from paimon_engine.storage import storage_for
 from paimon_engine.storage.fsspec_storage import FsspecStorage, _arguments
+from tests.support.file_system import file_system_of
 
 
 class Scripted(MemoryFileSystem):
@@ -149,7 +150,7 @@ def test_a_failed_upload_in_parts_leaves_nothing(s3_options):
         raise ValueError("late")
 
     assert not storage.exists(path)
-    assert storage._fs.call_s3("list_multipart_uploads", Bucket="lake").get("Uploads", []) == []
+    assert file_system_of(storage).call_s3("list_multipart_uploads", Bucket="lake").get("Uploads", []) == []
 
 
 @pytest.mark.s3

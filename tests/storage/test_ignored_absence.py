@@ -15,6 +15,7 @@ from paimon_engine import Catalog
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.storage import storage_for
 from paimon_engine.storage.fsspec_storage import FsspecStorage
+from tests.support.file_system import file_system_of
 
 pytestmark = pytest.mark.s3
 
@@ -57,7 +58,7 @@ def proxy() -> Iterator[Proxy]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     storage: Any = storage_for("s3://careless", found[0].options)
-    storage._fs.mkdir("careless")
+    file_system_of(storage).mkdir("careless")
     yield found[0]
     server.shutdown()
     thread.join()

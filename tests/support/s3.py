@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from paimon_engine.storage import storage_for
+from tests.support.file_system import file_system_of
 
 BUCKET = "lent"
 START_TIMEOUT_S = 60
@@ -74,7 +75,7 @@ def start_s3(*, one_at_a_time: bool = False, log: RequestLog | None = None) -> I
             "s3.region": "eu-central-1",
             "s3.path.style.access": "true",
         }
-        storage_for(f"s3://{BUCKET}", options)._fs.mkdir(BUCKET)
+        file_system_of(storage_for(f"s3://{BUCKET}", options)).mkdir(BUCKET)
         yield options
     finally:
         server.terminate()
