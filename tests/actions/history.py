@@ -42,7 +42,7 @@ from paimon_engine.meta.manifest import DataFile, FileKind, FileSource
 from paimon_engine.meta.paths import MAIN_BRANCH, TablePaths
 from paimon_engine.meta.schema import new_schema, schema_to_json
 from paimon_engine.meta.snapshot import CommitKind, Snapshot, parse_snapshot
-from paimon_engine.storage import MemoryStorage, Storage
+from paimon_engine.storage import MemoryStorage
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.commit.commit import CommitRequest, Committed, OverwriteScope, commit
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -63,7 +63,7 @@ class History:
     """A primary-key table with one bucket; every commit is one hour after the one before."""
 
     options: Mapping[str, str] = field(default_factory=dict)
-    storage: Storage = field(default_factory=MemoryStorage)
+    storage: Any = field(default_factory=MemoryStorage)
     now_ms: int = 0
     root: str = ROOT
 

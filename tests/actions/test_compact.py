@@ -22,6 +22,7 @@ from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.compaction import compaction_round
+from paimon_engine.table.compaction.rewrite import rewrite
 from paimon_engine.table.state.handle import load_table
 from paimon_engine.table.state.manifests import live_index_files
 from paimon_engine.table.state.snapshots import latest_snapshot, read_snapshot, snapshot_ids
@@ -543,7 +544,6 @@ def test_a_part_that_fails_fails_the_bucket_and_leaves_no_file(catalog: Catalog,
     table.write(batch(4000, 500).cast(SCHEMA))
     handle = load_table(table.path, EnvConfig(table.path))
     stored = {info.path for info in handle.env.storage.walk(f"{table.path}/bucket-0")}
-    rewrite = compaction_round.rewrite
 
     def failing(env: Any, work: Any) -> Any:
         if work.task.keys is not None and work.task.keys.low is None:

@@ -91,7 +91,7 @@ def test_schemas_that_a_listing_does_not_show_yet_are_found() -> None:
         times.append(path)
         return [] if len(times) > 1 else found
 
-    storage.list = list_late  # type: ignore[method-assign]
+    storage.list = list_late  # type: ignore[method-assign, attr-defined]
     result = history.fast_forward("dev")
 
     assert len(times) > 1

@@ -12,6 +12,7 @@ from paimon_engine import Catalog, Table
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.commit.commit import commit
 from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.oracle import JavaPaimon
 
@@ -206,7 +207,7 @@ def test_a_writer_in_between_makes_the_merge_plan_anew(tmp_path: Path, monkeypat
 
     pair = Pair(tmp_path, ("k",), bucket=1)
     pair.write(2, to="dev", value="theirs")
-    commit, waiting = module.commit, [lambda: pair.write(2, value="ours")]
+    waiting = [lambda: pair.write(2, value="ours")]
 
     def with_a_writer_before(*arguments: Any) -> Any:
         while waiting:

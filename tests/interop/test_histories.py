@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,11 +41,15 @@ Outcome = Future[str | None]
 def outcomes(request: pytest.FixtureRequest, oracle: JavaPaimon) -> Iterator[dict[int, Outcome]]:
     """How the programs of the tests that were chosen end, each process with a Java of its own."""
     oracle.call("ping")  # compiled and fetched once, before others want it too
-    chosen = [item.callspec.params["group"] for item in request.session.items if _is_chosen(item, request)]
+    chosen = [_group(item) for item in request.session.items if _is_chosen(item, request)]
     workers = min(os.cpu_count() or 1, 4)
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         yield {seed: pool.submit(trial, seed) for group in chosen for seed in group}
         pool.shutdown(cancel_futures=True)
+
+
+def _group(item: Any) -> range:
+    return item.callspec.params["group"]
 
 
 def _is_chosen(item: pytest.Item, request: pytest.FixtureRequest) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk import NEVER_EXPIRE
+from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # imported when it is first asked for
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon.attempts import NOTE

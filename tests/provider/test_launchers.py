@@ -134,7 +134,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
             assert command[1:4] == ["-m", "paimon_engine", "run"]
             return real([command[0], str(path), *command[4:]], **options)
 
-        monkeypatch.setattr(launchers.subprocess, "Popen", start)
+        monkeypatch.setattr(subprocess, "Popen", start)
 
     return replace
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -69,6 +70,7 @@ def test_each_action_has_an_operator():
     arguments = {"source": "x", "tag": "x", "quarantine": "x", "partitions": [], "where": "true"}
     arguments |= {"to": "y", "branch": "x", "consumer": "x"}
     made = set()
+    operator: Any
     for operator in _actions_of(PaimonJobOperator):
         wanted = operator.__init__.__kwdefaults__ or {}
         needed = {name: value for name, value in arguments.items() if name in operator.template_fields}

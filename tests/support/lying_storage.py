@@ -79,7 +79,7 @@ class LyingStorage:
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────
 
-    def list(self, prefix: str) -> list[FileInfo]:
+    def list(self, prefix: str) -> Sequence[FileInfo]:
         found = [self._timed(info) for info in self.inner.list(prefix)]
         return self._without(found) if self._lies_about(prefix) else found
 
@@ -87,7 +87,7 @@ class LyingStorage:
         found = [self._timed(info) for info in self.inner.walk(prefix)]
         return iter(self._without(found) if self._lies_about(prefix) else found)
 
-    def _without(self, found: list[FileInfo]) -> list[FileInfo]:
+    def _without(self, found: Sequence[FileInfo]) -> Sequence[FileInfo]:
         if self.lists == "empty":
             return []
         if self.lists == "stale":

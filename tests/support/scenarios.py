@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_engine import AddColumn, SetOption, Table
-from paimon_engine.action_table import ACTIONS, Action, Context, name_of
+from paimon_engine.action import Context
+from paimon_engine.action_table import ACTIONS, Action, name_of
 from paimon_engine.actions.alter_table import AlterTable
 from paimon_engine.actions.analyze import Analyze
 from paimon_engine.actions.branches import CreateBranch, DeleteBranch, FastForward, RenameBranch

@@ -20,6 +20,7 @@ from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.actions.write import Write, write
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check.table_check import check_table
+from paimon_engine.table.commit.commit import commit
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.table.write import distribute as distributing
@@ -152,13 +153,12 @@ def test_rows_keep_their_order_over_tasks_writes_and_compactions(
 def test_of_two_compactions_at_once_one_distributes_the_rows(monkeypatch: pytest.MonkeyPatch):
     table = new_table()
     table.write(rows(*((p, k, 0) for k in range(20) for p in (1, 2))))
-    original = distributing.commit
     results = []
 
     def meanwhile(*arguments: Any) -> Any:
-        monkeypatch.setattr(distributing, "commit", original)
+        monkeypatch.setattr(distributing, "commit", commit)
         results.append(table.compact(where="p = 1"))
-        return original(*arguments)
+        return commit(*arguments)
 
     monkeypatch.setattr(distributing, "commit", meanwhile)
     outer = compact(Context(handle_of(table), LocalExecutor(1)), Compact())

@@ -18,6 +18,7 @@ from paimon_engine.action import Context
 from paimon_engine.actions.compact import Compact, compact
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.format import orc, parquet
+from paimon_engine.format.layout import WriteOptions
 from paimon_engine.meta.schema import TableSchema
 from paimon_engine.predicate import Predicate, as_predicate, col, to_arrow_expression
 from paimon_engine.table.read.reader import RowSelection, check_rows, read_schema, read_snapshot_rows, read_splits
@@ -383,7 +384,7 @@ def parquet_file(tmp_path: Any) -> tuple[bytes, pa.Schema]:
     )
     path = tmp_path / "rows.parquet"
     with path.open("wb") as sink:
-        writer = parquet.ParquetWriter(sink, schema, parquet.WriteOptions())
+        writer = parquet.ParquetWriter(sink, schema, WriteOptions())
         for batch in rows.to_batches(max_chunksize=1_000):
             writer.write(batch)
             writer.close_row_group()

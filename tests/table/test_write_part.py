@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -80,7 +81,7 @@ def test_after_a_failure_no_file_is_left(kind: str, tmp_path: Path):
 
 def test_what_is_not_asked_for_to_the_end_leaves_no_file(tmp_path: Path):
     table = new_table(tmp_path)
-    made = write_part(handle_of(table), write_state(handle_of(table)), 0, batches([(k, 0) for k in range(9)]))
+    made: Any = write_part(handle_of(table), write_state(handle_of(table)), 0, batches([(k, 0) for k in range(9)]))
 
     assert isinstance(next(made), BucketRows)
     made.close()
@@ -91,7 +92,7 @@ def test_what_is_not_asked_for_to_the_end_leaves_no_file(tmp_path: Path):
 def test_who_has_the_messages_has_the_files(tmp_path: Path):
     table = new_table(tmp_path)
     handle = handle_of(table)
-    made = write_part(handle, write_state(handle), 0, batches([(k, 0) for k in range(9)]), own_file_bytes=0)
+    made: Any = write_part(handle, write_state(handle), 0, batches([(k, 0) for k in range(9)]), own_file_bytes=0)
 
     messages = next(made)
     made.close()
