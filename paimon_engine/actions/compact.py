@@ -47,6 +47,10 @@ TIMED_ROUND_BYTES: Final = 2 << 30
 """As `ROUND_BYTES`, where the time is limited: rounds are what it is checked between."""
 
 
+_DISTRIBUTIONS_MAX: Final = 3
+"""If a clean-up has deleted the new files of a distribution, its rows are still there to be distributed again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compact(Spec):
     """Compact a table, or a part of it. `full` rewrites all runs into the highest level.
@@ -152,11 +156,17 @@ def _budget(spec: Compact) -> Budget:
 
 
 def _distribute(context: Context, table: TableHandle, selection: BucketSelection) -> Distributed:
-    """Gives postponed rows their buckets, in a commit of its own."""
+    """Gives postponed rows their buckets, in a commit of its own; again where that was refused, if rows still wait."""
+    done = Distributed(None)
     if table.schema.bucket_mode is not BucketMode.POSTPONED:
-        return Distributed(None)
-    table, snapshot = latest_with_schema(table)
-    return distribute_postponed(table, selected_entries(table, snapshot, selection), context.executor)
+        return done
+    for _ in range(_DISTRIBUTIONS_MAX):
+        table, snapshot = latest_with_schema(table)
+        more = distribute_postponed(table, selected_entries(table, snapshot, selection), context.executor)
+        done = Distributed(more.snapshot_id or done.snapshot_id, done.rows + more.rows, done.conflicts + more.conflicts)
+        if not more.conflicts:
+            break
+    return done
 
 
 def _expect_rounds(context: Context, plan: CompactionPlan, progress: CompactionProgress) -> None:

@@ -13,7 +13,7 @@ from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import LocalExecutor
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.state.snapshots import latest_snapshot_id
-from tests.faults.trial import Stage
+from tests.faults.trial import Stage, look
 from tests.pauses.trial import CLEAN_UPS, WRITING, Pause, beside, pauses, run_pause
 from tests.support.faulty_storage import DOWN, FaultyStorage
 from tests.support.naive_reach import unreached
@@ -48,6 +48,14 @@ def test_a_commit_held_up_just_before_it_publishes_is_not_acknowledged_without_i
 
     # A compaction plans again by itself.
     assert outcome == ("succeeded" if name == "compact fully" else "ConflictError")
+
+
+def test_postponed_rows_whose_new_files_a_clean_up_took_are_distributed_again():
+    stage = Stage(BY_NAME["compact postponed rows"])
+
+    assert run_pause(stage, Pause(_before_snapshot(stage), "deleted")) == "succeeded"
+
+    assert look(stage.world).rows == stage.after.rows
 
 
 def test_a_metadata_commit_held_up_for_a_day_is_not_acknowledged_without_its_files():
