@@ -62,7 +62,9 @@ from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 
 READ_BUFFER_BYTES = 65_536
 WRITE_BUFFER_BYTES = 1 << 20
-ROW_GROUP_ROWS_MAX = 1 << 20
+ROW_GROUP_ROWS_MAX = 1 << 17
+"""Readers decode row groups as a whole to find one key. Groups eight times as large took 2.3 times the CPU for one
+key of 1.5 M rows, and gained nothing: compactions and writes took as long, and files were 0.3 % smaller."""
 
 _BOUND_BYTES_MAX = 4_096
 """Arrow leaves longer ones out of the footer (`parquet::WriterProperties::max_statistics_size`)."""

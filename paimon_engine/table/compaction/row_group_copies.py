@@ -38,8 +38,8 @@ from paimon_engine.table.files.rolling_writer import parquet_layout
 from paimon_engine.table.state.handle import TableHandle, bucket_path, check_size, open_needed
 from paimon_engine.types import AtomicType, RowType
 
-COPIED_BYTES_MIN: Final = 8 << 20
-"""Row groups are copied from this size on; a full one has 1 M rows, or 64 MiB before it is encoded."""
+COPIED_BYTES_MIN: Final = 1 << 20
+"""Row groups are copied from this size on; a full one of ours has 131,072 rows, or 64 MiB before it is encoded."""
 _PROBED_SHARE: Final = 8
 _PROBED_ROWS_MAX: Final = 1 << 20
 """Of a file of so few rows that is so much smaller than a run, the keys are read: they may leave gaps. Where they are
