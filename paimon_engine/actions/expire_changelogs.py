@@ -31,6 +31,7 @@ from paimon_engine.table.removal.expiry import (
     Line,
     carry_out_expiry,
     line_of,
+    observed_again,
     plan_expiration,
     plan_expired_files,
     remaining_changelog_ids,
@@ -111,8 +112,9 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
     while rest or not rounds:
         some, rest = rest[:ROUND_SNAPSHOTS], rest[ROUND_SNAPSHOTS:]
         try:
-            if rounds and not spec.dry_run:
-                line = line_of(table, all_roots(table))
+            if rounds:
+                line = without(line, rounds[-1].expiration)
+                line = line if spec.dry_run else observed_again(table, line)
             rounds.append(_round(table, spec, line, some, executor))
         except PaimonError as error:
             if not rounds:
@@ -123,8 +125,6 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
         if rounds[-1].plan.unknown:
             remaining += len(some) + len(rest)
             break
-        if spec.dry_run:
-            line = without(line, rounds[-1].expiration)
     result = replace(_summarize(table, spec, rounds, reasons), remaining=remaining)
     logger.info("%s %d changelogs of %s", result.status, len(result.expired_changelogs), table.paths.root)
     return result

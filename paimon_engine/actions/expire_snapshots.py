@@ -39,6 +39,7 @@ from paimon_engine.table.removal.expiry import (
     Line,
     carry_out_expiry,
     line_of,
+    observed_again,
     plan_expiration,
     plan_expired_files,
     snapshots_in_round,
@@ -170,7 +171,8 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     while not rounds or (_has_next_round(rounds[-1]) and not run.is_late):
         try:
             if rounds:
-                line = without(line, rounds[-1].expiration) if spec.dry_run else line_of(table, all_roots(table))
+                line = without(line, rounds[-1].expiration)
+                line = line if spec.dry_run else observed_again(table, line)
             rounds.append(_round(run, line, rounds))
         except PaimonError as error:
             if not rounds:

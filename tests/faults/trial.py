@@ -119,10 +119,11 @@ def run_trial(stage: Stage, fail_at: int, way: str) -> str:
     outcome = "succeeded"
     error: PaimonError | None = None
     try:
-        result = stage.act(fail_at, way)
-        if getattr(result, "failed", ()):
+        done = stage.act(fail_at, way)
+        results = done if isinstance(done, list) else [done]
+        if any(getattr(result, "failed", ()) for result in results):
             outcome = "partial"
-        elif getattr(result, "stopped", ()):
+        elif any(getattr(result, "stopped", ()) for result in results):
             outcome = "stopped"
     except PaimonError as raised:
         outcome, error = type(raised).__name__, raised

@@ -123,8 +123,14 @@ class Roots(list[Root]):
         return sorted({number for number in ids if path_of(number) in paths})
 
 
-def all_roots(table: TableHandle) -> Roots:
-    """Every root of the table that can be parsed, and a doubt for every other one. Raises: StorageError."""
+def all_roots(table: TableHandle, known: Collection[RootIdentity] = ()) -> Roots:
+    """Every root of the table that can be parsed, and a doubt for every other one.
+
+    `known` are roots that were seen before. Those that the listings lack now are looked for by their names: a listing
+    may be older than the one before it. A tag that no listing has shown yet cannot be found that way.
+
+    Raises: StorageError.
+    """
     found: list[Root] = []
     doubts: list[Doubt] = []
     earlier: list[Doubt] = []
@@ -139,7 +145,27 @@ def all_roots(table: TableHandle) -> Roots:
                 found.append(item)
             else:
                 doubts.append(item)
+    for item in _unlisted(table, {*known} - {root.identity for root in found}):
+        if isinstance(item, Root):
+            found.append(item)
+        elif item not in doubts:
+            doubts.append(item)
     return Roots(found, doubts, earlier)
+
+
+def _unlisted(table: TableHandle, absent: Collection[RootIdentity]) -> list[Root | Doubt]:
+    """Those of the roots that exist although no listing shows them."""
+    asked = sorted({(branch, tag or "", number, is_changelog) for branch, tag, number, _, is_changelog in absent})
+    found = in_threads(table, _root_by_name, asked)
+    return [item for item in found if item is not None]
+
+
+def _root_by_name(table: TableHandle, asked: tuple[str, str, int, bool]) -> Root | Doubt | None:
+    branch, tag, number, is_changelog = asked
+    line = with_branch_paths(table, branch)
+    if tag:
+        return _tag_root(line, tag)
+    return _changelog_root(line, number) if is_changelog else _snapshot_root(line, number)
 
 
 def _roots_of(line: TableHandle, seen: BranchObservation) -> list[Root | Doubt]:

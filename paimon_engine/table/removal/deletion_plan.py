@@ -284,7 +284,7 @@ def carry_out(
     prepared = prepared or PreparedDeletion("", Disposal())
     aside = None if prepared.quarantine is None else prepared.quarantine.name
     try:
-        seen = all_roots(table)
+        seen = all_roots(table, plan.roots | plan.unchecked)
     except PaimonError as error:
         return Deletion((), (*plan.stopped, f"nothing is deleted: {error}"), aside)
     if plan.data or plan.metadata:
@@ -304,7 +304,8 @@ def carry_out(
     if prepared.is_recorded and not problems and not plan.doubts:
         forget_record(table, prepared.id)
     logger.info("deleted %d of %d files of %s", len(done), len(plan.files), table.paths.root)
-    earlier = finish_interrupted(table, executor, prepared.how)
+    known = {*plan.roots, *plan.unchecked, *(root.identity for root in seen)}
+    earlier = finish_interrupted(table, executor, prepared.how, known)
     stopped = (*plan.stopped, *problems, *earlier.stopped)
     return Deletion((*done, *earlier.files), stopped, aside)
 
@@ -396,14 +397,19 @@ def _dispose(
     return done, problems
 
 
-def finish_interrupted(table: TableHandle, executor: Executor, how: Disposal | None = None) -> Deletion:
-    """Finishes interrupted deletions: deletes the files of their records that no root reaches."""
+def finish_interrupted(
+    table: TableHandle, executor: Executor, how: Disposal | None = None, known: Collection[RootIdentity] = ()
+) -> Deletion:
+    """Finishes interrupted deletions: deletes the files of their records that no root reaches.
+
+    `known` are roots that the caller has seen, in case that the listings lack them now (`all_roots`).
+    """
     found, stopped = open_records(table)
     done: list[DeletedFile] = []
     for record in found:
         plan = _left_over(table, record)
         try:
-            seen = all_roots(table)
+            seen = all_roots(table, known)
             plan = _without_reached(table, _without_doubtful(table, plan, seen.doubts), seen, executor)
             quarantine = read_quarantine(table, record.id) if record.quarantine else None
         except PaimonError as error:

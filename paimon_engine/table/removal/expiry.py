@@ -33,7 +33,7 @@ from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.table.commit.records import settle_records
-from paimon_engine.table.reach.reachability import Root, RootIdentity, Roots, changelog_root, lost_roots
+from paimon_engine.table.reach.reachability import Root, RootIdentity, Roots, all_roots, changelog_root, lost_roots
 from paimon_engine.table.removal.candidates import Candidates, check_file_locations
 from paimon_engine.table.removal.deletion_plan import (
     Deletion,
@@ -78,6 +78,11 @@ def line_of(table: TableHandle, roots: Roots) -> Line:
         tuple(root for root in ours if root.is_changelog),
         roots,
     )
+
+
+def observed_again(table: TableHandle, line: Line) -> Line:
+    """The branch as it is now; roots of `line` that no listing shows any more are looked for by their names."""
+    return line_of(table, all_roots(table, [root.identity for root in line.roots]))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ A share may be handled twice, completely or in part: files that do not exist any
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -173,8 +172,7 @@ def _move(env: Env, move: Move) -> bool:
                 f"{move.source} has {source.size_bytes} bytes, expected {move.size_bytes}; it is not moved"
             )
         storage.delete([move.target])
-        with storage.open(move.source) as read, storage.writer(move.target) as written:
-            shutil.copyfileobj(read, written, 1 << 20)
+        _copy(env, move)
     elif move.is_back and source.size_bytes == move.size_bytes and is_in_use(env, source, target):
         return False
     # A run that is paused between this question and the deletion has left a young copy: a restore leaves it.
@@ -182,6 +180,19 @@ def _move(env: Env, move: Move) -> bool:
         raise StorageError(f"{move.source} is not moved: {move.only_while} does not exist any more")
     storage.delete([move.source])
     return True
+
+
+def _copy(env: Env, move: Move) -> None:
+    """Copies a file. Raises: StorageError; also if a stream ends early, as a broken connection may look like."""
+    with env.storage.open(move.source) as read, env.storage.writer(move.target) as written:
+        copied = 0
+        while chunk := read.read(1 << 20):
+            written.write(chunk)
+            copied += len(chunk)
+        if copied != move.size_bytes:
+            raise StorageError(
+                f"{move.source}: only {copied} of {move.size_bytes} bytes could be read; it is not moved, run it again"
+            )
 
 
 def is_in_use(env: Env, copy: FileInfo, home: FileInfo) -> bool:
