@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from paimon_engine.actions.remove_orphan_files import RemoveOrphanFiles
+from paimon_engine.actions.restore import list_quarantines
 from paimon_engine.errors import OutcomeUnknownError, PaimonError
 from paimon_engine.table.check.table_check import check_table
 from paimon_engine.table.reach.clean_up_plan import FENCE_USER
@@ -142,6 +143,9 @@ def run_trial(stage: Stage, fail_at: int, way: str) -> str:
         newest = world.table().latest_snapshot_id() or 0
         world.run(RemoveOrphanFiles(world.now_ms, confirm_latest_snapshot=newest), "clean-up")
         left = unreached(world.inner, world.root)
+        if list_quarantines(world.handle()):
+            # What a quarantine has a copy of stays until that is emptied or restored, and so does a plan that names it.
+            left = {path for path in left if not path.startswith("deletion/orphans/")}
         assert left == set(), left
     return outcome
 
