@@ -153,7 +153,18 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         """
         moment = time_of(self._source, "timestamp", timestamp)
         names, given = names_of(columns), {} if options is None else options
-        request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
+        request = ReadRequest(
+            columns=names,
+            where=where,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp_ms=moment,
+            branch=branch,
+            incremental=incremental,
+            with_row_kinds=with_row_kinds,
+            options=given,
+            limit=limit,
+        )
         schema, batches = self._read(request)
         return pa.Table.from_batches(batches, schema)
 
@@ -174,7 +185,18 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         """As `to_arrow`, as a stream: memory stays bounded by runs × batch."""
         moment = time_of(self._source, "timestamp", timestamp)
         names, given = names_of(columns), {} if options is None else options
-        request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given, limit)
+        request = ReadRequest(
+            columns=names,
+            where=where,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp_ms=moment,
+            branch=branch,
+            incremental=incremental,
+            with_row_kinds=with_row_kinds,
+            options=given,
+            limit=limit,
+        )
         schema, batches = self._read(request)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
@@ -211,7 +233,17 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         moment = time_of(self._source, "timestamp", timestamp)
         names, given = names_of(columns), {} if options is None else options
-        request = ReadRequest(names, where, snapshot, tag, moment, branch, incremental, with_row_kinds, given)
+        request = ReadRequest(
+            columns=names,
+            where=where,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp_ms=moment,
+            branch=branch,
+            incremental=incremental,
+            with_row_kinds=with_row_kinds,
+            options=given,
+        )
         return read_frame(self._executor, self._source, request, self._system)
 
     def _read(self, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -161,7 +161,7 @@ def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> St
             raise InvalidArgumentError(f"${name} tells of one snapshot, not of changes; leave incremental out")
         with naming(f"{handle.paths.root}/manifest: what its files say for ${name}"):
             return _chosen(_OF_SNAPSHOTS[name](handle, scope.snapshot), request)
-    branch = ReadRequest(request.columns, request.where, branch=request.branch, limit=request.limit)
+    branch = ReadRequest(columns=request.columns, where=request.where, branch=request.branch, limit=request.limit)
     if request != branch:
         raise InvalidArgumentError(f"${name} tells of the whole branch; only columns, where, branch and limit apply")
     handle = table if request.branch in (None, table.paths.branch) else table.on_branch(str(request.branch))

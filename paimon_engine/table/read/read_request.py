@@ -91,7 +91,7 @@ _FALLBACK: Final = "scan.fallback-branch"
 _WATERMARK_PREFIX: Final = "watermark-"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest(Spec):
     """A read as it is asked for: `where` is a SQL condition or a predicate, `incremental` two snapshot ids or tags."""
 
