@@ -286,4 +286,4 @@ def test_a_source_that_cannot_be_read_is_named(lake: Lake):
         path.write_bytes(make())
         with pytest.raises(InvalidArgumentError, match=f"source .*{name}.parquet: ") as raised:
             lake.run(Write(str(path)), name)
-        assert "go back to a snapshot" not in str(raised.value)
+        assert "roll back to a snapshot" not in str(raised.value)

@@ -265,10 +265,10 @@ def test_nothing_goes_where_something_cannot_be_read(
 
 
 @pytest.mark.parametrize("kind", ["read", "list"])
-def test_nothing_goes_when_a_snapshot_vanishes_while_it_is_looked_at(history: History, kind: str) -> None:
+def test_only_orphans_go_when_a_snapshot_vanishes_while_it_is_looked_at(history: History, kind: str) -> None:
     storage, paths = history.storage, history.handle.paths
     assert isinstance(storage, Hooked)
-    litter(history)
+    dead = litter(history)
     first = parse_snapshot(storage.read(paths.snapshot(1)), "")
     # Either its file goes after it was listed, or what it names goes after it was read.
     at = paths.snapshot(1) if kind == "read" else paths.manifest(first.delta_manifest_list)
@@ -276,9 +276,8 @@ def test_nothing_goes_when_a_snapshot_vanishes_while_it_is_looked_at(history: Hi
 
     result = remove(history)
 
-    assert (result.status, result.deleted) == ("stopped", ())
-    assert "snapshot" in result.stopped[0]
-    assert remove(history).status == "deleted"
+    # The doubt that this raises passes with the next search.
+    assert (result.status, {file.path for file in result.deleted}) == ("deleted", dead)
     assert check_table(history.handle, footers=False) == []
 
 

@@ -40,7 +40,7 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused(what: str):
 
     assert outcome.startswith("refused: data-1.parquet: column 'v' of row group 0 has ")
     assert re.search(said.removeprefix("row group 0 has "), outcome)
-    assert "go back to a snapshot" in outcome
+    assert "roll back to a snapshot" in outcome
 
 
 @pytest.mark.parametrize("what", SOUND)
