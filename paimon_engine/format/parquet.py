@@ -63,8 +63,9 @@ from paimon_engine.predicate import Predicate, conjuncts_of, to_range_expression
 READ_BUFFER_BYTES = 65_536
 WRITE_BUFFER_BYTES = 1 << 20
 ROW_GROUP_ROWS_MAX = 1 << 17
-"""Readers decode row groups as a whole to find one key. Groups eight times as large took 2.3 times the CPU for one
-key of 1.5 M rows, and gained nothing: compactions and writes took as long, and files were 0.3 % smaller."""
+"""Readers decode row groups as a whole to find one key. With groups eight times as large, one key of 1.5 M rows took
+2.3 times the processor time, and a compaction where only late keys change 1.5 times; a full compaction of narrow rows
+took 5 % less, and files were 0.3 % smaller (measured)."""
 
 _BOUND_BYTES_MAX = 4_096
 """Arrow leaves longer ones out of the footer (`parquet::WriterProperties::max_statistics_size`)."""
