@@ -8,16 +8,25 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from paimon_engine.executor import Executor, LocalExecutor
-from paimon_engine.progress import OnProgress
-from paimon_engine.result_text import as_html, as_text
+from paimon_engine.env import Env
+from paimon_engine.executor import Done, Executor, Failed, LocalExecutor
+from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.snapshot import CommitKind
+from paimon_engine.progress import OnProgress, counting
+from paimon_engine.result_text import as_html, as_line, as_text
+from paimon_engine.table.commit.job_commit import JobCommit, look_up_commit
 from paimon_engine.table.state.handle import TableHandle
 
 logger = logging.getLogger(__name__)
+
+S = TypeVar("S")
+R = TypeVar("R", bound="Result")
+T = TypeVar("T")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,7 @@ class Context:
 
     `commit_user` is the name under which it commits: with one the action is done once, however often it is called;
     without, each call is an action of its own. `earlier_user` is the name of a job whose work it does again on purpose.
+    `looked_up` is set by `action_once`.
     """
 
     table: TableHandle
@@ -33,24 +43,57 @@ class Context:
     commit_user: str | None = None
     on_progress: OnProgress | None = None
     earlier_user: str | None = None
+    looked_up: JobCommit | None = None
 
+    @property
+    def job(self) -> JobCommit:
+        """The commit of an action that is declared by `action_once`."""
+        assert self.looked_up is not None, "declare the action by action_once"
+        return self.looked_up
 
-S = TypeVar("S")
-R = TypeVar("R", bound="Result")
+    def run_tasks(self, stage: str, run: Callable[[Env, T], V], tasks: Sequence[T]) -> list[Done[V] | Failed]:
+        """Runs tasks on the executor and reports the progress of the stage; the outcomes, in the order of the tasks."""
+        listener = counting(self.on_progress, stage, len(tasks))
+        return self.executor.map(run, tasks, config=self.table.config, on_done=listener) if tasks else []
 
 
 def action(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
-    """What all actions have around them: their time is taken, and how they ended is logged."""
+    """What all actions have around them: their time is taken, and how they ended is logged in one line."""
 
     @functools.wraps(run)
     def timed(context: Context, spec: S) -> R:
         begun = time.monotonic()
         result = run(context, spec)
         result = replace(result, seconds=time.monotonic() - begun)  # type: ignore[type-var]
-        logger.debug("%s of %s: %s", run.__name__, context.table.paths.root, result.status)
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s of %s: %s", run.__name__, context.table.paths.root, as_line(result.to_dict()))
         return result
 
     return timed
+
+
+def action_once(
+    kind: CommitKind, maker: Maker, result: Callable[[str, int], R]
+) -> Callable[[Callable[[Context, S], R]], Callable[[Context, S], R]]:
+    """An `action` that ends with one commit, and that a `commit_user` has done once, however often it is called.
+
+    Before it runs, the commit of an earlier attempt is searched for, but not for a dry run (`spec.dry_run`). If there
+    is one, the action is not run, and the result is `result("already_done", snapshot_id)`. Else it finds in
+    `Context.job` the name to commit under.
+    """
+
+    def decorate(run: Callable[[Context, S], R]) -> Callable[[Context, S], R]:
+        @functools.wraps(run)
+        def once(context: Context, spec: S) -> R:
+            search = not getattr(spec, "dry_run", False)
+            job = look_up_commit(context.table, context.commit_user, kind, identifier_of(maker), search=search)
+            if job.done is not None:
+                return result("already_done", job.done.id)
+            return run(replace(context, looked_up=job), spec)
+
+        return action(once)
+
+    return decorate
 
 
 class Result:

@@ -29,6 +29,12 @@ def as_text(name: str, values: Mapping[str, Any]) -> str:
     return "\n".join([f"{name}: {values.get('status')}", *(f"  {label:<{width}}  {text}" for label, text in rows)])
 
 
+def as_line(values: Mapping[str, Any]) -> str:
+    """The status and all numbers but zeros, on one line; what was listed is only counted."""
+    rows = [f"{label} {text}" for label, text in _rows(values) if text not in ("0", "0.0", "0 B")]
+    return ", ".join([str(values.get("status")), *rows])
+
+
 def as_html(name: str, values: Mapping[str, Any]) -> str:
     """A table of HTML, in which no text is markup."""
     caption = html.escape(f"{name}: {values.get('status')}")

@@ -9,24 +9,21 @@ without columns named, those of nested types are left out instead of refused.
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.env import Env
 from paimon_engine.errors import InvalidArgumentError, OutcomeUnknownError, PaimonError
-from paimon_engine.executor import Executor, values
+from paimon_engine.executor import values
 from paimon_engine.meta.column_sketch import ColumnSketch, has_statistics
-from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_engine.meta.commit_identifier import Maker
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.table_statistics import TableStatistics, column_to_json
-from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import Name, Spec
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
-from paimon_engine.table.commit.own_commits import OwnCommit, find_own_commit
+from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.read.reader import RowSelection, check_rows, read_split
 from paimon_engine.table.read.scan import Split, plan_splits
@@ -35,8 +32,6 @@ from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.table.state.statistics import write_statistics
 from paimon_engine.table.state.unneeded import delete_unneeded
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,53 +66,33 @@ class AnalyzeTask:
     columns: tuple[str, ...]
 
 
-@action
+@action_once(CommitKind.ANALYZE, Maker.JOB, AnalyzeResult)
 def analyze(context: Context, spec: Analyze) -> AnalyzeResult:
     """Computes statistics of the latest snapshot and commits them; once for a `commit_user`.
 
     Raises: InvalidArgumentError naming a column that is missing or nested; UnsupportedError; ConflictError.
     """
-    table, executor, commit_user, on_progress = (
-        context.table,
-        context.executor,
-        context.commit_user,
-        context.on_progress,
-    )
+    table = context.table
     check_metadata_writable(table.options)
-    own = None if commit_user is None else _own(table, commit_user)
-    if own is not None and own.snapshot is not None:
-        return AnalyzeResult("already_done", own.snapshot.id)
     snapshot = latest_snapshot(table)
     if snapshot is None:
         return AnalyzeResult("noop", None)
     table = table.at_schema(snapshot.schema_id)
     work = work_begins(table, snapshot)
-    statistics = _statistics(table, snapshot, _columns(table, spec), executor, on_progress)
+    statistics = _statistics(context, table, snapshot, _columns(table, spec))
     name = write_statistics(table, statistics)
-    request = CommitRequest(
-        (),
-        CommitKind.ANALYZE,
-        commit_user or str(uuid.uuid4()),
-        statistics=name,
-        checked_up_to=None if own is None else own.checked_up_to,
-        begun=work,
-    )
-    committed = _commit_or_clean(table, request, name)
-    if committed.statistics != name:
+    outcome = _commit_or_clean(table, replace(context.job.request(), statistics=name, begun=work), name)
+    if outcome.by_other_attempt:
         delete_unneeded(table.env.storage, [table.paths.statistics(name)])
-        return AnalyzeResult("already_done", committed.id)
+        return AnalyzeResult(outcome.status, outcome.snapshot.id)
     return AnalyzeResult(
-        status="committed",
-        snapshot_id=committed.id,
+        status=outcome.status,
+        snapshot_id=outcome.snapshot.id,
         rows=statistics.merged_record_count,
         bytes=statistics.merged_record_size,
         columns={column: column_to_json(found) for column, found in statistics.columns.items()},
         statistics_file=name,
     )
-
-
-def _own(table: TableHandle, commit_user: str) -> OwnCommit:
-    return find_own_commit(table, commit_user, CommitKind.ANALYZE, BATCH_COMMIT_IDENTIFIER)
 
 
 def _columns(table: TableHandle, spec: Analyze) -> tuple[str, ...]:
@@ -129,19 +104,12 @@ def _columns(table: TableHandle, spec: Analyze) -> tuple[str, ...]:
     return tuple(dict.fromkeys(spec.columns))
 
 
-def _statistics(
-    table: TableHandle,
-    snapshot: Snapshot,
-    columns: tuple[str, ...],
-    executor: Executor,
-    on_progress: OnProgress | None,
-) -> TableStatistics:
+def _statistics(context: Context, table: TableHandle, snapshot: Snapshot, columns: tuple[str, ...]) -> TableStatistics:
     # Rows are counted by a column: a read of none has no batches to count.
     looked_at = columns or table.schema.row_type.names[:1]
     check_rows(table, RowSelection(tuple(looked_at)))
     tasks = [AnalyzeTask(table.plain(), split, tuple(looked_at)) for split in plan_splits(table, snapshot)]
-    listener = counting(on_progress, "analyze", len(tasks))
-    found = values(executor.map(sketch_split, tasks, config=table.config, on_done=listener)) if tasks else []
+    found = values(context.run_tasks("analyze", sketch_split, tasks))
     rows = sum(count for count, _ in found)
     sketches = [ColumnSketch(table.schema.row_type.field(name)) for name in columns]
     for _, parts in found:
@@ -171,7 +139,7 @@ def sketch_split(env: Env, task: AnalyzeTask) -> tuple[int, list[ColumnSketch]]:
     return rows, sketches
 
 
-def _commit_or_clean(table: TableHandle, request: CommitRequest, name: str) -> Snapshot:
+def _commit_or_clean(table: TableHandle, request: CommitRequest, name: str) -> Committed:
     """Commits; deletes the statistics file where it is certainly in no snapshot."""
     try:
         outcome = commit(table, request)
@@ -180,6 +148,5 @@ def _commit_or_clean(table: TableHandle, request: CommitRequest, name: str) -> S
     except PaimonError:
         delete_unneeded(table.env.storage, [table.paths.statistics(name)])
         raise
-    assert not isinstance(outcome, Conflict), "statistics change no files"
-    logger.info("analyzed %s as of snapshot %d", table.paths.root, outcome.snapshot.id)
-    return outcome.snapshot
+    assert isinstance(outcome, Committed), "statistics change no files"
+    return outcome

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import logging
 import math
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import ConflictError, InvalidArgumentError, PaimonError, UnsupportedError
-from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
+from paimon_engine.executor import ByGroup, Done, Failed, TaskRows, values
 from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.pick import NothingToDo
 from paimon_engine.lsm.plan import CompactTask, plan_clustering
@@ -33,13 +32,11 @@ from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import DryRun, Duration, Name, Size, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted
 from paimon_engine.table.commit.commit import CommitRequest
 from paimon_engine.table.commit.commit_parts import commit_parts
-from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
 from paimon_engine.table.compaction.cluster import (
@@ -172,6 +169,7 @@ class _ClusteringState:
     failed: list[str] = field(default_factory=list)
     first_failure: PaimonError | None = None
     snapshot_id: int | None = None
+    done_by_other: Snapshot | None = None
     rounds: int = 0
     conflicts: int = 0
     seen: Snapshot | None = None
@@ -194,47 +192,38 @@ class _ClusteringState:
         self.skipped[bucket] = f"failed: {error}"
 
 
-@action
+@action_once(CommitKind.COMPACT, Maker.CLUSTER, ClusterResult)
 def cluster(context: Context, spec: Cluster) -> ClusterResult:
     """Clusters; buckets that fail or conflict do not stop the others. With a `commit_user`, each bucket once.
 
     Raises: UnsupportedError for tables whose rows have an order of their own; InvalidArgumentError for the columns, the
     condition or the limits; ConflictError if every bucket kept conflicting; the first failure if nothing succeeded.
     """
-    table, executor, commit_user, on_progress = (
-        context.table,
-        context.executor,
-        context.commit_user,
-        context.on_progress,
-    )
+    table, job = context.table, context.job
     run = _begin(table, spec)
-    whole = identifier_of(Maker.CLUSTER)
-    checked_up_to, parts_before = None, 0
-    if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, CommitKind.COMPACT, whole)
-        if own.snapshot is not None:
-            return ClusterResult("already_done", own.snapshot.id)
-        checked_up_to, parts_before = own.checked_up_to, own.parts
-        run.done = _done_before(table, commit_user)
+    if job.parts:
+        run.done = _done_before(table, job.user)
     if spec.partition_idle_time is not None:
         chosen = selected_entries(table, latest_snapshot(table), BucketSelection(spec.where, spec.partition_idle_time))
         run.idle = frozenset(entry.partition for entry in chosen)
-    request = CommitRequest((), CommitKind.COMPACT, commit_user or str(uuid.uuid4()), checked_up_to=checked_up_to)
     tasks = read_at_latest(table, partial(_plan, run, None))
     while tasks:
         taken = _next_round(run, tasks)
         if not taken.chosen or spec.dry_run:
             tasks = list(taken.later)
             continue
-        request = replace(request, begun=work_begins(table, run.seen))
-        messages = _rewrite(run, taken.chosen, executor, on_progress)
+        begun = work_begins(table, run.seen)
+        messages = _rewrite(context, run, taken.chosen)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
-        part = identifier_of(Maker.CLUSTER, parts_before + run.rounds)
-        identifier = part if taken.later or run.first_failure is not None else whole
-        again = _commit(run, replace(request, messages=messages, commit_identifier=identifier), part)
+        part = identifier_of(Maker.CLUSTER, job.parts + run.rounds)
+        identifier = part if taken.later or run.first_failure is not None else job.identifier
+        request = replace(job.request(messages), commit_identifier=identifier, begun=begun)
+        again = _commit(run, request, part)
         waiting = {(task.partition, task.bucket) for task in taken.later} | again
         tasks = read_at_latest(table, partial(_plan, run, frozenset(waiting))) if waiting else []
     if run.snapshot_id is None:
+        if run.done_by_other is not None:
+            return ClusterResult("already_done", run.done_by_other.id)
         if run.first_failure is not None:
             raise run.first_failure
         if any(count >= ROUNDS_MAX for count in run.tries.values()):
@@ -351,22 +340,18 @@ def _range_count(run: _ClusteringState, task: CompactTask) -> int:
 # ── rewriting ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _rewrite(
-    run: _ClusteringState, tasks: Sequence[CompactTask], executor: Executor, on_progress: OnProgress | None
-) -> list[CommitMessage]:
+def _rewrite(context: Context, run: _ClusteringState, tasks: Sequence[CompactTask]) -> list[CommitMessage]:
     """Messages of the buckets that succeeded. Where rows of a round cannot be read, each bucket is tried alone."""
     try:
-        return _rewrite_together(run, tasks, executor, on_progress)
+        return _rewrite_together(context, run, tasks)
     except PaimonError as error:
         if len(tasks) > 1:
-            return [message for task in tasks for message in _rewrite(run, [task], executor, on_progress)]
+            return [message for task in tasks for message in _rewrite(context, run, [task])]
         run.fail((tasks[0].partition, tasks[0].bucket), error)
         return []
 
 
-def _rewrite_together(
-    run: _ClusteringState, tasks: Sequence[CompactTask], executor: Executor, on_progress: OnProgress | None
-) -> list[CommitMessage]:
+def _rewrite_together(context: Context, run: _ClusteringState, tasks: Sequence[CompactTask]) -> list[CommitMessage]:
     plain = run.table.plain()
     reads = [
         part
@@ -374,9 +359,8 @@ def _rewrite_together(
         for part in files_tasks(number, task, run.vectors.get((task.partition, task.bucket), ()), run.task_bytes)
     ]
     steps = tuple(max(1, task.rows_to_rewrite // SAMPLE_ROWS) for task in tasks)
-    listener = counting(on_progress, "sample", len(reads))
     sampling = Sampling(plain, run.columns, steps)
-    samples = values(executor.map(sampling, reads, config=run.table.config, on_done=listener))
+    samples = values(context.run_tasks("sample", sampling, reads))
     units, range_count = [], 0
     for number, task in enumerate(tasks):
         own = [sample for part, sample in zip(reads, samples, strict=True) if part.unit == number]
@@ -387,7 +371,7 @@ def _rewrite_together(
     source = RowsWithCurvePosition(plain, run.columns, tuple(units))
     rows: TaskRows[FilesTask] = TaskRows(source, reads)
     writing = RangeWriting(plain, tuple(units), run.spec.task_memory_bytes or TASK_MEMORY_BYTES)
-    outcomes = executor.shuffle(rows, split=ByGroup(range_of), run=writing, config=run.table.config)
+    outcomes = context.executor.shuffle(rows, split=ByGroup(range_of), run=writing, config=run.table.config)
     failures = [outcome.error() for outcome in outcomes if isinstance(outcome, Failed)]
     done = [outcome.value for outcome in outcomes if isinstance(outcome, Done)]
     if failures:
@@ -413,6 +397,7 @@ def _commit(run: _ClusteringState, request: CommitRequest, part: int) -> set[Buc
         return set()
     parts = commit_parts(run.table, request, part)
     run.conflicts += len(parts.conflicting)
+    run.done_by_other = parts.done
     if parts.snapshot is not None:
         run.snapshot_id = parts.snapshot.id
         run.after.update({(m.partition, m.bucket): m.compact_after for m in parts.committed})

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_engine.action import Result
-from paimon_engine.errors import ConflictError, InvalidArgumentError
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.names import checked_user
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit import commit as commits
-from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
 
@@ -45,22 +45,12 @@ def commit_messages(
     if kind not in _KINDS:
         raise InvalidArgumentError(f"cannot commit messages as {kind!r}; choose one of {', '.join(_KINDS)}")
     chosen = CommitKind(kind)
-    identifier = identifier_of(Maker.PREPARED)
-    own = find_own_commit(table, commit_user, chosen, identifier)
-    if own.snapshot is not None:
-        return CommitResult("already_done", own.snapshot.id)
+    job = look_up_commit(table, commit_user, chosen, identifier_of(Maker.PREPARED))
+    if job.done is not None:
+        return CommitResult("already_done", job.done.id)
     if all(message.is_empty for message in messages):
         return CommitResult("noop", None)
-    request = commits.CommitRequest(
-        messages,
-        chosen,
-        commit_user,
-        identifier,
-        watermark=watermark,
-        properties=properties,
-        checked_up_to=own.checked_up_to,
-    )
-    outcome = commits.commit(table, request)
+    outcome = commits.commit(table, replace(job.request(messages), watermark=watermark, properties=properties))
     if isinstance(outcome, commits.Conflict):
-        raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; prepare the changes again")
-    return CommitResult("already_done" if outcome.by_other_attempt else "committed", outcome.snapshot.id)
+        raise conflict_error(table, outcome, "prepare the changes again")
+    return CommitResult(outcome.status, outcome.snapshot.id)

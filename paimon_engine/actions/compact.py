@@ -9,24 +9,21 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.lsm.budget import Budget
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.schema import BucketMode
-from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.specs import Amount, Count, DryRun, Duration, Index, Size, Spec, Where
 from paimon_engine.supported import check_writable
-from paimon_engine.table.commit.commit import CommitRequest
 from paimon_engine.table.commit.commit_parts import commit_parts
-from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
 from paimon_engine.table.compaction.compaction_plan import (
@@ -113,7 +110,7 @@ class CompactResult(Result):
     read_amplification_after: float = 0.0
 
 
-@action
+@action_once(CommitKind.COMPACT, Maker.JOB, CompactResult)
 def compact(context: Context, spec: Compact) -> CompactResult:
     """Compacts; buckets that fail or conflict do not stop the others.
 
@@ -123,12 +120,6 @@ def compact(context: Context, spec: Compact) -> CompactResult:
     selection, progress = _selection(spec), CompactionProgress(_budget(spec), spec.max_seconds)
     table = context.table.remembering()
     check_writable(table.options)
-    request = CommitRequest((), CommitKind.COMPACT, context.commit_user or str(uuid.uuid4()))
-    if context.commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, context.commit_user, request.kind, request.commit_identifier)
-        if own.snapshot is not None:
-            return CompactResult("already_done", own.snapshot.id)
-        request, progress.earlier_parts = replace(request, checked_up_to=own.checked_up_to), own.parts
     goal = CompactionGoal(idle_partitions(table, selection), spec.full, spec.task_bytes, spec.task_memory_bytes)
     distributed = Distributed(None) if spec.dry_run else _distribute(context, table, selection)
     plan = plan_compaction(table, goal)
@@ -136,8 +127,10 @@ def compact(context: Context, spec: Compact) -> CompactResult:
     if spec.dry_run:
         _expect_rounds(context, plan, progress)
         return _result("dry_run", plan.table, progress, distributed)
-    plan = _run_rounds(context, plan, progress, request)
+    plan = _run_rounds(context, plan, progress)
     has_committed = (progress.snapshot_id or distributed.snapshot_id) is not None
+    if progress.done_by_other is not None and not has_committed:
+        return CompactResult("already_done", progress.done_by_other.id)
     progress.check_outcome(plan.table, has_committed=has_committed)
     return _result("committed" if has_committed else "noop", plan.table, progress, distributed)
 
@@ -178,10 +171,9 @@ def _expect_rounds(context: Context, plan: CompactionPlan, progress: CompactionP
         tasks = taken.later
 
 
-def _run_rounds(
-    context: Context, plan: CompactionPlan, progress: CompactionProgress, request: CommitRequest
-) -> CompactionPlan:
+def _run_rounds(context: Context, plan: CompactionPlan, progress: CompactionProgress) -> CompactionPlan:
     """Rewrites and commits until nothing is left to do; gives the last plan."""
+    job = context.job
     while plan.tasks:
         taken = progress.next_round(plan.tasks)
         if not taken.chosen:
@@ -192,12 +184,12 @@ def _run_rounds(
         outcome = carry_out(plan, tasks, context.executor, on_progress=context.on_progress)
         outdated = progress.rewritten(outcome)
         # A job that is repeated goes on where it was stopped, but does not begin again once it was through.
-        part = identifier_of(Maker.JOB, progress.earlier_parts + progress.rounds)
+        part = identifier_of(Maker.JOB, job.parts + progress.rounds)
         is_part = taken.later or progress.failures or outdated
         conflicting: frozenset[Bucket] = frozenset()
         if outcome.messages:
-            identifier = part if is_part else BATCH_COMMIT_IDENTIFIER
-            asked = replace(request, messages=outcome.messages, commit_identifier=identifier, begun=begun)
+            identifier = part if is_part else job.identifier
+            asked = replace(job.request(outcome.messages), commit_identifier=identifier, begun=begun)
             conflicting = progress.committed(commit_parts(plan.table, asked, part))
         waiting = {(task.partition, task.bucket) for task in taken.later}
         waiting |= progress.changed_by_others(outdated | conflicting)

@@ -8,26 +8,21 @@ Source: `FileStoreCommitImpl.compactManifest` of the Java library. Difference: a
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from paimon_engine.action import Context, Result, action
-from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.action import Context, Result, action_once
+from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.manifest import ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Spec
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
+from paimon_engine.table.commit.commit import Conflict, commit
 from paimon_engine.table.commit.manifest_merge import compact_manifests as merged
-from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import MeasuringWriter, snapshot_manifests
 from paimon_engine.table.state.snapshots import read_at_latest
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +51,23 @@ class CompactManifestsResult(Result):
     seconds: float = 0.0
 
 
-@action
+@action_once(CommitKind.COMPACT, Maker.COMPACT_MANIFESTS, CompactManifestsResult)
 def compact_manifests(context: Context, spec: CompactManifests) -> CompactManifestsResult:
     """Rewrites the manifests of the latest snapshot; once for a `commit_user`.
 
     Raises: UnsupportedError if the manifests are not to be Avro; ConflictError after too many lost races; StorageError.
     """
-    table, commit_user = context.table, context.commit_user
+    table = context.table
     check_metadata_writable(table.options)
-    identifier, checked_up_to = identifier_of(Maker.COMPACT_MANIFESTS), None
-    if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
-        if own.snapshot is not None:
-            return CompactManifestsResult("already_done", own.snapshot.id)
-        checked_up_to = own.checked_up_to
     before, after = read_at_latest(table, partial(_plan, table))
     if spec.dry_run or before == after:
         status = "noop" if before == after else "dry_run"
         return _result(status, None, before, after)
-    user = commit_user or str(uuid.uuid4())
-    request = CommitRequest(
-        (), CommitKind.COMPACT, user, identifier, compacts_manifests=True, checked_up_to=checked_up_to
-    )
-    outcome = commit(table, request)
+    outcome = commit(table, replace(context.job.request(), compacts_manifests=True))
     assert not isinstance(outcome, Conflict), "nothing is added or removed"
     if outcome.by_other_attempt:
         return CompactManifestsResult("already_done", outcome.snapshot.id)
     after = snapshot_manifests(table, outcome.snapshot)
-    logger.info("rewrote %d manifests of %s to %d", len(before), table.paths.root, len(after))
     return _result("committed", outcome.snapshot.id, before, after)
 
 

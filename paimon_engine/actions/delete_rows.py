@@ -9,32 +9,29 @@ Source: `AppendDeleteFileMaintainer` of the Java library; the commit is a COMPAC
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.env import Env
 from paimon_engine.errors import ConflictError, UnsupportedError
-from paimon_engine.executor import Done, Executor, values
+from paimon_engine.executor import Done, values
 from paimon_engine.format.bitmaps import RowBitmap
-from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import Predicate, parse_where, root_columns, to_arrow_expression
-from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import ConditionText, Spec
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
-from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.commit import Committed, commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -91,32 +88,20 @@ class _Marked:
     files: int
 
 
-@action
+@action_once(CommitKind.COMPACT, Maker.DELETE_ROWS, DeleteRowsResult)
 def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
     """Deletes; with a `commit_user` once, however often it is called.
 
     Raises: UnsupportedError for tables without deletion vectors or with a primary key; InvalidArgumentError for the
     condition; ConflictError if others kept changing the files; StorageError.
     """
-    table, executor, commit_user, on_progress = (
-        context.table,
-        context.executor,
-        context.commit_user,
-        context.on_progress,
-    )
+    table = context.table
     _check(table)
     where = parse_where(spec.where)
-    identifier, checked_up_to = identifier_of(Maker.DELETE_ROWS), None
-    if commit_user is not None:
-        own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
-        if own.snapshot is not None:
-            return DeleteRowsResult("already_done", own.snapshot.id)
-        checked_up_to = own.checked_up_to
-    user = commit_user or str(uuid.uuid4())
     conflicts = 0
     for _ in range(ROUNDS_MAX):
         tasks, work = read_at_latest(table, partial(_plan, table, where))
-        marked = _mark_all(table, tasks, executor, on_progress)
+        marked = _mark_all(context, tasks)
         if not marked:
             return DeleteRowsResult("noop", None, conflicts=conflicts)
         messages = [item.message for item in marked]
@@ -127,23 +112,15 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
             ]
             for message in messages
         }
-        request = CommitRequest(
-            messages,
-            CommitKind.COMPACT,
-            user,
-            identifier,
-            checked_up_to=checked_up_to,
-            needed_files=needed,
-            begun=work,
-        )
+        request = replace(context.job.request(messages), needed_files=needed, begun=work)
         with uncommitted(table, messages):
             outcome = commit(table, request)
         if isinstance(outcome, Committed) and not outcome.by_other_attempt:
             rows, files = sum(item.rows for item in marked), sum(item.files for item in marked)
-            return DeleteRowsResult("committed", outcome.snapshot.id, rows, files, conflicts)
+            return DeleteRowsResult(outcome.status, outcome.snapshot.id, rows, files, conflicts)
         delete_uncommitted(table, messages)
         if isinstance(outcome, Committed):
-            return DeleteRowsResult("already_done", outcome.snapshot.id)
+            return DeleteRowsResult(outcome.status, outcome.snapshot.id)
         conflicts += len({(conflict.partition, conflict.bucket) for conflict in outcome.conflicts})
     raise ConflictError(
         f"{table.paths.root}: others changed the same files in {ROUNDS_MAX} rounds; nothing is deleted, run it later"
@@ -179,15 +156,12 @@ def _plan(table: TableHandle, where: Predicate, snapshot: Snapshot | None) -> tu
     return tasks, work
 
 
-def _mark_all(
-    table: TableHandle, tasks: Sequence[_DeleteTask], executor: Executor, on_progress: OnProgress | None
-) -> list[_Marked]:
-    listener = counting(on_progress, "delete", len(tasks))
-    outcomes = executor.map(mark_rows, tasks, config=table.config, on_done=listener) if tasks else []
+def _mark_all(context: Context, tasks: Sequence[_DeleteTask]) -> list[_Marked]:
+    outcomes = context.run_tasks("delete", mark_rows, tasks)
     try:
         return [marked for marked in values(outcomes) if marked.rows]
     except Exception:
-        delete_uncommitted(table, [outcome.value.message for outcome in outcomes if isinstance(outcome, Done)])
+        delete_uncommitted(context.table, [outcome.value.message for outcome in outcomes if isinstance(outcome, Done)])
         raise
 
 

@@ -15,21 +15,20 @@ as in 0.9, and then takes the oldest partitions by the text of their values.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, InvalidArgumentError, UnsupportedError
-from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.action import Context, Result, action_once
+from paimon_engine.errors import InvalidArgumentError, UnsupportedError
+from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, DryRun, Duration, Name, PartitionValues, Spec
 from paimon_engine.table.branches_tags.partition_time import local_moment, partition_time
-from paimon_engine.table.commit.commit import CommitRequest, Conflict, OverwriteScope, commit
-from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.commit import Conflict, OverwriteScope, commit
+from paimon_engine.table.commit.job_commit import conflict_error
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.partitions import (
     Partition,
@@ -46,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_NUM: Final = "partition.expiration-max-num"
 _STRATEGIES: Final = ("values-time", "update-time")
+_WAY_OUT: Final = "others wrote meanwhile, run it again"
 _PLANS: Final = 10
 """So often others may write into an old partition between plan and commit before expiry gives up."""
 
@@ -99,14 +99,14 @@ class DropPartitionResult(Result):
     remaining: int = 0
 
 
-@action
+@action_once(CommitKind.OVERWRITE, Maker.DROP_PARTITION, DropPartitionResult)
 def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult:
     """Drops the named partitions; once for a `commit_user`. Those that are not there are fine.
 
     Raises: InvalidArgumentError for a column that is not a partition column, or a value that does not fit its type;
     ConflictError; StorageError.
     """
-    table, commit_user = context.table, context.commit_user
+    table = context.table
     if not spec.partitions:
         raise InvalidArgumentError("name the partitions to drop: a list of {column: value}")
     for given in spec.partitions:
@@ -115,23 +115,21 @@ def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult
     specs = [resolve_partition_spec(table, live, given) for given in spec.partitions]
     found = matching(table, live, specs)
     named = [(item, "named") for item in found]
-    name = _DropCommitName(commit_user, identifier_of(Maker.DROP_PARTITION))
-    done = _drop(table, named, (), name, dry_run=spec.dry_run)
+    done = _drop(context, named, (), dry_run=spec.dry_run)
     if isinstance(done, Conflict):
-        raise _conflict_error(table, done)
+        raise conflict_error(table, done, _WAY_OUT)
     return done
 
 
-@action
+@action_once(CommitKind.OVERWRITE, Maker.EXPIRE_PARTITIONS, DropPartitionResult)
 def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartitionResult:
     """Drops the partitions that are too old; once for a `commit_user`.
 
     Raises: InvalidArgumentError if nobody says how old, or for a table without partitions; UnsupportedError for
     another strategy, or letters of the formatter that we do not know; ConflictError; StorageError.
     """
-    table, commit_user = context.table, context.commit_user
+    table = context.table
     settings = _settings(table, spec)
-    name = _DropCommitName(commit_user, identifier_of(Maker.EXPIRE_PARTITIONS))
     only_seen = settings.strategy == "update-time"
     for _ in range(_PLANS):
         expired, stopped = read_at_latest(table, partial(_expired, table, settings))
@@ -141,10 +139,10 @@ def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartition
             which = f"the limit of {settings.max_num} partitions ('max_num' or '{_MAX_NUM}')"
             stopped.append(f"{which} is reached, and {remaining} more are old enough; run again for the rest")
             expired = expired[: settings.max_num]
-        done = _drop(table, expired, stopped, name, dry_run=spec.dry_run, only_seen=only_seen)
+        done = _drop(context, expired, stopped, dry_run=spec.dry_run, only_seen=only_seen)
         if isinstance(done, DropPartitionResult):
             return replace(done, remaining=remaining)
-        error = _conflict_error(table, done)
+        error = conflict_error(table, done, _WAY_OUT)
         logger.info("%s; planning again", error)
     raise error
 
@@ -226,25 +224,16 @@ def _clock(moment: datetime) -> str:
 # ── dropping them ───────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class _DropCommitName:
-    """Under which name partitions are dropped."""
-
-    user: str | None
-    identifier: int
-
-
 def _drop(
-    table: TableHandle,
+    context: Context,
     found: Sequence[tuple[Partition, str]],
     stopped: Sequence[str],
-    name: _DropCommitName,
     *,
     dry_run: bool,
     only_seen: bool = False,
 ) -> DropPartitionResult | Conflict:
     """Drops the partitions that were found in one commit; with `only_seen` only the files that were found in them."""
-    partitions = [item for item, _ in found]
+    table, partitions = context.table, [item for item, _ in found]
 
     def result(status: str, snapshot_id: int | None) -> DropPartitionResult:
         done = status in ("committed", "dry_run")
@@ -260,27 +249,11 @@ def _drop(
             why=tuple(why for _, why in found) if done else (),
         )
 
-    checked_up_to = None
-    if name.user is not None and not dry_run:
-        own = find_own_commit(table, name.user, CommitKind.OVERWRITE, name.identifier)
-        if own.snapshot is not None:
-            return result("already_done", own.snapshot.id)
-        checked_up_to = own.checked_up_to
     if not partitions or dry_run:
         return result("dry_run" if partitions else "noop", None)
     seen = frozenset(file for item in partitions for file in item.file_names) if only_seen else None
     scope = OverwriteScope(partitions=frozenset(item.key for item in partitions), seen=seen)
-    user = name.user or str(uuid.uuid4())
-    request = CommitRequest(
-        (), CommitKind.OVERWRITE, user, name.identifier, overwrite=scope, checked_up_to=checked_up_to
-    )
-    outcome = commit(table, request)
+    outcome = commit(table, replace(context.job.request(), overwrite=scope))
     if isinstance(outcome, Conflict):
         return outcome
-    logger.info("dropped %d partitions of %s", len(partitions), table.paths.root)
-    return result("already_done" if outcome.by_other_attempt else "committed", outcome.snapshot.id)
-
-
-def _conflict_error(table: TableHandle, conflict: Conflict) -> ConflictError:
-    reason = conflict.conflicts[0].reason
-    return ConflictError(f"{table.paths.root}: {reason}; others wrote meanwhile, run it again")
+    return result(outcome.status, outcome.snapshot.id)

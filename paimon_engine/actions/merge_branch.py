@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import logging
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -46,7 +45,7 @@ from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Name, Spec
 from paimon_engine.table.branches_tags.branching import existing_branch, refuse_server
 from paimon_engine.table.commit.commit import CommitRequest, Conflict, IndexRead, commit
-from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.job_commit import JobCommit, look_up_commit
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import changelog_entries, live_entries, live_index_files, read_manifest_list
@@ -96,14 +95,6 @@ class MergeBranchResult(Result):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _MergeCommitName:
-    """Who commits, and up to which snapshot it is known that they have not; None if nobody chose the name."""
-
-    user: str
-    checked_up_to: int | None
-
-
 @action
 def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     """Merges the branch; once for a `commit_user`. Safe beside readers and writers of both.
@@ -111,30 +102,28 @@ def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     Raises: NotFoundError; InvalidArgumentError if it is the same branch, if columns differ, or if nobody can tell what
     both have in common; ConflictError naming what both have changed; UnsupportedError.
     """
-    table, commit_user = context.table, context.commit_user
+    table = context.table
     refuse_server(table)
     check_inside_directory("branch", spec.branch)
     if spec.branch == table.paths.branch:
         raise InvalidArgumentError(f"{spec.branch!r} cannot be merged into itself")
     existing_branch(table, spec.branch)
     source = table.on_branch(spec.branch)
-    name = _MergeCommitName(commit_user or str(uuid.uuid4()), None)
-    if commit_user is not None and not spec.dry_run:
-        for kind in _KINDS:
-            own = find_own_commit(table, commit_user, kind, _IDENTIFIER)
-            if own.snapshot is not None:
-                return MergeBranchResult("already_done", spec.branch, own.snapshot.id)
-            checked = own.checked_up_to if name.checked_up_to is None else min(own.checked_up_to, name.checked_up_to)
-            name = replace(name, checked_up_to=checked)
+    jobs = {
+        kind: look_up_commit(table, context.commit_user, kind, _IDENTIFIER, search=not spec.dry_run) for kind in _KINDS
+    }
+    for job in jobs.values():
+        if job.done is not None:
+            return MergeBranchResult("already_done", spec.branch, job.done.id)
     for _ in range(_ROUNDS_MAX):
-        result = _round(table, source, spec, name)
+        result = _round(table, source, spec, jobs)
         if result is not None:
             return result
     raise ConflictError(f"{table.paths.root}: others keep writing during the merge; run it again")
 
 
 def _round(
-    table: TableHandle, source: TableHandle, spec: MergeBranch, name: _MergeCommitName
+    table: TableHandle, source: TableHandle, spec: MergeBranch, jobs: Mapping[CommitKind, JobCommit]
 ) -> MergeBranchResult | None:
     """The result, or None if others wrote meanwhile."""
     ours, theirs = latest_snapshot(table), latest_snapshot(source)
@@ -161,13 +150,11 @@ def _round(
         more = len(result.conflicts) - _CONFLICTS_SHOWN
         some = "; ".join(result.conflicts[:_CONFLICTS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         raise ConflictError(f"branch {spec.branch!r} cannot be merged into {table.paths.root}: {some}")
-    outcome = commit(table, _request(table, source, difference, _Ends(base, theirs, ours), name))
+    outcome = commit(table, _request(table, source, difference, _Ends(base, theirs, ours), jobs))
     if isinstance(outcome, Conflict):
         return None
     _remember(table, source, theirs)
-    logger.info("merged branch %s of %s up to snapshot %d", spec.branch, table.paths.root, theirs.id)
-    status = "already_done" if outcome.by_other_attempt else "committed"
-    return replace(result, status=status, snapshot_id=outcome.snapshot.id)
+    return replace(result, status=outcome.status, snapshot_id=outcome.snapshot.id)
 
 
 # ── what both have had ──────────────────────────────────────────────────────────────────────────
@@ -382,18 +369,19 @@ class _Ends:
 
 
 def _request(
-    table: TableHandle, source: TableHandle, difference: _BranchDifference, ends: _Ends, name: _MergeCommitName
+    table: TableHandle,
+    source: TableHandle,
+    difference: _BranchDifference,
+    ends: _Ends,
+    jobs: Mapping[CommitKind, JobCommit],
 ) -> CommitRequest:
     is_exclusive = bool(_scopes(table, difference))
     changelog = _changelog(table, source, ends)
     only_adds = not (difference.removed or difference.deleted_index_files)
     plain = only_adds and (not table.schema.primary_keys or all(entry.file.level == 0 for entry in difference.added))
-    return CommitRequest(
-        _messages(difference, changelog),
-        CommitKind.APPEND if plain else CommitKind.OVERWRITE,
-        name.user,
-        _IDENTIFIER,
-        checked_up_to=name.checked_up_to,
+    job = jobs[CommitKind.APPEND if plain else CommitKind.OVERWRITE]
+    return replace(
+        job.request(_messages(difference, changelog)),
         watermark=ends.theirs.watermark,
         properties={_PROPERTY: _describe(source, ends.theirs)},
         read=IndexRead(ends.ours, all_keys=True) if is_exclusive else None,

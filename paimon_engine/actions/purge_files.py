@@ -19,7 +19,6 @@ names go only if they are older than a day, as running writers have made some.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
@@ -34,7 +33,8 @@ from paimon_engine.specs import DryRun, Moment
 from paimon_engine.table.branches_tags.branching import branch_root_files, refuse_server, remove_branch_files
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import check_no_branch_from, named_tags, remove_tags, tag_files
-from paimon_engine.table.commit.commit import CommitRequest, Conflict, OverwriteScope, commit
+from paimon_engine.table.commit.commit import Conflict, OverwriteScope, commit
+from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
 from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.records import settle_records
 from paimon_engine.table.reach.doubts import Doubt
@@ -243,18 +243,12 @@ def _empty(table: TableHandle, commit_user: str | None) -> Snapshot | None:
     """
     if latest_snapshot(table) is None:
         return None
-    user, checked_up_to, is_empty = commit_user or str(uuid.uuid4()), None, False
-    if commit_user is not None:
-        own = find_own_commit(table, user, CommitKind.OVERWRITE, _IDENTIFIER)
-        checked_up_to, is_empty = own.checked_up_to, own.snapshot is not None
-    request = CommitRequest(
-        (), CommitKind.OVERWRITE, user, _IDENTIFIER, overwrite=OverwriteScope(), checked_up_to=checked_up_to
-    )
-    if not is_empty:
+    job = look_up_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER)
+    request = replace(job.request(), overwrite=OverwriteScope())
+    if job.done is None:
         outcome = commit(table, request)
         if isinstance(outcome, Conflict):
-            reason = outcome.conflicts[0].reason
-            raise ConflictError(f"{table.paths.root}: {reason}; others wrote meanwhile, run it again")
+            raise conflict_error(table, outcome, "others wrote meanwhile, run it again")
     bare = commit(table, replace(request, kind=CommitKind.COMPACT, overwrite=None, compacts_manifests=True))
     assert not isinstance(bare, Conflict), "nothing is added or removed"
     return bare.snapshot

@@ -13,22 +13,19 @@ Source: `RemoveUnexistingFilesAction` of the Java library.
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.env import Env
-from paimon_engine.errors import ConflictError
 from paimon_engine.executor import Executor, LocalExecutor, values
-from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import Count, DryRun, Spec
-from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
-from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.commit import Conflict, commit
+from paimon_engine.table.commit.job_commit import conflict_error
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
 from paimon_engine.table.reach.reachability import DataPaths
@@ -37,8 +34,6 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.side_by_side import READER_THREADS
 from paimon_engine.table.state.snapshots import latest_snapshot
-
-logger = logging.getLogger(__name__)
 
 _LOCAL_DIRECTORIES_MAX: Final = 256
 """Up to so many directories are listed by this process: handing them to a cluster would take longer."""
@@ -78,21 +73,15 @@ class RemoveUnexistingFilesResult(Result):
     seconds: float = 0.0
 
 
-@action
+@action_once(CommitKind.OVERWRITE, Maker.REMOVE_UNEXISTING_FILES, RemoveUnexistingFilesResult)
 def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> RemoveUnexistingFilesResult:
     """Removes what is gone; once for a `commit_user`. Safe beside writers.
 
     Raises: NotFoundError if manifests are gone too (`remove_unexisting_manifests` first); ConflictError; StorageError
     if the store does not say what is there; UnsupportedError.
     """
-    table, executor, commit_user = context.table, context.executor, context.commit_user
+    table, executor = context.table, context.executor
     check_file_locations(table)
-    identifier, checked_up_to = identifier_of(Maker.REMOVE_UNEXISTING_FILES), None
-    if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)
-        if own.snapshot is not None:
-            return RemoveUnexistingFilesResult("already_done", own.snapshot.id)
-        checked_up_to = own.checked_up_to
     latest = latest_snapshot(table)
     entries = live_entries(table, latest)
     inside = [entry for entry in entries if entry.file.external_path is None]
@@ -102,21 +91,12 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
         if entry.file.external_path is not None
     )
     lost = _lost(table, inside, spec.parallelism, executor)
-    snapshot_id, status = None, "dry_run" if lost else "noop"
+    status, snapshot_id = "dry_run" if lost else "noop", None
     if lost and not spec.dry_run:
-        request = CommitRequest(
-            _messages(table, [entry for entry, _ in lost], latest),
-            CommitKind.OVERWRITE,
-            commit_user or str(uuid.uuid4()),
-            identifier,
-            checked_up_to=checked_up_to,
-        )
-        outcome = commit(table, request)
+        outcome = commit(table, context.job.request(_messages(table, [entry for entry, _ in lost], latest)))
         if isinstance(outcome, Conflict):
-            raise ConflictError(f"{table.paths.root}: {outcome.conflicts[0].reason}; others wrote, run it again")
-        snapshot_id = outcome.snapshot.id
-        status = "already_done" if outcome.by_other_attempt else "committed"
-        logger.info("removed %d lost files from the lists of %s", len(lost), table.paths.root)
+            raise conflict_error(table, outcome, "others wrote, run it again")
+        status, snapshot_id = outcome.status, outcome.snapshot.id
     return RemoveUnexistingFilesResult(
         status,
         snapshot_id,

@@ -16,29 +16,23 @@ since rows that deletion vectors had deleted, or keys of a hash index, would app
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import ConflictError, NotFoundError, UnsupportedError
-from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.manifest import FileKind, ManifestEntry, ManifestFile
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.specs import DryRun, Spec
 from paimon_engine.supported import check_metadata_writable
-from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.job_commit import JobCommit
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.commit.publish_metadata import publish_metadata
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import MetadataWriter, live_index_files, read_manifest, read_manifest_list
 from paimon_engine.table.state.snapshots import latest_snapshot
-
-logger = logging.getLogger(__name__)
-
-_IDENTIFIER: Final = identifier_of(Maker.REMOVE_UNEXISTING_MANIFESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +59,15 @@ class RemoveUnexistingManifestsResult(Result):
     seconds: float = 0.0
 
 
-@action
+@action_once(CommitKind.OVERWRITE, Maker.REMOVE_UNEXISTING_MANIFESTS, RemoveUnexistingManifestsResult)
 def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifests) -> RemoveUnexistingManifestsResult:
     """Removes what is gone; once for a `commit_user`. Nobody can write to such a table meanwhile.
 
     Raises: CorruptTableError if a manifest is there and damaged; UnsupportedError if the index manifest is gone;
     ConflictError if somebody else committed; OutcomeUnknownError; StorageError.
     """
-    table, commit_user = context.table, context.commit_user
+    table = context.table
     check_metadata_writable(table.options)
-    user = commit_user or str(uuid.uuid4())
-    if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER).snapshot
-        if own is not None:
-            return RemoveUnexistingManifestsResult("already_done", own.id)
     latest = latest_snapshot(table)
     if latest is None:
         return RemoveUnexistingManifestsResult("noop")
@@ -97,9 +86,8 @@ def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifest
         sum(entry.file.row_count for entry in live),
     )
     if not spec.dry_run:
-        snapshot_id = _commit(table, latest, live, user)
+        snapshot_id = _commit(table, latest, live, context.job)
         result = replace(result, status="committed", snapshot_id=snapshot_id)
-        logger.info("removed %d lost lists and manifests from %s", len(lost), table.paths.root)
     return result
 
 
@@ -139,7 +127,7 @@ def _check_index(table: TableHandle, latest: Snapshot) -> None:
         ) from error
 
 
-def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry], user: str) -> int:
+def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry], job: JobCommit) -> int:
     """Publishes a snapshot of these live files as the next one; its id. Raises: ConflictError if others were first."""
     begun = work_begins(table, latest)
     writer = MetadataWriter(table)
@@ -161,9 +149,9 @@ def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry],
         changelog_manifest_list=None,
         changelog_manifest_list_size=None,
         changelog_record_count=0,
-        commit_user=user,
-        commit_identifier=_IDENTIFIER,
-        commit_kind=CommitKind.OVERWRITE,
+        commit_user=job.user,
+        commit_identifier=job.identifier,
+        commit_kind=job.kind,
         time_ms=table.env.clock(),
         total_record_count=rows,
         delta_record_count=0,

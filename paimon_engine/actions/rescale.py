@@ -8,23 +8,21 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import ConflictError, UnsupportedError
-from paimon_engine.executor import Done, Executor, values
-from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.action import Context, Result, action_once
+from paimon_engine.errors import UnsupportedError
+from paimon_engine.executor import Done, values
+from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import BucketMode
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
-from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import DryRun, Spec, Where
 from paimon_engine.supported import check_writable
 from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
-from paimon_engine.table.commit.commit import CommitRequest, Committed, commit
-from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, commit
+from paimon_engine.table.commit.job_commit import conflict_error
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.compaction.bucket_selection import BucketSelection, selected_entries
 from paimon_engine.table.compaction.rescale import RescaleTask, rescale_bucket, sources_of
@@ -46,12 +44,13 @@ class Rescale(Spec):
 class RescaleResult(Result):
     """What a rescale did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
-    `partitions` counts those that had another number of buckets; files and bytes are theirs.
+    `buckets` is the number that partitions have now, None if an earlier attempt has rescaled them. `partitions` counts
+    those that had another number of buckets; files and bytes are theirs.
     """
 
     status: str
     snapshot_id: int | None
-    buckets: int
+    buckets: int | None = None
     partitions: int = 0
     files_before: int = 0
     files_after: int = 0
@@ -60,51 +59,34 @@ class RescaleResult(Result):
     seconds: float = 0.0
 
 
-@action
+@action_once(CommitKind.OVERWRITE, Maker.RESCALE, RescaleResult)
 def rescale(context: Context, spec: Rescale) -> RescaleResult:
     """Rescales; with a `commit_user` once, however often it is called.
 
     Raises: UnsupportedError for a table without a fixed number of buckets; InvalidArgumentError for the condition;
     ConflictError if others changed one of the partitions meanwhile: nothing was done then; StorageError.
     """
-    table, executor, commit_user, on_progress = (
-        context.table,
-        context.executor,
-        context.commit_user,
-        context.on_progress,
-    )
-    table, snapshot = latest_with_schema(table)
+    table, snapshot = latest_with_schema(context.table)
     buckets = table.options.bucket
     check_writable(table.options)
     if table.schema.bucket_mode is not BucketMode.FIXED:
         raise UnsupportedError(
             f"{table.paths.root}: 'bucket' = '{buckets}' is not a fixed number of buckets: nothing to rescale"
         )
-    identifier, checked_up_to = identifier_of(Maker.RESCALE), None
-    if commit_user is not None and not spec.dry_run:
-        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, identifier)
-        if own.snapshot is not None:
-            return RescaleResult("already_done", own.snapshot.id, buckets)
-        checked_up_to = own.checked_up_to
     tasks, removals = _plan(table, snapshot, spec)
     before = [file for message in removals for file in message.compact_before]
-    snapshot_id, after = None, []
+    status, snapshot_id, after = "dry_run" if spec.dry_run else "noop", None, []
     if tasks and not spec.dry_run:
         work = work_begins(table, snapshot)
-        written = _write(table, tasks, executor, on_progress)
+        written = _write(context, tasks)
+        request = replace(context.job.request([*removals, *written]), replaces_all=True, begun=work)
+        outcome = _commit(table, request, written)
+        status, snapshot_id = outcome.status, outcome.snapshot.id
+        if outcome.by_other_attempt:
+            return RescaleResult(status, snapshot_id, buckets)
         after = [file for message in written for file in message.compact_after]
-        request = CommitRequest(
-            [*removals, *written],
-            CommitKind.OVERWRITE,
-            commit_user or str(uuid.uuid4()),
-            identifier,
-            checked_up_to=checked_up_to,
-            replaces_all=True,
-            begun=work,
-        )
-        snapshot_id = _commit(table, request, written)
     return RescaleResult(
-        status="dry_run" if spec.dry_run else "noop" if snapshot_id is None else "committed",
+        status=status,
         snapshot_id=snapshot_id,
         buckets=buckets,
         partitions=len({message.partition for message in removals}),
@@ -144,26 +126,21 @@ def _plan(
     return tasks, removals
 
 
-def _write(
-    table: TableHandle, tasks: list[RescaleTask], executor: Executor, on_progress: OnProgress | None
-) -> list[CommitMessage]:
-    listener = counting(on_progress, "rescale", len(tasks))
-    outcomes = executor.map(rescale_bucket, tasks, config=table.config, on_done=listener)
+def _write(context: Context, tasks: list[RescaleTask]) -> list[CommitMessage]:
+    outcomes = context.run_tasks("rescale", rescale_bucket, tasks)
     try:
         return [message for message in values(outcomes) if not message.is_empty]
     except Exception:
-        delete_uncommitted(table, [outcome.value for outcome in outcomes if isinstance(outcome, Done)])
+        delete_uncommitted(context.table, [outcome.value for outcome in outcomes if isinstance(outcome, Done)])
         raise
 
 
-def _commit(table: TableHandle, request: CommitRequest, written: list[CommitMessage]) -> int:
+def _commit(table: TableHandle, request: CommitRequest, written: list[CommitMessage]) -> Committed:
     with uncommitted(table, written):
         outcome = commit(table, request)
-    if isinstance(outcome, Committed):
-        if outcome.by_other_attempt:
-            delete_uncommitted(table, written)
-        return outcome.snapshot.id
-    delete_uncommitted(table, written)
-    raise ConflictError(
-        f"{table.paths.root}: {outcome.conflicts[0].reason}; nothing was rescaled, run it again while nobody writes"
-    )
+    if isinstance(outcome, Conflict):
+        delete_uncommitted(table, written)
+        raise conflict_error(table, outcome, "nothing was rescaled, run it again while nobody writes")
+    if outcome.by_other_attempt:
+        delete_uncommitted(table, written)
+    return outcome

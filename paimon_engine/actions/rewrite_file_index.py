@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import ConflictError, InvalidArgumentError
-from paimon_engine.executor import Done, Executor, Failed
+from paimon_engine.executor import Done, Failed
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.file_set import by_bucket
 from paimon_engine.meta.manifest import DataFile, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.predicate import parse_where
-from paimon_engine.progress import OnProgress, counting
 from paimon_engine.specs import DryRun, Spec, Where
 from paimon_engine.supported import check_writable
-from paimon_engine.table.commit.commit import CommitRequest
 from paimon_engine.table.commit.commit_parts import Parts, commit_parts
-from paimon_engine.table.commit.own_commits import find_own_commit
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.compaction.reindex import Reindexed, ReindexTask, is_current, reindex
 from paimon_engine.table.files.commit_message import CommitMessage
@@ -88,43 +84,30 @@ class _IndexRewriteState:
     seen: Snapshot | None = None
 
 
-@action
+@action_once(CommitKind.COMPACT, Maker.REWRITE_FILE_INDEX, RewriteFileIndexResult)
 def rewrite_file_index(context: Context, spec: RewriteFileIndex) -> RewriteFileIndexResult:
     """Indexes files; those that fail, and buckets that others change meanwhile, do not stop the others.
 
     Raises: InvalidArgumentError, UnsupportedError if the options ask for indexes that cannot be, or if the engine
     cannot write the table; ConflictError if every bucket kept conflicting; the error of the first file if all failed.
     """
-    table, executor, commit_user, on_progress = (
-        context.table,
-        context.executor,
-        context.commit_user,
-        context.on_progress,
-    )
+    table, job = context.table, context.job
     check_writable(table.options)
     wanted_indexes(table.schema)
-    checked_up_to, parts_before = None, 0
-    if commit_user is not None and not spec.dry_run:
-        identifier = identifier_of(Maker.REWRITE_FILE_INDEX)
-        own = find_own_commit(table, commit_user, CommitKind.COMPACT, identifier)
-        if own.snapshot is not None:
-            return RewriteFileIndexResult("already_done", own.snapshot.id)
-        checked_up_to, parts_before = own.checked_up_to, own.parts
     run = _IndexRewriteState()
     only: frozenset[Bucket] | None = None
-    user = commit_user or str(uuid.uuid4())
     for number in range(1, ROUNDS_MAX + 1):
         stale = read_at_latest(table, partial(_plan, table, spec, run, only))
         if spec.dry_run or not stale:
             break
         begun_work = work_begins(table, run.seen)
-        messages, work = _reindex(table, stale, executor, run, on_progress)
-        part = identifier_of(Maker.REWRITE_FILE_INDEX, parts_before + number)
-        identifier = part if run.failed else identifier_of(Maker.REWRITE_FILE_INDEX)
-        request = CommitRequest(
-            messages, CommitKind.COMPACT, user, identifier, checked_up_to=checked_up_to, begun=begun_work
-        )
+        messages, work = _reindex(context, stale, run)
+        part = identifier_of(Maker.REWRITE_FILE_INDEX, job.parts + number)
+        identifier = part if run.failed else job.identifier
+        request = replace(job.request(messages), commit_identifier=identifier, begun=begun_work)
         parts = commit_parts(table, request, part)
+        if parts.done is not None and run.snapshot_id is None:
+            return RewriteFileIndexResult("already_done", parts.done.id)
         only = _note(run, parts, work)
         if not only:
             break
@@ -172,17 +155,12 @@ def _any(table: TableHandle) -> bool:
 
 
 def _reindex(
-    table: TableHandle,
-    entries: Sequence[ManifestEntry],
-    executor: Executor,
-    run: _IndexRewriteState,
-    on_progress: OnProgress | None,
+    context: Context, entries: Sequence[ManifestEntry], run: _IndexRewriteState
 ) -> tuple[list[CommitMessage], dict[Bucket, list[tuple[DataFile, Reindexed]]]]:
     """A message for each bucket of which a file succeeded, and what was done in it."""
-    plain = table.plain()
+    plain = context.table.plain()
     work = [ReindexTask(plain, entry.partition, entry.bucket, entry.file) for entry in entries]
-    listener = counting(on_progress, "rewrite_file_index", len(work))
-    outcomes = executor.map(reindex, work, config=table.config, on_done=listener)
+    outcomes = context.run_tasks("rewrite_file_index", reindex, work)
     failures = [
         (entry, outcome) for entry, outcome in zip(entries, outcomes, strict=True) if isinstance(outcome, Failed)
     ]

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 import tenacity
 
-from paimon_engine.action import Context, Result, action
+from paimon_engine.action import Context, Result, action_once
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
-from paimon_engine.meta.commit_identifier import Maker, identifier_of
+from paimon_engine.meta.commit_identifier import Maker
 from paimon_engine.meta.manifest import FileKind, ManifestEntry
 from paimon_engine.meta.snapshot import CommitKind, Snapshot
 from paimon_engine.meta.tag import Tag
@@ -28,11 +27,11 @@ from paimon_engine.specs import Index, Moment, Name, Spec
 from paimon_engine.supported import check_metadata_writable
 from paimon_engine.table.branches_tags.tag_notifications import TagNotifier, notifying
 from paimon_engine.table.branches_tags.tagging import make_tag
-from paimon_engine.table.commit.own_commits import Recorder, find_own_commit
+from paimon_engine.table.commit.job_commit import JobCommit
+from paimon_engine.table.commit.own_commits import Recorder
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.commit.patience import Patience
 from paimon_engine.table.commit.publish_metadata import publish_metadata
-from paimon_engine.table.commit.records import CommitKey
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import MetadataWriter, live_entries
 from paimon_engine.table.state.moments import last_at_watermark
@@ -41,7 +40,6 @@ from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot
 logger = logging.getLogger(__name__)
 
 TAG_PREFIX: Final = "rollback-to-as-latest-"
-_IDENTIFIER: Final = identifier_of(Maker.ROLLBACK_TO_AS_LATEST)
 _CARRIED: Final = ("logOffsets", "properties", "nextRowId")
 """What the new snapshot takes over of those keys that the format leaves open."""
 
@@ -75,7 +73,7 @@ class RollbackToAsLatestResult(Result):
     seconds: float = 0.0
 
 
-@action
+@action_once(CommitKind.OVERWRITE, Maker.ROLLBACK_TO_AS_LATEST, RollbackToAsLatestResult)
 def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> RollbackToAsLatestResult:
     """Makes the snapshot. Once for a `commit_user`; safe beside writers, readers and expiry.
 
@@ -83,32 +81,24 @@ def rollback_to_as_latest(context: Context, spec: RollbackToAsLatest) -> Rollbac
     expires meanwhile; OutcomeUnknownError if the store never said whether it was made; UnsupportedError; CallbackError
     as in `table.branches_tags.tag_notifications`, if a tag is made.
     """
-    table, commit_user = context.table, context.commit_user
+    table, job = context.table, context.job
     check_metadata_writable(table.options)
-    checked_up_to = None
-    if commit_user is not None:
-        own = find_own_commit(table, commit_user, CommitKind.OVERWRITE, _IDENTIFIER)
-        if own.snapshot is not None:
-            return RollbackToAsLatestResult("already_done", own.snapshot.id)
-        checked_up_to = own.checked_up_to
-    key = CommitKey(commit_user or str(uuid.uuid4()), CommitKind.OVERWRITE, _IDENTIFIER)
-    recorder = Recorder(table, key, checked_up_to)
+    recorder = Recorder(table, job.key, job.checked_up_to)
     target = _target(table, spec)
     with notifying(table, dry_run=spec.tag is not None) as news:
         tag = spec.tag or _keep(table, target, news)
-        result = _commit(table, target, key.user, recorder)
-    logger.info("snapshot %d of %s is %d again", result.snapshot_id, table.paths.root, target.id)
+        result = _commit(table, target, job, recorder)
     return replace(result, tag=tag)
 
 
-def _commit(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) -> RollbackToAsLatestResult:
+def _commit(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorder) -> RollbackToAsLatestResult:
     patience = Patience(table.options)
     took_s = 0.0
 
     def attempt() -> RollbackToAsLatestResult | None:
         nonlocal took_s
         begun = time.monotonic()
-        result = _try(table, target, user, recorder)
+        result = _try(table, target, job, recorder)
         took_s = time.monotonic() - begun
         return result
 
@@ -149,7 +139,7 @@ def _keep(table: TableHandle, target: Snapshot, news: TagNotifier) -> str:
     return name
 
 
-def _try(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) -> RollbackToAsLatestResult | None:
+def _try(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorder) -> RollbackToAsLatestResult | None:
     """The result, or None if somebody else committed first."""
     latest = latest_snapshot(table)
     if latest is None:
@@ -157,7 +147,7 @@ def _try(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) ->
     begun = work_begins(table, latest)
     writer = MetadataWriter(table)
     try:
-        snapshot, changes = _next(table, latest, target, user, writer)
+        snapshot, changes = _next(table, latest, target, job, writer)
         other = recorder.begin(latest.id)
     except BaseException:
         writer.take_back()
@@ -175,7 +165,7 @@ def _try(table: TableHandle, target: Snapshot, user: str, recorder: Recorder) ->
 
 
 def _next(
-    table: TableHandle, latest: Snapshot, target: Snapshot, commit_user: str, writer: MetadataWriter
+    table: TableHandle, latest: Snapshot, target: Snapshot, job: JobCommit, writer: MetadataWriter
 ) -> tuple[Snapshot, list[ManifestEntry]]:
     now, then = ({entry.identity: entry for entry in live_entries(table, item)} for item in (latest, target))
     removed = [replace(entry, kind=FileKind.DELETE) for key, entry in now.items() if key not in then]
@@ -198,9 +188,9 @@ def _next(
         changelog_manifest_list=None,
         changelog_manifest_list_size=None,
         changelog_record_count=0,
-        commit_user=commit_user,
-        commit_identifier=_IDENTIFIER,
-        commit_kind=CommitKind.OVERWRITE,
+        commit_user=job.user,
+        commit_identifier=job.identifier,
+        commit_kind=job.kind,
         time_ms=table.env.clock(),
         total_record_count=rows,
         delta_record_count=rows - sum(entry.file.row_count for entry in now.values()),

@@ -8,7 +8,6 @@ Rows of a DataFrame have no order; give the table a `sequence.field` if keys may
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -22,12 +21,11 @@ from paimon_engine.errors import ConflictError, InvalidArgumentError, Unsupporte
 from paimon_engine.executor import ByGroup, Done, Executor, Failed, TaskRows, values
 from paimon_engine.meta.schema import VALUE_KIND, BucketMode
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from paimon_engine.progress import counting
 from paimon_engine.secrecy import check_address
 from paimon_engine.specs import Address, Name, PartitionValues, Spec, Texts, check_fields
 from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
-from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.job_commit import look_up_commit
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.commit.patience import Patience
 from paimon_engine.table.files.bucketing import BucketRows
@@ -173,7 +171,7 @@ def write(context: Context, spec: Write) -> WriteResult:
 
     Raises: as `write_arrow`; NotFoundError if no file matches.
     """
-    table, executor, on_progress = context.table, context.executor, context.on_progress
+    table, executor = context.table, context.executor
     name = CommitAttributes(
         context.commit_user, watermark=spec.watermark, properties=spec.properties, earlier_user=context.earlier_user
     )
@@ -183,8 +181,7 @@ def write(context: Context, spec: Write) -> WriteResult:
         if len(tasks) > 1 and table.schema.bucket_mode in KEYS_CHOOSE:
             kind_column = None if table.options.rowkind_field else VALUE_KIND
             return _write_by_key(table, state, TaskRows(read_rows, tasks), executor, kind_column)
-        listener = counting(on_progress, "write", len(tasks))
-        outcomes = executor.map(write_files, tasks, config=table.config, on_done=listener)
+        outcomes = context.run_tasks("write", write_files, tasks)
         return _all_messages(table, outcomes)
 
     return _write(table, produce, spec.overwrite, name or CommitAttributes())
@@ -218,18 +215,14 @@ def _write(
     begun = time.monotonic()
     table = table.remembering()
     kind = CommitKind.APPEND if overwrite is None else CommitKind.OVERWRITE
-    checked_up_to = None
-    if name.user is not None:
-        own = find_own_commit(table, name.user, kind, name.identifier)
-        if own.snapshot is not None:
-            return WriteResult("already_done", own.snapshot.id, seconds=time.monotonic() - begun)
-        checked_up_to = own.checked_up_to
+    job = look_up_commit(table, name.user, kind, name.identifier)
+    if job.done is not None:
+        return WriteResult("already_done", job.done.id, seconds=time.monotonic() - begun)
     spec = None if overwrite is None else _overwrite_spec(table, overwrite)
     if spec is not None and table.schema.bucket_mode is BucketMode.CROSS_PARTITION:
         _check_whole_table(table, spec)
-    user = name.user or str(uuid.uuid4())
     state = write_state(table, replacing=spec is not None, by_partition=by_partition)
-    begun_on = state.read.snapshot if state.read is not None and state.read.snapshot is not None else checked_up_to
+    begun_on = state.read.snapshot if state.read is not None and state.read.snapshot is not None else job.checked_up_to
     work = work_begins(table, begun_on)
     messages = produce(state)
     patience = Patience(table.options)
@@ -238,15 +231,11 @@ def _write(
         is_empty = not messages and (scope is None or scope.partitions is not None)
         if is_empty and not table.options.creates_empty_snapshots:
             return WriteResult("noop", None, seconds=time.monotonic() - begun)
-        request = CommitRequest(
-            messages,
-            kind,
-            user,
-            name.identifier,
+        request = replace(
+            job.request(messages),
             overwrite=scope,
             watermark=name.watermark,
             properties=name.properties,
-            checked_up_to=checked_up_to,
             read=state.read,
             begun=work,
         )
@@ -261,7 +250,7 @@ def _write(
 def _result(committed: Committed, messages: Sequence[CommitMessage], seconds: float) -> WriteResult:
     files = [file for message in messages for file in message.new_files]
     return WriteResult(
-        status="already_done" if committed.by_other_attempt else "committed",
+        status=committed.status,
         snapshot_id=committed.snapshot.id,
         rows=sum(file.row_count for file in files),
         files=len(files),

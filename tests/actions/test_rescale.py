@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from paimon_engine import Catalog, ConflictError, Table, UnsupportedError, open_table
-from paimon_engine.actions import rescale as action
+from paimon_engine.action import Context
+from paimon_engine.actions.rescale import Rescale, rescale
 from paimon_engine.env import EnvConfig
 from paimon_engine.meta.schema_change import SetOption
 from paimon_engine.meta.snapshot import CommitKind
@@ -22,6 +22,7 @@ from paimon_engine.table.commit.commit import CommitRequest, Conflict, commit
 from paimon_engine.table.compaction.rescale import sources_of
 from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.write.writer import write_batches, write_state
+from tests.support.meddling import Meddling
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema(
@@ -152,20 +153,16 @@ def test_chosen_partitions_are_rescaled_and_a_dry_run_only_plans(table: Table):
     assert table.rescale().partitions == 1
 
 
-def test_what_others_append_meanwhile_is_a_conflict_and_not_lost(table: Table, monkeypatch: pytest.MonkeyPatch):
-    write = action._write
+def test_what_others_append_meanwhile_is_a_conflict_and_not_lost(table: Table):
     handle = opened_before(table)
 
-    def overtaken(*arguments: Any) -> Any:
-        found = write(*arguments)
+    def overtake() -> None:
         late = write_batches(handle, write_state(handle), rows(random.Random(2), 50).to_batches())
         commit(handle, CommitRequest(late, CommitKind.APPEND, "other"))
-        return found
 
-    monkeypatch.setattr(action, "_write", overtaken)
+    slow = Context(load_table(table.path, EnvConfig(table.path)), Meddling(overtake))
     with pytest.raises(ConflictError, match="others have added"):
-        table.rescale()
-    monkeypatch.undo()
+        rescale(slow, Rescale())
 
     assert table.latest_snapshot_id() == 2
     rows_before = in_order(table)

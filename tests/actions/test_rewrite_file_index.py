@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +11,6 @@ from paimon_engine import (
     Catalog,
     ConflictError,
     InvalidArgumentError,
-    LocalExecutor,
     NotFoundError,
     Table,
     UnsupportedError,
@@ -30,6 +27,7 @@ from paimon_engine.table.state.handle import TableHandle, load_table
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import latest_snapshot
 from tests.support.canonical import assert_same_rows
+from tests.support.meddling import Meddling
 from tests.support.oracle import JavaPaimon
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("p", pa.string()), pa.field("s", pa.string())])
@@ -169,22 +167,6 @@ def test_a_job_that_is_repeated_indexes_once(table: Table):
 
     assert (first.status, first.details["files_indexed"]) == ("committed", 3)
     assert (second.status, second.snapshot_id) == ("already_done", first.snapshot_id)
-
-
-class Meddling(LocalExecutor):
-    """Runs the tasks, then lets somebody else change the table before the results are committed."""
-
-    def __init__(self, meddle: Callable[[], Any], times: int) -> None:
-        super().__init__()
-        self._meddle = meddle
-        self._times = times
-
-    def map(self, *arguments: Any, **options: Any) -> Any:
-        outcomes = super().map(*arguments, **options)
-        if self._times:
-            self._times -= 1
-            self._meddle()
-        return outcomes
 
 
 def test_buckets_that_others_compact_meanwhile_are_done_again(table: Table):

@@ -30,6 +30,11 @@ class Committed:
     by_other_attempt: bool = False
     lost_races: int = 0
 
+    @property
+    def status(self) -> str:
+        """What a result says of it: `committed`, or `already_done` by another attempt."""
+        return "already_done" if self.by_other_attempt else "committed"
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:

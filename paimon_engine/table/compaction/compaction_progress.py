@@ -14,6 +14,7 @@ from paimon_engine.lsm.budget import Budget, Round
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.meta.conflict import Bucket
 from paimon_engine.meta.manifest import DataFile
+from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.table.commit.commit_parts import Parts
 from paimon_engine.table.compaction.compaction_plan import CompactionPlan
 from paimon_engine.table.compaction.compaction_round import BucketFailure, RoundOutcome, TaskParts
@@ -115,7 +116,7 @@ class BucketProgress:
 class CompactionProgress:
     """All buckets of a compaction, what it may still do, and what failed. No round begins after `max_seconds`.
 
-    `earlier_parts` counts the commits that an attempt before has made, of the same job, before it was stopped.
+    `done_by_other` is the snapshot by which another attempt of the same job has completed it meanwhile.
     """
 
     budget: Budget
@@ -126,8 +127,8 @@ class CompactionProgress:
     conflicts: int = 0
     failures: list[BucketFailure] = field(default_factory=list)
     has_rewritten: bool = False
-    earlier_parts: int = 0
     snapshot_id: int | None = None
+    done_by_other: Snapshot | None = None
 
     def planned(self, plan: CompactionPlan) -> None:
         """Notes what a plan says of its buckets."""
@@ -176,6 +177,7 @@ class CompactionProgress:
     def committed(self, parts: Parts) -> frozenset[Bucket]:
         """Notes what was committed; the buckets that others changed meanwhile."""
         self.conflicts += len(parts.conflicting)
+        self.done_by_other = parts.done
         if parts.snapshot is not None:
             self.snapshot_id = parts.snapshot.id
         for message in parts.committed:

@@ -8,7 +8,6 @@ Source: `PostponeBucketCompactSplitSource`, `PostponeBucketCommittableRewriter` 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -111,7 +110,7 @@ def _states(table: TableHandle, state: WriteState, partitions: Sequence[bytes]) 
 
 def _commit(table: TableHandle, messages: list[CommitMessage], work: WorkBegun) -> Distributed:
     # Postponed files go once, so that repeating the commit under another name is harmless.
-    user, conflicts = str(uuid.uuid4()), 0
+    user, conflicts = table.env.new_id(), 0
     while messages:
         with uncommitted(table, messages):
             outcome = commit(table, CommitRequest(messages, CommitKind.COMPACT, user, begun=work))

@@ -1,0 +1,61 @@
+"""The commit by which a job is done: its name, and what an earlier attempt of the same job has left in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paimon_engine.errors import ConflictError
+from paimon_engine.meta.snapshot import CommitKind, Snapshot
+from paimon_engine.table.commit.own_commits import find_own_commit
+from paimon_engine.table.commit.records import CommitKey
+from paimon_engine.table.commit.request import CommitRequest, Conflict
+from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.state.handle import TableHandle
+
+
+@dataclass(frozen=True, slots=True)
+class JobCommit:
+    """The name of a commit, and what is known of it.
+
+    `done` is the snapshot that an earlier attempt has committed. `checked_up_to` is the newest snapshot id in which the
+    commit was searched for; None if the user is a new id, which no snapshot can hold. `parts` is the highest number of
+    a part that earlier attempts have committed, 0 if none.
+    """
+
+    kind: CommitKind
+    user: str
+    identifier: int
+    done: Snapshot | None = None
+    checked_up_to: int | None = None
+    parts: int = 0
+
+    @property
+    def key(self) -> CommitKey:
+        """The name under which the commit is recorded."""
+        return CommitKey(self.user, self.kind, self.identifier)
+
+    def request(self, messages: Sequence[CommitMessage] = ()) -> CommitRequest:
+        """A request to commit these messages under this name."""
+        return CommitRequest(messages, self.kind, self.user, self.identifier, checked_up_to=self.checked_up_to)
+
+
+def look_up_commit(
+    table: TableHandle, commit_user: str | None, kind: CommitKind, identifier: int, *, search: bool = True
+) -> JobCommit:
+    """The commit of that name, searched for in the table; under a new id if there is no `commit_user`.
+
+    Call it before anything is planned: what is committed after the search is found by the commit itself. Without
+    `search`, which a dry run does not need, nothing is read.
+
+    Raises: as `find_own_commit`.
+    """
+    if commit_user is None or not search:
+        return JobCommit(kind, commit_user or table.env.new_id(), identifier)
+    own = find_own_commit(table, commit_user, kind, identifier)
+    return JobCommit(kind, commit_user, identifier, own.snapshot, own.checked_up_to, own.parts)
+
+
+def conflict_error(table: TableHandle, conflict: Conflict, way_out: str) -> ConflictError:
+    """The error for a commit that others prevented; `way_out` says what to do now."""
+    return ConflictError(f"{table.paths.root}: {conflict.conflicts[0].reason}; {way_out}")
