@@ -6,8 +6,10 @@ so that it cannot differ from what is installed.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from _reference.actions import actions
@@ -16,6 +18,7 @@ from _reference.operators import operators
 from _reference.options import options, other_options
 from _reference.python_api import catalogs, errors, schema_changes, tables
 from _reference.texts import architecture, changelog
+from paimon_engine.jobs import job_schema
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "actions": actions,
@@ -37,7 +40,13 @@ def _fill_in(_app: Any, _page: str, source: list[str]) -> None:
     source[0] = _MARK.sub(lambda found: PAGES[found[1]](), source[0])
 
 
+def _write_schema(app: Any) -> None:
+    # A page offers it for download, so that it must be there while pages are read; git ignores it.
+    Path(app.srcdir, "job.schema.json").write_text(json.dumps(job_schema(), indent=2) + "\n", encoding="utf-8")
+
+
 def setup(app: Any) -> dict[str, bool]:
     """What Sphinx calls."""
+    app.connect("builder-inited", _write_schema)
     app.connect("source-read", _fill_in)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -19,6 +20,7 @@ import pytest
 from airflow_provider_paimon.provider_info import get_provider_info
 from paimon_engine.action_table import ACTIONS
 from paimon_engine.cli import main
+from paimon_engine.jobs import job_schema
 from paimon_engine.options import TableOptions
 from paimon_engine.options.known import KNOWN_OPTIONS
 from tests.docs.pages import (
@@ -56,6 +58,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=240)
     assert done.returncode == 0, done.stderr[-5000:]
     return folder / "html"
+
+
+def test_the_schema_of_jobs_is_offered(site: Path):
+    (file,) = site.glob("_downloads/*/job.schema.json")
+
+    assert json.loads(file.read_text(encoding="utf-8")) == json.loads(json.dumps(job_schema()))
 
 
 class _Loaded(HTMLParser):
