@@ -4,8 +4,8 @@
    those that are new since (`table.removal.orphans`). Old files that nothing names are orphans. A dry run ends here.
 2. A fence keeps out commits of files that are about to go (`table.removal.fence`); what was named before it stays.
 3. The others are deleted, or moved aside into `quarantine/<id>` of the table, from where `restore` brings them back.
-   Those for which a quarantine waits, since who moved files there died, go there in any case. One that lies there, too,
-   stays: a restore may be about to bring it back.
+   Those for which a quarantine waits, since who moved files there died, go there in any case. A file of which a
+   quarantine holds a copy stays, since a restore may be about to bring it back; `notes` say so.
 
 If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be missing
 from the listings (`table.removal.orphan_doubts`), unless the caller confirms that none is. A file that a running job
@@ -16,6 +16,7 @@ is refused its commit and has to be run again. Jobs of other engines are not: th
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -74,7 +75,8 @@ class RemoveOrphanFilesResult(Result):
 
     `stopped`: it is not certain what is an orphan, or a file could not be deleted; the texts say why. `deleted` names
     every file that went (in a dry run: would go). `files_checked` counts the old files that were looked at.
-    `quarantine` is the name of the directory with the files.
+    `quarantine` is the name of the directory with the files. `notes` count the files that stay although nothing names
+    them, since a quarantine holds copies of them: a restore or a deletion ended half-way.
     """
 
     status: str
@@ -85,6 +87,7 @@ class RemoveOrphanFilesResult(Result):
     quarantine: str | None = None
     stopped: tuple[str, ...] = ()
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
 
 @action
@@ -102,9 +105,8 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
     if found.stopped:
         stopped = tuple(f"nothing is deleted: {doubt}" for doubt in found.stopped)
         return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped)
-    if twice := also_in_quarantine(table, [info.path for info in found.files]):
-        logger.info("%d old files of %s stay, as quarantines have them, too", len(twice), table.paths.root)
-        found = replace(found, files=tuple(info for info in found.files if info.path not in twice))
+    held = also_in_quarantine(table, [info.path for info in found.files])
+    found = replace(found, files=tuple(info for info in found.files if info.path not in held))
     orphans = _as_deleted(found.files, found.dead)
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
@@ -120,7 +122,7 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
         for branch in (MAIN_BRANCH, *branches(table)):
             commit_records.forget_old_records(with_branch_paths(table, branch))
         forget_finished_plans(table, found.look.names)
-    result = RemoveOrphanFilesResult(
+    return RemoveOrphanFilesResult(
         status="noop" if not orphans else "stopped" if problems else status,
         files_checked=found.checked,
         files_deleted=len(done),
@@ -128,9 +130,13 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
         deleted=tuple(done),
         quarantine=quarantine,
         stopped=tuple(problems),
+        notes=tuple(_held_text(name, number) for name, number in sorted(Counter(held.values()).items())),
     )
-    logger.info("%s %d of %d old files of %s", result.status, len(done), found.checked, table.paths.root)
-    return result
+
+
+def _held_text(quarantine: str, number: int) -> str:
+    files = "1 file stays" if number == 1 else f"{number} files stay"
+    return f"{files}, since quarantine {quarantine} holds {'it' if number == 1 else 'them'} too: restore it or empty it"
 
 
 def _found(table: TableHandle, older_than_ms: int, executor: Executor, confirmed: int | None) -> Orphans:

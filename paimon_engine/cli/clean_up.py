@@ -36,6 +36,8 @@ def remove_orphans(details: Mapping[str, Any], _: Any) -> None:
     say(_line(details))
     for reason in details["stopped"]:
         warn(f"left alone: {reason}")
+    for note in details["notes"]:
+        hint(note)
 
 
 def _print_files(files: Sequence[Mapping[str, Any]]) -> None:
@@ -61,7 +63,7 @@ def _line(details: Mapping[str, Any]) -> str:
             where = f", in quarantine {details['quarantine']}" if details["quarantine"] else ""
             return f"stopped after {files}, {checked}{where}"
         case _:
-            return f"nothing to remove: {count(details['files_checked'], 'old file')}, all in use"
+            return f"nothing to remove: {count(details['files_checked'], 'old file')} looked at"
 
 
 @face("verify", "`paimon-engine verify /lake/db.db/t`", "`paimon-engine verify db.t -w /lake --depth rows --json`")

@@ -357,6 +357,23 @@ def test_a_quarantine_of_a_run_that_died_half_way_can_be_undone(history: History
     assert storage.read(dead[0]) == b"dead"
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_files_that_a_quarantine_holds_too_are_named_with_the_way_out(history: History, dry_run: bool) -> None:
+    dead = sorted(litter(history))
+    aside = remove(history, quarantine=True)
+    for path in dead[:2]:  # as a restore leaves them that died between copy and deletion
+        copy = f"{ROOT}/quarantine/{aside.quarantine}/{path.removeprefix(ROOT + '/')}"
+        history.storage.overwrite(path, history.storage.read(copy))
+
+    result = remove(history, dry_run=dry_run)
+
+    assert (result.status, result.files_deleted) == ("noop", 0)
+    assert result.notes == (
+        f"2 files stay, since quarantine {aside.quarantine} holds them too: restore it or empty it",
+    )
+    assert set(dead[:2]) <= everything(history)
+
+
 @pytest.mark.parametrize("name", ["", "..", "../tag", "a/b"])
 def test_a_quarantine_is_named_by_its_directory_alone(history: History, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="is not a quarantine's name"):

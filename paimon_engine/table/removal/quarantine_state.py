@@ -335,14 +335,15 @@ def move_as_listed(
     return moved, {path: f"{path} is left: {left_why[path]}" for path in owners if path not in moved}
 
 
-def also_in_quarantine(table: TableHandle, paths: Sequence[str]) -> set[str]:
-    """Those of the files of which the quarantine that lists them has a complete copy, too.
+def also_in_quarantine(table: TableHandle, paths: Sequence[str]) -> dict[str, str]:
+    """Those of the files of which the quarantine that lists them has a complete copy too, with its name.
 
     A move copies a file and then deletes the source. Between these steps two cases look the same: a restore that is
     running, and will delete the copy in the quarantine; and a deletion that died, whose other file is at the original
     path. So neither of the two files may be deleted. Restoring or emptying the quarantine resolves this.
     """
-    return _with_copy(table, _owners(table, paths))
+    owners = _owners(table, paths)
+    return {path: owners[path].name for path in _with_copy(table, owners)}
 
 
 def _owners(table: TableHandle, paths: Sequence[str]) -> dict[str, Quarantine]:
