@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, TypeVar
 
 from paimon_engine.env import Env
+from paimon_engine.errors import PaimonError
 from paimon_engine.executor import LocalExecutor, values
 from paimon_engine.storage.create import CONDITIONAL_PUT
 from paimon_engine.table.state.handle import TableHandle
@@ -17,6 +19,13 @@ R = TypeVar("R")
 READER_THREADS: Final = 8
 """Requests in flight when this process reads many small files: enough to hide a store's latency."""
 _REQUESTS_AT_ONCE: Final = 16
+_AHEAD_MAX: Final = 32
+"""Requests that `reading_ahead` may make in vain when its caller stops early."""
+
+
+def is_on_object_store(table: TableHandle) -> bool:
+    """Whether requests take so long that several should be under way at the same time."""
+    return table.paths.root.partition("://")[0] in CONDITIONAL_PUT
 
 
 def side_by_side(table: TableHandle, calls: Sequence[Callable[[], T]]) -> list[T]:
@@ -24,7 +33,7 @@ def side_by_side(table: TableHandle, calls: Sequence[Callable[[], T]]) -> list[T
 
     Raises: what the first call that failed raises, once all have ended.
     """
-    if len(calls) < 2 or table.paths.root.partition("://")[0] not in CONDITIONAL_PUT:
+    if len(calls) < 2 or not is_on_object_store(table):
         return [call() for call in calls]
     with ThreadPoolExecutor(min(len(calls), _REQUESTS_AT_ONCE), thread_name_prefix="paimon-requests") as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
@@ -40,3 +49,26 @@ def in_threads(table: TableHandle, run: Callable[[TableHandle, T], R], items: Se
         return run(table, item)
 
     return values(LocalExecutor(READER_THREADS, env=table.env).map(one, items, config=table.config))
+
+
+def reading_ahead(
+    table: TableHandle, read: Callable[[TableHandle, T], R], items: Sequence[T]
+) -> Iterator[R | PaimonError]:
+    """`read(table, item)` for one item after another, or the error that it raised.
+
+    On object stores some are read ahead in threads: none for the first item, then up to twice as many each time, so
+    that a caller who stops early has caused few requests that it did not need.
+    """
+    begin, size = 0, 1
+    while begin < len(items):
+        calls = [partial(_outcome, table, read, item) for item in items[begin : begin + size]]
+        yield from side_by_side(table, calls)
+        begin += size
+        size = min(2 * size, _AHEAD_MAX) if is_on_object_store(table) else 1
+
+
+def _outcome(table: TableHandle, read: Callable[[TableHandle, T], R], item: T) -> R | PaimonError:
+    try:
+        return read(table, item)
+    except PaimonError as error:
+        return error

@@ -27,6 +27,7 @@ from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Sna
 from paimon_engine.meta.tag import Tag, parse_tag
 from paimon_engine.storage import FileInfo
 from paimon_engine.table.state.handle import TableHandle, latest_schema_id, numbered
+from paimon_engine.table.state.side_by_side import reading_ahead
 from paimon_engine.table.state.vanished import check_never_had_snapshots, vanished
 
 T = TypeVar("T")
@@ -260,15 +261,16 @@ def stored_snapshot(table: TableHandle, snapshot_id: int) -> Snapshot:
 def snapshots_newest_first(table: TableHandle, newer_than: int = 0, *, newest: int | None = None) -> Iterator[Snapshot]:
     """Existing snapshots with an id above `newer_than`, newest first; those that vanish meanwhile are left out.
 
-    `newest` is the latest id, if it is known: then the listing is completed up to it.
+    `newest` is the latest id, if it is known: then the listing is completed up to it. On object stores some snapshots
+    are read ahead.
     """
-    for snapshot_id in reversed(snapshot_ids(table) if newest is None else row_of_snapshots(table, newest)):
-        if snapshot_id <= newer_than:
-            return
-        try:
-            yield read_snapshot(table, snapshot_id)
-        except NotFoundError:
-            continue
+    ids = snapshot_ids(table) if newest is None else row_of_snapshots(table, newest)
+    chosen = [number for number in reversed(ids) if number > newer_than]
+    for found in reading_ahead(table, read_snapshot, chosen):
+        if isinstance(found, Snapshot):
+            yield found
+        elif not isinstance(found, NotFoundError):
+            raise found
 
 
 def snapshots_of_user(table: TableHandle, user: str, newer_than: int = 0) -> Iterator[Snapshot]:
@@ -341,13 +343,16 @@ def readable_tags(table: TableHandle) -> tuple[list[Tag], list[CorruptTableError
     """All tags that can be understood, by snapshot id and then name; and what is wrong with the others."""
     tags: list[Tag] = []
     unread: list[CorruptTableError] = []
-    for name in tag_names(table):
-        try:
-            tags.append(read_tag(table, name))
-        except NotFoundError:
-            continue
-        except CorruptTableError as error:
-            unread.append(error)
+    for found in reading_ahead(table, read_tag, tag_names(table)):
+        match found:
+            case Tag():
+                tags.append(found)
+            case CorruptTableError():
+                unread.append(found)
+            case NotFoundError():
+                continue
+            case error:
+                raise error
     return sorted(tags, key=lambda tag: (tag.snapshot.id, tag.name)), unread
 
 
