@@ -1,7 +1,7 @@
-"""Upper bounds of TIMESTAMP(7) to TIMESTAMP(9) that may be cut to microseconds.
+"""Values of TIMESTAMP(7) to TIMESTAMP(9) in manifests that may be cut to microseconds.
 
-pypaimon knows no nanoseconds: keys and statistics that it notes in manifests are cut to microseconds, while its data
-files have the whole values. A lower bound that is cut is one still. An upper bound is not, so that an integer of
+pypaimon knows no nanoseconds: partitions, keys and statistics that it notes in manifests are cut to microseconds, while
+its data files have the whole values. Readers take the partition from the manifest. Of bounds, a lower bound that is cut is one still. An upper bound is not, so that an integer of
 microseconds is taken to mean all nanoseconds of that microsecond. Nothing tells who wrote a file, and where the bound
 is exact, a little more is read than needed.
 """
@@ -58,6 +58,16 @@ def _cut(data_type: DataType, value: Any) -> Any:
         return value
     whole = value - value % _NANOS_PER_MICRO
     return whole if value in (whole, upper(data_type, whole)) else value
+
+
+def cut_values(types: Sequence[DataType], row: bytes) -> bytes:
+    """A row such as a partition, without the nanoseconds of its values."""
+    values = decode_row(types, row)
+    whole = [
+        value - value % _NANOS_PER_MICRO if value is not None and may_be_cut(kind) else value
+        for kind, value in zip(types, values, strict=True)
+    ]
+    return encode_row(types, whole, reserve_null=True)
 
 
 def safe_ranges(types: Sequence[DataType], stats: SimpleStats) -> list[ColumnStats]:

@@ -30,7 +30,7 @@ from paimon_engine.format import orc, parquet
 from paimon_engine.format.hash_index import Hashes
 from paimon_engine.format.parquet_page_sizes import check_page_sizes
 from paimon_engine.merge.keys import normalise_keys
-from paimon_engine.meta.cut_bounds import upper
+from paimon_engine.meta.cut_bounds import cut_values, may_be_cut, upper
 from paimon_engine.meta.index_manifest import IndexFile
 from paimon_engine.meta.manifest import ManifestEntry
 from paimon_engine.meta.schema import KEY_PREFIX, VALUE_KIND, BucketMode, TableSchema
@@ -59,6 +59,10 @@ _NO_KEYS: Final = (
 _CUT_BOUND: Final = (
     "column {}: its largest value is cut to microseconds in the manifest, as pypaimon writes it; filters still find "
     "its rows here, but readers that trust the bound may not, and a compaction that rewrites the file notes it rightly"
+)
+_CUT_PARTITION: Final = (
+    "partition column {}: its value is cut to microseconds in the manifest, as pypaimon writes it; every reader gives "
+    "the cut value, and a compaction that rewrites the file keeps that one"
 )
 _RETRACTING = pa.array([1, 3], pa.int8())
 """Row kinds −U and −D."""
@@ -233,7 +237,7 @@ class _FileCheck:
         schema, entry = self._schema, self._entry
         _, partitions = partition_codes(schema, batch)
         if partitions != [entry.partition]:
-            self._problems.append("has rows of another partition than its own")
+            self._check_other_partitions(partitions)
         if self._hashes is not None and not self._is_misplaced:
             unknown = np.flatnonzero(~np.isin(key_hashes(schema, batch), self._hashes))
             if len(unknown):
@@ -250,6 +254,15 @@ class _FileCheck:
             self._is_misplaced = True
             row = int(elsewhere[0])
             self._problems.append(f"row {self._rows + row} belongs to bucket {found[row]}, not to {entry.bucket}")
+
+    def _check_other_partitions(self, partitions: Sequence[bytes]) -> None:
+        columns = self._schema.partition_type
+        types = [field.type for field in columns]
+        cut = [field.name for field in columns if may_be_cut(field.type)]
+        if cut and {cut_values(types, partition) for partition in partitions} == {self._entry.partition}:
+            self.note(_CUT_PARTITION.format(", ".join(cut)))
+        else:
+            self._problems.append("has rows of another partition than its own")
 
     def _order(self, keys: pa.RecordBatch) -> None:
         key_type = self._schema.key_type
