@@ -1,9 +1,9 @@
 """Values of TIMESTAMP(7) to TIMESTAMP(9) in manifests that may be cut to microseconds.
 
 pypaimon knows no nanoseconds: partitions, keys and statistics that it notes in manifests are cut to microseconds, while
-its data files have the whole values. Readers take the partition from the manifest. Of bounds, a lower bound that is cut is one still. An upper bound is not, so that an integer of
-microseconds is taken to mean all nanoseconds of that microsecond. Nothing tells who wrote a file, and where the bound
-is exact, a little more is read than needed.
+its data files have the whole values. Readers take the partition from the manifest. A lower bound that is cut is one
+still. An upper bound is not, so that an integer of microseconds is taken to mean all nanoseconds of that microsecond.
+Nothing tells who wrote a file, and where the bound is exact, a little more is read than needed.
 """
 
 from __future__ import annotations
