@@ -278,16 +278,16 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         return inspect.files(self._handle, choose_snapshot(self._handle, snapshot=asked.snapshot, tag=asked.tag))
 
 
-def names_of(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Names as a value that does not change.
+def names_of(names: Sequence[str] | None, argument: str = "columns") -> tuple[str, ...] | None:
+    """Names that were given as the argument, as a value that does not change; None if they were not given.
 
     Raises: InvalidArgumentError for what is not a list of names, such as a single text.
     """
-    if columns is None:
+    if names is None:
         return None
-    if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
-        raise InvalidArgumentError(f"columns={shown(columns)}: give a list of names")
-    return tuple(columns)
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise InvalidArgumentError(f"{argument}={shown(names)}: give a list of names")
+    return tuple(names)
 
 
 def _is_frame(data: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_engine.actions.alter_table import AlterResult
-from paimon_engine.api import Table
+from paimon_engine.api import Table, names_of
 from paimon_engine.env import EnvConfig
 from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
 from paimon_engine.executor import Executor, LocalExecutor
@@ -114,8 +114,8 @@ class Catalog:
         *,
         schema: Columns | None = None,
         sql: str | None = None,
-        primary_keys: Sequence[str] = (),
-        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] | None = None,
+        partition_keys: Sequence[str] | None = None,
         options: Mapping[str, Any] | None = None,
         comment: str | None = None,
         if_not_exists: bool = False,
@@ -144,7 +144,9 @@ class Catalog:
             raise InvalidArgumentError("give the table's name and its schema, or a CREATE TABLE statement as sql=")
         else:
             full_name = name
-            draft = TableDraft(schema, tuple(primary_keys), tuple(partition_keys), dict(options or {}), comment)
+            keys = names_of(primary_keys, "primary_keys") or ()
+            partitions = names_of(partition_keys, "partition_keys") or ()
+            draft = TableDraft(schema, keys, partitions, dict(options or {}), comment)
         handle = self._metastore.create_table(TableName.parse(full_name), draft, if_not_exists=if_not_exists)
         return Table(handle, self.executor)
 

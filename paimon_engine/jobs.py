@@ -224,7 +224,7 @@ class JobResult:
 def job_schema() -> dict[str, Any]:
     """The JSON schema of jobs, with every action that there is and each of its fields."""
     parts = {"table": TableRef, "storage": StorageRef, "catalog": CatalogRef}
-    texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    texts = {"type": ["object", "null"], "additionalProperties": {"type": "string"}}
     actions = [schema_of(info.spec, name=name) for name, info in ACTIONS.items()]
     properties = {
         "version": {"const": JOB_VERSION},

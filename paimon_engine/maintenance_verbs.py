@@ -77,7 +77,7 @@ class MaintenanceVerbs(Verbs):
 
     def cluster(
         self,
-        columns: str | Sequence[str] = (),
+        columns: str | Sequence[str] | None = None,
         *,
         order: str | None = None,
         where: str | Condition | None = None,

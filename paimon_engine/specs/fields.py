@@ -7,7 +7,7 @@ options of commands, the templates of operators and the schema of jobs.
 
 A spec is read and checked where it is made, so that every way to one (Python, JSON of a job, the command line, Airflow)
 meets the same rules, and no action sees a value that its field does not allow: True is not a number, NaN is not a time,
-"perhaps" is not a flag. `decode` makes one from named values. What an annotation can say besides kinds: `bool`, `int`,
+"perhaps" is not a flag. None for a list or a map that may be left out is as if it were left out. `decode` makes one from named values. What an annotation can say besides kinds: `bool`, `int`,
 `float`, `str`, None, `Literal`, `Sequence`, `Mapping`, unions, classes, `Any`, and bounds of numbers.
 """
 
@@ -65,6 +65,11 @@ class SpecField:
     def is_required(self) -> bool:
         """Whether it must be given."""
         return self.default is MISSING
+
+    @property
+    def is_empty_if_none(self) -> bool:
+        """Whether it holds a list or a map, empty by default, so that None can only mean that it is not given."""
+        return isinstance(self.default, tuple | Mapping) and not self.default and not self.is_optional
 
     @property
     def inner(self) -> Any:
@@ -127,6 +132,8 @@ def check_fields(spec: Any, edge: Edge = _HERE) -> None:
 
 
 def _read_field(name: str, item: SpecField, given: Any, edge: Edge) -> Any:
+    if given is None and item.is_empty_if_none:
+        return type(item.default)()
     problem = _invalid_value_reason(given)
     value = given
     if problem is None:

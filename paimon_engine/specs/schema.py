@@ -33,6 +33,8 @@ def schema_of(spec: Any, **constants: str) -> dict[str, Any]:
 
 def _field(item: SpecField) -> dict[str, Any]:
     schema = _hint(item.hint)
+    if item.is_empty_if_none:
+        schema = _any_of([schema, {"type": "null"}])
     schema["description"] = "; ".join(text for text in (item.help, f"give {described(item.hint)}") if text)
     if not item.is_required:
         schema["default"] = item.default
