@@ -7,8 +7,9 @@ options of commands, the templates of operators and the schema of jobs.
 
 A spec is read and checked where it is made, so that every way to one (Python, JSON of a job, the command line, Airflow)
 meets the same rules, and no action sees a value that its field does not allow: True is not a number, NaN is not a time,
-"perhaps" is not a flag. None for a list or a map that may be left out is as if it were left out. `decode` makes one from named values. What an annotation can say besides kinds: `bool`, `int`,
-`float`, `str`, None, `Literal`, `Sequence`, `Mapping`, unions, classes, `Any`, and bounds of numbers.
+"perhaps" is not a flag. None for a list or a map that may be left out is as if it were left out. `decode` makes one
+from named values. What an annotation can say besides kinds: `bool`, `int`, `float`, `str`, None, `Literal`, `Sequence`,
+`Mapping`, unions, classes, `Any`, and bounds of numbers.
 """
 
 from __future__ import annotations
