@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+import typing
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import paimon_engine
+from paimon_engine import Catalog, Table, open_table
+from paimon_engine.action_table import ACTIONS
+from paimon_engine.meta.schema_change import SchemaChange
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -26,6 +33,43 @@ def test_the_list_is_sorted_and_complete():
     assert paimon_engine.__all__ == sorted(paimon_engine.__all__)
     assert set(paimon_engine.__all__) <= set(dir(paimon_engine))
     assert set(paimon_engine._HOMES) <= set(paimon_engine.__all__)
+
+
+def _own_classes(hint: Any) -> Iterator[type]:
+    """The engine's classes in an annotation."""
+    if isinstance(hint, type) and hint.__module__.startswith("paimon_engine"):
+        yield hint
+    for part in typing.get_args(hint):
+        yield from _own_classes(part)
+
+
+def _facade() -> Iterator[Any]:
+    yield open_table
+    for owner in (Catalog, Table):
+        for name, member in inspect.getmembers(owner):
+            if inspect.isfunction(member) and not name.startswith("_"):
+                yield member
+            elif isinstance(member, property) and not name.startswith("_"):
+                yield member.fget
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_spec_and_the_result_of_every_action_are_public(action: str):
+    info = ACTIONS[action]
+    for kind in (info.spec, typing.get_type_hints(inspect.unwrap(info.run))["return"]):
+        assert getattr(paimon_engine, kind.__name__, None) is kind
+        assert kind.__name__ in paimon_engine.__all__
+
+
+def test_what_the_facade_takes_and_gives_is_public():
+    inner = {"DisposalWords"}  # names of keyword arguments, no value of its own
+    used = {kind for call in _facade() for hint in typing.get_type_hints(call).values() for kind in _own_classes(hint)}
+    used |= set(_own_classes(SchemaChange))
+
+    assert {kind.__name__ for kind in used} - inner - set(paimon_engine.__all__) == set()
+    assert [
+        kind for kind in used if kind.__name__ not in inner and getattr(paimon_engine, kind.__name__) is not kind
+    ] == []
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():

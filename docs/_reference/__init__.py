@@ -16,7 +16,7 @@ from _reference.actions import actions
 from _reference.commands import commands
 from _reference.operators import operators
 from _reference.options import options, other_options
-from _reference.python_api import catalogs, errors, schema_changes, tables
+from _reference.python_api import catalogs, errors, other_types, results, schema_changes, specs, tables
 from _reference.texts import architecture, changelog
 from paimon_engine.jobs import job_schema
 
@@ -30,7 +30,10 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "operators": operators,
     "options": options,
     "other options": other_options,
+    "other types": other_types,
+    "results": results,
     "schema changes": schema_changes,
+    "specs": specs,
     "tables": tables,
 }
 _MARK: Final = re.compile(r"^<!-- generated: ([a-z ]+) -->$", re.MULTILINE)

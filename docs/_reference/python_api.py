@@ -33,12 +33,45 @@ def schema_changes() -> str:
     return "\n\n".join(_short(each) for each in _public() if each.__module__ == paimon_engine.AddColumn.__module__)
 
 
+def specs() -> str:
+    """What is asked of each action."""
+    from paimon_engine.jobs import ACTIONS
+
+    return "\n".join(f"- `{info.spec.__name__}`: `{name}`, {info.summary}" for name, info in ACTIONS.items())
+
+
+def results() -> str:
+    """What actions give back."""
+    return "\n\n".join(_short(each) for each in _public() if _is_result(each))
+
+
+def other_types() -> str:
+    """Public names that no other part of the page shows."""
+    import paimon_engine
+    from paimon_engine.jobs import ACTIONS
+
+    shown = {paimon_engine.Catalog, paimon_engine.Table, paimon_engine.open_table}
+    shown |= {info.spec for info in ACTIONS.values()}
+    others = [each for each in _public() if each not in shown and not _is_result(each) and not _is_error(each)]
+    changes = paimon_engine.AddColumn.__module__
+    return "\n\n".join(_short(each) for each in others if each.__module__ != changes)
+
+
 def errors() -> str:
     """Everything that the engine raises on purpose."""
+    return "\n\n".join(f"## {each.__name__}\n\n{docstring(each)}" for each in _public() if _is_error(each))
+
+
+def _is_error(each: Any) -> bool:
     import paimon_engine
 
-    found = [each for each in _public() if inspect.isclass(each) and issubclass(each, paimon_engine.PaimonError)]
-    return "\n\n".join(f"## {each.__name__}\n\n{docstring(each)}" for each in found)
+    return inspect.isclass(each) and issubclass(each, paimon_engine.PaimonError)
+
+
+def _is_result(each: Any) -> bool:
+    from paimon_engine.action import Result
+
+    return inspect.isclass(each) and issubclass(each, Result)
 
 
 def _public() -> Iterator[Any]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import paimon_engine
 from airflow_provider_paimon.provider_info import get_provider_info
 from paimon_engine.action_table import ACTIONS
 from paimon_engine.cli import main
@@ -98,6 +99,12 @@ def test_the_reference_names_every_action_field_and_option(site: Path):
     fields = {field.name for info in ACTIONS.values() for field in fields_of(info.spec)}
     assert [field for field in fields if f">{field}<" not in actions] == []
     assert [name for name in sorted(KNOWN_OPTIONS) if f">{name}<" not in options] == []
+
+
+def test_the_reference_names_everything_public(site: Path):
+    page = (site / "reference/python.html").read_text(encoding="utf-8")
+
+    assert [name for name in paimon_engine.__all__ if not re.search(rf">{name}<", page)] == []
 
 
 def test_a_default_that_is_written_down_means_what_its_absence_means(monkeypatch: pytest.MonkeyPatch):
