@@ -14,28 +14,25 @@ Source: `ExpireChangelogImpl`, `ExpireChangelogsProcedure` of the Java library.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import InvalidArgumentError, PaimonError
-from paimon_engine.executor import Executor
+from paimon_engine.errors import InvalidArgumentError
 from paimon_engine.specs import Count, DryRun, Moment
 from paimon_engine.table.reach.reachability import all_roots
-from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, DeletionPlan
+from paimon_engine.table.removal.deletion_plan import DeletedFile
 from paimon_engine.table.removal.expiry import (
     ROUND_SNAPSHOTS,
-    ExpirationPlan,
+    ExpiryRound,
     Line,
-    carry_out_expiry,
+    expiry_round,
     line_of,
-    observed_again,
     plan_expiration,
     plan_expired_files,
     remaining_changelog_ids,
-    without,
+    run_rounds,
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.retention import (
@@ -47,8 +44,6 @@ from paimon_engine.table.removal.retention import (
 )
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import consumers
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,55 +101,30 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
     check_older_than(table, spec)
     line = line_of(table, all_roots(table))
     choice = _choose(table, spec, line)
-    rest, reasons = list(choice.expired), list(choice.reasons)
-    remaining = 0 if spec.delete_all else len(set(_over(table, spec, line)) - set(rest))
-    rounds: list[_ChangelogExpiryRound] = []
-    while rest or not rounds:
-        some, rest = rest[:ROUND_SNAPSHOTS], rest[ROUND_SNAPSHOTS:]
-        try:
-            if rounds:
-                line = without(line, rounds[-1].expiration)
-                line = line if spec.dry_run else observed_again(table, line)
-            rounds.append(_round(table, spec, line, some, executor))
-        except PaimonError as error:
-            if not rounds:
-                raise
-            reasons.append(f"the run ended early, what it did before is done: {error}")
-            remaining += len(some) + len(rest)
-            break
-        if rounds[-1].plan.unknown:
-            remaining += len(some) + len(rest)
-            break
-    result = replace(_summarize(table, spec, rounds, reasons), remaining=remaining)
-    logger.info("%s %d changelogs of %s", result.status, len(result.expired_changelogs), table.paths.root)
-    return result
+    shares = [
+        choice.expired[begin : begin + ROUND_SNAPSHOTS] for begin in range(0, len(choice.expired), ROUND_SNAPSHOTS)
+    ]
 
+    def run(line: Line, rounds: Sequence[ExpiryRound]) -> ExpiryRound:
+        expiration = plan_expiration(table, line, (), {}, set(shares[len(rounds)] if shares else ()))
+        plan = plan_expired_files(table, line, expiration, executor)
+        return expiry_round(
+            table, line, expiration, plan, executor, how=spec, what="expire_changelogs", dry_run=spec.dry_run
+        )
 
-@dataclass(frozen=True)
-class _ChangelogExpiryRound:
-    """What went at once; `before` is what there was."""
+    def goes_on(rounds: Sequence[ExpiryRound]) -> bool:
+        return len(rounds) < len(shares) and not rounds[-1].plan.unknown
 
-    expiration: ExpirationPlan
-    plan: DeletionPlan
-    done: Deletion
-    before: Line
-
-
-def _round(
-    table: TableHandle, spec: ExpireChangelogs, line: Line, ids: Sequence[int], executor: Executor
-) -> _ChangelogExpiryRound:
-    expiration = plan_expiration(table, line, (), {}, set(ids))
-    plan = plan_expired_files(table, line, expiration, executor)
-    if plan.unknown:
-        expiration, plan = ExpirationPlan(), replace(plan, data={}, metadata={})
-    done = Deletion(plan.files, plan.stopped)
-    if not spec.dry_run:
-        done = carry_out_expiry(table, line, expiration, plan, executor, how=spec, what="expire_changelogs")
-    return _ChangelogExpiryRound(expiration, plan, done, line)
+    rounds, failure = run_rounds(table, line, run, goes_on=goes_on, dry_run=spec.dry_run)
+    over = set(choice.expired if spec.delete_all else _over(table, spec, line))
+    result = _summarize(table, spec, rounds, (*choice.reasons, *failure))
+    done = [item for item in rounds if not item.plan.unknown]
+    tried = {number for share in shares[: len(done)] for number in share}
+    return replace(result, remaining=len(over - tried))
 
 
 def _summarize(
-    table: TableHandle, spec: ExpireChangelogs, rounds: Sequence[_ChangelogExpiryRound], reasons: Sequence[str]
+    table: TableHandle, spec: ExpireChangelogs, rounds: Sequence[ExpiryRound], reasons: Sequence[str]
 ) -> ExpireChangelogsResult:
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
     left = remaining_changelog_ids(rounds[-1].before, rounds[-1].expiration)

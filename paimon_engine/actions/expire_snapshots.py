@@ -19,7 +19,6 @@ asked, not only neighbouring tags; a run has no limit, unless the table or the c
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,19 +31,19 @@ from paimon_engine.progress import counting
 from paimon_engine.specs import Amount, Count, DryRun, Moment
 from paimon_engine.table.commit.records import forget_old_records
 from paimon_engine.table.reach.reachability import Root, all_roots
-from paimon_engine.table.removal.deletion_plan import DeletedFile, Deletion, DeletionPlan
+from paimon_engine.table.removal.deletion_plan import DeletedFile, DeletionPlan
 from paimon_engine.table.removal.expiry import (
     ROUND_SNAPSHOTS,
     ExpirationPlan,
+    ExpiryRound,
     Line,
-    carry_out_expiry,
+    expiry_round,
     line_of,
-    observed_again,
     plan_expiration,
     plan_expired_files,
+    run_rounds,
     snapshots_in_round,
     with_new_changelogs,
-    without,
 )
 from paimon_engine.table.removal.file_removal import Disposal
 from paimon_engine.table.removal.retention import (
@@ -58,8 +57,6 @@ from paimon_engine.table.removal.retention import (
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
 from paimon_engine.table.state.snapshots import consumers
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +129,9 @@ class _ExpiryRun:
 
 
 @dataclass(frozen=True)
-class _SnapshotExpiryRound:
-    """What a round did; `before` and `after` are the snapshots of the branch, and `why` what kept more from going."""
+class _SnapshotExpiryRound(ExpiryRound):
+    """`why` says what kept more from going; `sound` is the snapshot that stays as the newest one that can be read."""
 
-    expiration: ExpirationPlan
-    plan: DeletionPlan
-    done: Deletion
-    before: Line
     kept_by_tags: Mapping[str, int]
     why: tuple[str, ...] = ()
     sound: int | None = None
@@ -166,21 +159,17 @@ def expire_snapshots(context: Context, spec: ExpireSnapshots) -> ExpireResult:
     over = choose_expired(_times_ms(line), replace(snapshots, limit=None), consumers={}).expired
     run = _ExpiryRun(table, spec, executor, snapshots, changelogs, over, ends_at_s)
     listener = counting(on_progress, "expire", len(over))
-    rounds: list[_SnapshotExpiryRound] = []
-    failure: tuple[str, ...] = ()
-    while not rounds or (_has_next_round(rounds[-1]) and not run.is_late):
-        try:
-            if rounds:
-                line = without(line, rounds[-1].expiration)
-                line = line if spec.dry_run else observed_again(table, line)
-            rounds.append(_round(run, line, rounds))
-        except PaimonError as error:
-            if not rounds:
-                raise
-            failure = (f"the run ended early, what it did before is done: {error}",)
-            break
+
+    def one(line: Line, rounds: Sequence[_SnapshotExpiryRound]) -> _SnapshotExpiryRound:
+        done = _round(run, line, rounds)
         if listener is not None:
-            listener(sum(len(item.expiration.snapshot_ids) for item in rounds))
+            listener(sum(len(item.expiration.snapshot_ids) for item in (*rounds, done)))
+        return done
+
+    def goes_on(rounds: Sequence[_SnapshotExpiryRound]) -> bool:
+        return _has_next_round(rounds[-1]) and not run.is_late
+
+    rounds, failure = run_rounds(table, line, one, goes_on=goes_on, dry_run=spec.dry_run)
     if not spec.dry_run:
         forget_old_records(table)
     return _summarize(run, rounds, failure)
@@ -207,14 +196,11 @@ def _round(run: _ExpiryRun, line: Line, rounds: Sequence[_SnapshotExpiryRound]) 
         plan = replace(
             plan_expired_files(table, line, expiration, executor), stopped=plan.stopped, unknown=plan.unknown
         )
-    # Where a later run may know more, nothing is forgotten for now.
-    if plan.unknown:
-        expiration, plan = ExpirationPlan(), replace(plan, data={}, metadata={})
-    done = Deletion(plan.files, plan.stopped)
-    if not run.spec.dry_run:
-        done = carry_out_expiry(table, line, expiration, plan, executor, how=run.spec, what="expire_snapshots")
-    kept_by_tags = _kept_by_tags(table, line.roots, plan, set(expiration.snapshot_ids))
-    return _SnapshotExpiryRound(expiration, plan, done, line, kept_by_tags, reasons, sound)
+    found = expiry_round(
+        table, line, expiration, plan, executor, how=run.spec, what="expire_snapshots", dry_run=run.spec.dry_run
+    )
+    kept_by_tags = _kept_by_tags(table, line.roots, found.plan, set(found.expiration.snapshot_ids))
+    return _SnapshotExpiryRound(found.expiration, found.plan, found.done, line, kept_by_tags, reasons, sound)
 
 
 def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure: tuple[str, ...]) -> ExpireResult:
@@ -230,7 +216,7 @@ def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure:
     reasons = tuple(dict.fromkeys((*last.why, *late, *failure)))
     stopped = (*reasons, *(reason for item in rounds for reason in (*item.why, *item.done.stopped)))
     done = any(not item.expiration.is_empty for item in rounds)
-    result = ExpireResult(
+    return ExpireResult(
         status="noop" if not done else "dry_run" if run.spec.dry_run else "expired",
         expired_snapshots=expired,
         kept_by_tags={tag: number for item in rounds for tag, number in item.kept_by_tags.items()},
@@ -248,8 +234,6 @@ def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure:
         rounds=sum(not item.expiration.is_empty for item in rounds),
         quarantines=aside,
     )
-    logger.info("%s %d snapshots, %d remain", result.status, len(expired), remaining)
-    return result
 
 
 def _newest_readable(table: TableHandle, line: Line, expiration: ExpirationPlan, plan: DeletionPlan) -> int | None:

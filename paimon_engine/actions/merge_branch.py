@@ -20,7 +20,6 @@ not changed the same buckets, and the histories need not be whole.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -55,8 +54,6 @@ from paimon_engine.table.state.snapshots import (
     read_snapshot,
     snapshots_newest_first,
 )
-
-logger = logging.getLogger(__name__)
 
 _ROUNDS_MAX: Final = 5
 """Times that the merge is planned again since others wrote meanwhile."""

@@ -10,7 +10,6 @@ Source: `FileStoreCommitImpl.rollbackToAsLatest`, `RollbackToAsLatestProcedure` 
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
@@ -36,8 +35,6 @@ from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import MetadataWriter, live_entries
 from paimon_engine.table.state.moments import last_at_watermark
 from paimon_engine.table.state.snapshots import choose_snapshot, latest_snapshot, list_tags, same_commit
-
-logger = logging.getLogger(__name__)
 
 TAG_PREFIX: Final = "rollback-to-as-latest-"
 _CARRIED: Final = ("logOffsets", "properties", "nextRowId")

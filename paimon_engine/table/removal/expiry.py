@@ -24,10 +24,10 @@ too. Everything that stays after the whole run is checked in every round.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from paimon_engine.errors import ConflictError, PaimonError
 from paimon_engine.executor import Executor
@@ -354,3 +354,64 @@ def carry_out_expiry(
     prepared = prepare(table, plan, how, what, roots=roots, neighbours=neighbours)
     remove_expired(table, line, expiration)
     return carry_out(table, plan, executor, prepared)
+
+
+R = TypeVar("R", bound="ExpiryRound")
+
+
+@dataclass(frozen=True)
+class ExpiryRound:
+    """What a round did, or would do; `before` is the branch as it was when it began."""
+
+    expiration: ExpirationPlan
+    plan: DeletionPlan
+    done: Deletion
+    before: Line
+
+
+def expiry_round(
+    table: TableHandle,
+    line: Line,
+    expiration: ExpirationPlan,
+    plan: DeletionPlan,
+    executor: Executor,
+    *,
+    how: Disposal,
+    what: str,
+    dry_run: bool,
+) -> ExpiryRound:
+    """One expiry, whole in itself; nothing where the plan knows that a later run may know more."""
+    if plan.unknown:
+        expiration, plan = ExpirationPlan(), replace(plan, data={}, metadata={})
+    done = Deletion(plan.files, plan.stopped)
+    if not dry_run:
+        done = carry_out_expiry(table, line, expiration, plan, executor, how=how, what=what)
+    return ExpiryRound(expiration, plan, done, line)
+
+
+def run_rounds(
+    table: TableHandle,
+    line: Line,
+    run: Callable[[Line, Sequence[R]], R],
+    *,
+    goes_on: Callable[[Sequence[R]], bool],
+    dry_run: bool,
+) -> tuple[list[R], tuple[str, ...]]:
+    """Rounds, one at least, while `goes_on`; and what ended them early.
+
+    Before each later round the branch is observed again. A dry run works out what it would be.
+
+    Raises: what the first round raises.
+    """
+    rounds: list[R] = []
+    while not rounds or goes_on(rounds):
+        try:
+            if rounds:
+                line = without(line, rounds[-1].expiration)
+                line = line if dry_run else observed_again(table, line)
+            rounds.append(run(line, rounds))
+        except PaimonError as error:
+            if not rounds:
+                raise
+            return rounds, (f"the run ended early, what it did before is done: {error}",)
+    return rounds, ()
