@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,3 +166,18 @@ def test_the_text_is_plain_english():
     ]
 
     assert found == []
+
+
+def test_what_the_provider_names_in_texts_keeps_to_its_contract():
+    """import-linter sees statements only; the provider also loads modules by their names when they are first used."""
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    contract = next(each for each in settings["contracts"] if each["name"].startswith("The provider sees"))
+    allowed = {line.rpartition(" ")[2] for line in contract["ignore_imports"]}
+    named = {
+        (_name(path), node.value)
+        for path in (PROJECT / "airflow_provider_paimon").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and re.fullmatch(r"paimon_engine(\.\w+)*\.?", str(node.value))
+    }
+
+    assert {found for found in named if found[1] not in allowed} == set()
