@@ -14,6 +14,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 PACKAGES = ("paimon_engine", "airflow_provider_paimon")
 FILE_LINES_MAX = 500
 BODY_LINES_MAX = 60
+INTERRUPTIONS = {"KeyboardInterrupt", "SystemExit"}
 HELPER_NAMES = {"base_utils", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 # Written in parts, so that this file does not find itself.
@@ -73,6 +74,23 @@ def test_nothing_is_left_open(path: Path):
     lines = path.read_text(encoding="utf-8").splitlines()
 
     assert [line for line in lines if LEFT_OPEN.search(line)] == []
+
+
+@pytest.mark.parametrize("path", _sources(), ids=_name)
+def test_nothing_is_aborted_by_an_interruption_that_nobody_sent(path: Path):
+    """What is given up is told so (`abort`); KeyboardInterrupt and SystemExit come from people and are only caught."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    caught = {
+        id(name) for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) for name in _names_in(node.type)
+    }
+
+    made = [name.lineno for name in _names_in(tree) if name.id in INTERRUPTIONS and id(name) not in caught]
+
+    assert made == []
+
+
+def _names_in(tree: ast.AST | None) -> list[ast.Name]:
+    return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
 
 
 def _types_of(path: Path) -> Iterator[tuple[str, str]]:

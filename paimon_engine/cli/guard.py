@@ -43,10 +43,10 @@ def exit_when_stdin_closes() -> None:
     threading.Thread(target=_watch, args=watched, name="stdin-guard", daemon=True).start()
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     # A second signal must not break off the cleaning up that the first one began.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    signal.default_int_handler(number, frame)
 
 
 def _end_group() -> None:
