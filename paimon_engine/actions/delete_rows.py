@@ -35,7 +35,7 @@ from paimon_engine.table.commit.commit import Committed, commit
 from paimon_engine.table.commit.own_files import WorkBegun, work_begins
 from paimon_engine.table.files.bucket_vectors import BucketVectors, vector_files
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import BucketLocation, bucket_location, read_data_file
+from paimon_engine.table.files.data_file import BucketLocation, RowMask, bucket_location, read_data_file
 from paimon_engine.table.read.default_values import default_scalars, fill_nulls
 from paimon_engine.table.read.scan import plan_splits, usable_conjuncts
 from paimon_engine.table.state.handle import PlainTable, TableHandle
@@ -202,7 +202,7 @@ def _matching(
         file,
         columns,
         with_system_columns=False,
-        deleted=deleted,
+        mask=RowMask(deleted),
         where=usable_conjuncts(table, where),
         position_column=_POSITION,
     ):

@@ -16,7 +16,7 @@ from paimon_engine.errors import CorruptTableError, NotFoundError
 from paimon_engine.format.binary_row import EMPTY_ROW, encode_row
 from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.table.files.data_file import bucket_location, read_data_file
+from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
 from tests.table.conftest import MakeTable, Subject
 
 
@@ -29,7 +29,7 @@ def subject(make_table: MakeTable) -> Subject:
 def rows(subject: Subject, file: DataFile, deleted: list[int] | None = None) -> int:
     place = bucket_location(subject.handle, EMPTY_ROW, 0)
     gone = None if deleted is None else RowBitmap.of(np.array(deleted, np.int64))
-    read = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, deleted=gone)
+    read = read_data_file(subject.handle, place, file, ["k", "v"], with_system_columns=True, mask=RowMask(gone))
     return sum(batch.num_rows for batch in read)
 
 

@@ -30,7 +30,7 @@ from paimon_engine.meta.manifest import DataFile
 from paimon_engine.meta.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_engine.predicate import Predicate
 from paimon_engine.table.files.bucket_vectors import BucketVectors
-from paimon_engine.table.files.data_file import bucket_location, read_data_file
+from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_location, read_data_file
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.types import to_arrow
@@ -155,9 +155,9 @@ class ChangedRows:
             file,
             columns,
             with_system_columns=not keys_only or self._table.options.ignore_delete,
-            deleted=self._vectors.deleted_rows(file.name),
+            mask=RowMask(self._vectors.deleted_rows(file.name)),
             where=where,
-            limit=self._task.limit,
+            scan=ScanOptions(self._task.limit),
             position_column=POSITION if self._marks else None,
         )
         for read in found:

@@ -30,7 +30,7 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.table.compaction.sorting import sort_rows
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_location, read_data_file
+from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.state.handle import PlainTable
 from paimon_engine.types import to_arrow_schema
@@ -108,8 +108,7 @@ class Sampling:
                 file,
                 self.columns,
                 with_system_columns=False,
-                deleted=vectors.deleted_rows(file.name),
-                selected=RowBitmap.of(chosen),
+                mask=RowMask(vectors.deleted_rows(file.name), RowBitmap.of(chosen)),
             )
         return pa.Table.from_batches([cast_rows(rows, schema) for rows in found], schema)
 
@@ -146,7 +145,7 @@ class RowsWithCurvePosition:
         for file in task.files:
             deleted = vectors.deleted_rows(file.name)
             names = table.schema.row_type.names
-            for rows in read_data_file(table, location, file, names, with_system_columns=False, deleted=deleted):
+            for rows in read_data_file(table, location, file, names, with_system_columns=False, mask=RowMask(deleted)):
                 if not rows.num_rows:
                     continue
                 positions = unit.curve.positions(rows.select(list(self.columns)))

@@ -15,7 +15,7 @@ from paimon_engine.format.bitmaps import RowBitmap
 from paimon_engine.lsm.parts import KeySamples, files_to_sample
 from paimon_engine.lsm.plan import CompactTask
 from paimon_engine.meta.manifest import DataFile
-from paimon_engine.table.files.data_file import bucket_location, read_data_file
+from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 
 _KEYS_OF_FILE: Final = 64
@@ -45,7 +45,12 @@ def sampled_keys(env: Env, task: SampleTask) -> tuple[bytes, ...]:
     chosen = chosen[chosen >= 0]
     found: list[bytes] = []
     for rows in read_data_file(
-        table, location, task.file, key_type.names, with_system_columns=False, selected=RowBitmap.of(chosen)
+        table,
+        location,
+        task.file,
+        key_type.names,
+        with_system_columns=False,
+        mask=RowMask(selected=RowBitmap.of(chosen)),
     ):
         columns = [internal_values(rows[field.name], field.type) for field in key_type]
         found += [encode_row(types, values, reserve_null=True) for values in zip(*columns, strict=True)]

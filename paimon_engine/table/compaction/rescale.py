@@ -26,7 +26,7 @@ from paimon_engine.meta.manifest import DataFile, FileSource
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.bucketing import bucket_numbers
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_location, read_data_file
+from paimon_engine.table.files.data_file import RowMask, bucket_location, read_data_file
 from paimon_engine.table.files.rolling_writer import RollingWriter
 from paimon_engine.table.read.reader import merge_section
 from paimon_engine.table.state.handle import PlainTable, TableHandle
@@ -97,7 +97,7 @@ def _appended(table: TableHandle, task: RescaleTask) -> Iterator[pa.RecordBatch]
         for file in sorted(files, key=lambda item: item.min_sequence_number):
             deleted = vectors.deleted_rows(file.name)
             names = table.schema.row_type.names
-            for rows in read_data_file(table, location, file, names, with_system_columns=False, deleted=deleted):
+            for rows in read_data_file(table, location, file, names, with_system_columns=False, mask=RowMask(deleted)):
                 yield _of_bucket(table, task.bucket, rows)
 
 

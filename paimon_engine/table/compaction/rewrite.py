@@ -26,7 +26,7 @@ from paimon_engine.table.compaction.changed_rows import ChangedRows, keep_unexpi
 from paimon_engine.table.compaction.row_group_copies import COPIED_BYTES_MIN, CopiedRowGroup, RowGroupCopies
 from paimon_engine.table.files.bucket_vectors import BucketVectors
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.files.data_file import bucket_location, read_data_file
+from paimon_engine.table.files.data_file import RowMask, ScanOptions, bucket_location, read_data_file
 from paimon_engine.table.files.file_index import wanted_indexes
 from paimon_engine.table.files.key_range import RangeReader
 from paimon_engine.table.files.rolling_writer import RollingWriter
@@ -221,8 +221,8 @@ class _Rewrite:
                         file,
                         columns,
                         with_system_columns=False,
-                        deleted=deleted,
-                        limit=task.limit,
+                        mask=RowMask(deleted),
+                        scan=ScanOptions(task.limit),
                     )
             return
         copies = self._copies.of(section)

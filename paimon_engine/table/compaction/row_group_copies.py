@@ -29,7 +29,7 @@ from paimon_engine.meta.stats import FORMAT_STATS, StatsKind, is_ordered
 from paimon_engine.meta.stats_modes import FileTraits, stats_modes
 from paimon_engine.table.compaction.changed_rows import keep_unexpired
 from paimon_engine.table.files.bucket_vectors import BucketVectors
-from paimon_engine.table.files.data_file import BucketLocation, read_data_file
+from paimon_engine.table.files.data_file import BucketLocation, ScanOptions, read_data_file
 from paimon_engine.table.files.external import data_file_at
 from paimon_engine.table.files.file_filter import is_float, without_nan
 from paimon_engine.table.files.file_index import wanted_indexes
@@ -178,7 +178,9 @@ class RowGroupCopies:
     def _keys_of(self, file: DataFile) -> Keys:
         table, task = self._table, self._task
         location = BucketLocation(self._directory, task.partition)
-        batches = read_data_file(table, location, file, self._keys, with_system_columns=False, limit=task.limit)
+        batches = read_data_file(
+            table, location, file, self._keys, with_system_columns=False, scan=ScanOptions(task.limit)
+        )
         return join_keys([_normalised(rows, table.schema.key_type) for rows in batches])
 
     def _passes(self, file: DataFile, group: StoredRowGroup) -> bool:

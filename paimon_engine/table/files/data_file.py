@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 
@@ -87,6 +87,43 @@ class BucketLocation:
     partition: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class RowMask:
+    """Rows of a file by their positions: without those that are `deleted`, and of the rest those `selected`, or all."""
+
+    deleted: RowBitmap | None = None
+    selected: RowBitmap | None = None
+
+    def over(self, first_row: int, count: int) -> pa.Array | None:
+        """Which of so many rows from there on are in it; None if all are."""
+        kept = None if self.deleted is None else self.deleted.absent(first_row, count)
+        if self.selected is None:
+            return kept
+        chosen = self.selected.present(first_row, count)
+        return chosen if kept is None else pc.and_(chosen, kept)
+
+    def ends_before(self, row: int) -> bool:
+        """Whether there are none from that row on."""
+        return self.selected is not None and self.selected.last < row
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """How a file is read: its batches keep to `limit`.
+
+    Of a Parquet file all row groups but `row_groups` may be left out, and text columns in `dictionary_columns` may come
+    as Arrow dictionaries.
+    """
+
+    limit: BatchLimit = BATCH_LIMIT
+    dictionary_columns: Collection[str] = ()
+    row_groups: Collection[int] | None = None
+
+
+ALL_ROWS: Final = RowMask()
+DEFAULT_SCAN: Final = ScanOptions()
+
+
 def bucket_location(table: TableHandle, partition: bytes, bucket: int) -> BucketLocation:
     """The location of a bucket."""
     return BucketLocation(bucket_path(table, partition, bucket), partition)
@@ -104,15 +141,12 @@ def read_data_file(
     columns: Sequence[str],
     *,
     with_system_columns: bool,
-    deleted: RowBitmap | None = None,
+    mask: RowMask = ALL_ROWS,
     where: Sequence[Predicate] = (),
-    selected: RowBitmap | None = None,
-    limit: BatchLimit = BATCH_LIMIT,
+    scan: ScanOptions = DEFAULT_SCAN,
     is_sorted: bool = True,
     as_stored: bool = False,
-    dictionary_columns: Collection[str] = (),
     position_column: str | None = None,
-    row_groups: Collection[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in order, as table columns; in front `_SEQUENCE_NUMBER` and `_VALUE_KIND` where asked for.
 
@@ -120,10 +154,8 @@ def read_data_file(
     looks for what is wrong, and gets no warnings.
 
     A file that `is_sorted` has its rows in the order of their keys, if they have any; postponed rows are not sorted.
-    Rows that are `deleted` are left out, and all but those that are `selected`. Rows of which `where` does not hold
-    may be left out, and of a Parquet file all row groups but `row_groups`. Batches keep to `limit`. Text columns in
-    `dictionary_columns` may come as Arrow dictionaries. `position_column` is the name of a last column for where a
-    row lies in the file.
+    Rows that are not in the `mask` are left out; those of which `where` does not hold may be. `position_column` is
+    the name of a last column for where a row lies in the file.
 
     Raises: UnsupportedError for formats that the engine cannot read; NotFoundError; CorruptTableError.
     """
@@ -138,10 +170,10 @@ def read_data_file(
     path = f"{directory}/{file.name}"
     stored_types = {field.name: field.type for field in file_schema.row_type}
     skipping = file_filter(table, file, where)
-    same = unchanged_columns(file_schema, table.schema) if dictionary_columns and file.format == "parquet" else {}
-    encoded = [stored for stored, name in same.items() if name in dictionary_columns]
+    same = unchanged_columns(file_schema, table.schema) if scan.dictionary_columns and file.format == "parquet" else {}
+    encoded = [stored for stored, name in same.items() if name in scan.dictionary_columns]
     check = _row_check(path, file, file_schema, is_sorted=is_sorted, warns=not as_stored)
-    check.deleted(deleted)
+    check.deleted(mask.deleted)
     lost = _lost_keys(table, path, file, file_schema, source)
     with open_needed(table, path, file.size_bytes, storage=source) as stream:
         check_size(stream, path, file.size_bytes)
@@ -150,10 +182,8 @@ def read_data_file(
             pa.schema(wanted),
             file.format,
             path,
-            skipping,
-            limit=limit,
-            dictionary_columns=encoded,
-            row_groups=row_groups,
+            skipping=skipping,
+            scan=replace(scan, dictionary_columns=encoded),
         ):
             here = {**given, **{name: partition[name] for name in partition.keys() - set(found.schema.names)}}
             check.columns(found, [field.name for field in wanted if field.name not in here])
@@ -165,11 +195,11 @@ def read_data_file(
             check.add(first_row, rows, batch)
             if position_column is not None:
                 batch = batch.append_column(position_column, pa.array(np.arange(batch.num_rows) + first_row))
-            kept = _kept(first_row, batch.num_rows, deleted, selected)
+            kept = mask.over(first_row, batch.num_rows)
             yield batch if kept is None else batch.filter(kept)
-            if selected is not None and selected.last < first_row + batch.num_rows:
+            if mask.ends_before(first_row + batch.num_rows):
                 return
-    check.finish(whole=skipping is None and row_groups is None)
+    check.finish(whole=skipping is None and scan.row_groups is None)
 
 
 def _row_check(path: str, file: DataFile, file_schema: TableSchema, *, is_sorted: bool, warns: bool) -> RowCheck:
@@ -211,30 +241,26 @@ def read_stored_keys(
             yield orc.fitted(rows, types) if file.format == "orc" else rows
 
 
-def _kept(first_row: int, count: int, deleted: RowBitmap | None, selected: RowBitmap | None) -> pa.BooleanArray | None:
-    """Which of some rows of a file are left; None for all."""
-    kept = None if deleted is None else deleted.absent(first_row, count)
-    if selected is None:
-        return kept
-    chosen = selected.present(first_row, count)
-    return chosen if kept is None else pc.and_(chosen, kept)
-
-
 def _positioned(
     stream: BinaryIO,
     wanted: pa.Schema,
     file_format: str,
     path: str,
-    skipping: FileFilter | None,
     *,
-    limit: BatchLimit,
-    dictionary_columns: Collection[str],
-    row_groups: Collection[int] | None,
+    skipping: FileFilter | None,
+    scan: ScanOptions,
 ) -> Positioned:
-    if row_groups is not None:
+    limit, dictionary_columns = scan.limit, scan.dictionary_columns
+    if scan.row_groups is not None:
         where = None if skipping is None else skipping.where
         yield from parquet.read_matching(
-            stream, wanted, where, path=path, limit=limit, row_groups=row_groups, dictionary_columns=dictionary_columns
+            stream,
+            wanted,
+            where,
+            path=path,
+            limit=limit,
+            row_groups=scan.row_groups,
+            dictionary_columns=dictionary_columns,
         )
         return
     reader = SKIPPING_READERS.get(file_format)

@@ -25,7 +25,13 @@ from paimon_engine.meta.schema import VALUE_KIND
 from paimon_engine.meta.snapshot import Snapshot
 from paimon_engine.predicate import And, Predicate, columns_of, conjuncts_of, root_columns, to_arrow_expression
 from paimon_engine.supported import check_readable
-from paimon_engine.table.files.data_file import BucketLocation, bucket_location, read_data_file
+from paimon_engine.table.files.data_file import (
+    BucketLocation,
+    RowMask,
+    ScanOptions,
+    bucket_location,
+    read_data_file,
+)
 from paimon_engine.table.files.deletion_vectors import DeletedRows, VectorReader
 from paimon_engine.table.files.file_index import index_filter, selected_rows
 from paimon_engine.table.files.key_range import RangeReader
@@ -189,12 +195,9 @@ class _Files:
             file,
             self.columns,
             with_system_columns=with_system_columns,
-            deleted=deleted,
+            mask=RowMask(deleted, selected),
             where=self.where,
-            selected=selected,
-            limit=self.limit,
-            dictionary_columns=self.dictionary_columns,
-            row_groups=self.row_groups.get(file.name),
+            scan=ScanOptions(self.limit, self.dictionary_columns, self.row_groups.get(file.name)),
         )
 
     def run_rows(
