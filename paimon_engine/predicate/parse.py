@@ -65,9 +65,18 @@ def parse_where(text: str) -> Predicate:
             f'"{error.name}" is a text in a filter; write names that are not plain words in backticks: `{error.name}`'
         ) from error
     except sqlglot.errors.SqlglotError as error:
-        raise InvalidArgumentError(f"cannot read the filter {text!r}: {str(error).splitlines()[0]}") from error
+        raise InvalidArgumentError(f"cannot read the filter {text!r}: {_where_it_fails(error)}") from error
     except RecursionError as error:
         raise InvalidArgumentError(f"the filter {text[:40]!r}… is nested too deeply") from error
+
+
+def _where_it_fails(error: sqlglot.errors.SqlglotError) -> str:
+    """The word after which the parser could not go on, if it says."""
+    found = getattr(error, "errors", None) or [{}]
+    word, column = found[0].get("highlight"), found[0].get("col")
+    if not word or column is None:
+        return str(error).splitlines()[0]
+    return f"it is incomplete or not understood at {word!r}, character {column}"
 
 
 def parse_literal(text: str) -> Any:

@@ -145,11 +145,27 @@ def _read_field(name: str, item: SpecField, given: Any, edge: Edge) -> Any:
             problem = f"give {described(item.hint)}"
     if problem is None and not _fits(value, item.hint):
         problem = f"give {described(item.hint)}"
+    if problem is None:
+        problem = _problem_within(value, item.hint)
     if problem is not None:
         raise InvalidArgumentError(
             f"{name}: {item.name}={shown(given) if item.is_shown else '…'} is not allowed; {problem}"
         )
     return value
+
+
+def _problem_within(value: Any, hint: Any) -> str | None:
+    """What is wrong with a value of the right form, as its kind finds."""
+    if value is None:
+        return None
+    kinds = [kind_of(choice) for choice in _choices(hint) if choice is not type(None)]
+    try:
+        for kind in kinds:
+            if kind is not None and kind.check is not None:
+                kind.check(value)
+    except InvalidArgumentError as error:
+        return str(error)
+    return None
 
 
 def decode(spec: type[S], given: Mapping[str, Any], *, name: str = "", edge: Edge = _HERE) -> S:

@@ -78,12 +78,15 @@ class Kind:
 
     `read` gives the kept form of what was given, and anything that is of no other form as it is.
     Raises: ValueError or InvalidArgumentError for a text that stands for no value.
+
+    `check` raises InvalidArgumentError for a value of the right form that means nothing, with the reason.
     """
 
     name: str
     takes: str
     metavar: str
     read: Callable[[Any, Edge], Any]
+    check: Callable[[Any], None] | None = None
 
 
 def _read_flag(value: Any, _: Edge) -> Any:
@@ -127,6 +130,13 @@ def _read_condition(value: Any, _: Edge) -> Any:
     return str(value) if isinstance(value, ConditionTree) else value
 
 
+def _check_condition(value: Any) -> None:
+    # Importing operators must not load the parser of SQL.
+    from paimon_engine.predicate.parse import parse_where
+
+    parse_where(value)
+
+
 def _read_map(value: Any, _: Edge) -> Any:
     """A map of `{"day": "2013-01-01"}` or `day=2013-01-01,hour=5`."""
     if not isinstance(value, str):
@@ -156,7 +166,7 @@ MOMENT: Final = Kind(
 )
 NAME: Final = Kind("name", "a name as text", "NAME", _read_as_given)
 CONDITION: Final = Kind(
-    "condition", "a SQL condition as text, or an expression of columns", "CONDITION", _read_condition
+    "condition", "a SQL condition as text, or an expression of columns", "CONDITION", _read_condition, _check_condition
 )
 PATTERN: Final = Kind("pattern", "a regular expression as text", "REGEX", _read_as_given)
 ADDRESS: Final = Kind("address", "a path or an address as text", "PATH", _read_as_given)

@@ -122,7 +122,7 @@ def is_of_kind(value: Any, item: SpecField) -> bool:
     is_list, is_union_of_texts = item.item is not None, kind == "address"
     is_text = kind in ("text", "name", "condition", "pattern", "address") or "Literal" in plain
     if value is None:
-        return item.is_optional
+        return item.is_optional or item.is_empty_if_none
     if isinstance(value, bool):
         return kind == "flag"
     if isinstance(value, int):
@@ -356,7 +356,7 @@ def test_a_condition_is_no_other_value(box: Sandbox):
         ),
         ("expire_snapshots", {"retain_max": "5", "older_than": "None"}, {"retain_max": 5, "older_than": None}),
         ("create_tag", {"tag": "t", "time_retained": "30 days"}, {"tag": "t", "time_retained": 30 * 86_400_000}),
-        ("delete_rows", {"where": "true"}, {"where": "true"}),
+        ("delete_rows", {"where": "k = 1"}, {"where": "k = 1"}),
         ("drop_partition", {"partitions": [{"p": "1"}]}, {"partitions": [{"p": "1"}]}),
     ],
 )

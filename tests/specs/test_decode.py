@@ -84,6 +84,8 @@ def test_other_forms_of_a_value_are_read(action: str, field: str, given: Any, va
         *(("drop_partition", "partitions", given, "COLUMN|column") for given in ("day", "", [""], "[1]")),
         *(("write", "overwrite", given, "values by column") for given in ("p", "[1]", "{1", 7)),
         *(("compact", "max_seconds", given, "NaN and infinity") for given in ("nan", "inf", float("nan"))),
+        *(("compact", "where", given, "cannot read the filter") for given in ("p = ", "p = 'x", "a b c", "(((")),
+        ("delete_rows", "where", "k = 1 and", "incomplete or not understood at 'and', character 9"),
         ("alter_table", "changes", "drop it", "a list"),
         ("create_tag", "if_exists", "perhaps", "'verify' or 'error'"),
     ],
