@@ -3,6 +3,8 @@
 The two highest bits of a run say its kind: one value repeated, values of one width, values of one width with patches
 for large ones, or a value and differences. Numbers with a sign have it in their lowest bit (zigzag).
 
+Why this is not left to a library: `orc_timestamps`.
+
 Source: the ORC specification, version 1, "Integer Run Length Encoding, version 2".
 """
 

@@ -7,6 +7,14 @@ nanoseconds instead, of which Java takes whole milliseconds only, and pypaimon-r
 What would begin in the last second before 1970 cannot be told from the first second after it. Java writes it all the
 same and reads it a second late; here whole milliseconds stay as Arrow has them, and all else is refused (`orc`).
 
+Why no library does it (measured with pyarrow 26 and pyorc 0.12, 200,000 rows of two columns):
+
+- pyarrow has the values and no streams: it writes negative nanoseconds as said above, and refuses to read a timestamp
+  of which 64 bits cannot count the nanoseconds.
+- pyorc gives and takes rows as Python values: 0.08 s to write what Arrow writes in 0.013 s, 0.29 s to read what Arrow
+  reads in 0.002 s, besides making the values. It gives no streams of a stripe either, counts microseconds only, and
+  reads 1969-12-31 23:59:59.5, which it wrote itself, as 1970-01-01 00:00:00.5.
+
 A stripe is `indexes | streams | footer`; the indexes hold offsets in streams, so they go, for this file only.
 
 Source: `TimestampTreeWriter` and `TreeReaderFactory.TimestampTreeReader` of ORC's Java library; the ORC specification,

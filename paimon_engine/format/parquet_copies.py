@@ -4,6 +4,8 @@ The key columns of a file, `_KEY_x`, have the values of the columns `x`, and wri
 file costs. Arrow writes them once; behind each row group the same pages follow again, and the footer gets columns with
 these pages. To readers they are columns as any others.
 
+Why no library does it: `thrift_compact`.
+
 Source: `parquet.thrift` of the Parquet format.
 """
 
@@ -16,7 +18,16 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from paimon_engine.format.parquet_footer import SCHEMA_FIELD, is_leaf
+from paimon_engine.format.parquet_fields import (
+    ColumnChunk,
+    ColumnMetaData,
+    DataPageHeader,
+    FileMetaData,
+    PageHeader,
+    RowGroup,
+    SchemaElement,
+)
+from paimon_engine.format.parquet_footer import is_leaf
 from paimon_engine.format.thrift_compact import (
     BINARY,
     STRUCT,
@@ -31,18 +42,6 @@ from paimon_engine.format.thrift_compact import (
     text,
     value_of,
 )
-
-ROW_GROUPS, COLUMN_ORDERS = 4, 7
-"""Numbers of fields of a footer."""
-_NAME, _CHILDREN, _FIELD_ID = 4, 5, 9
-"""Numbers of fields of a schema element."""
-CHUNKS, _GROUP_BYTES, _GROUP_STORED_BYTES = 1, 2, 6
-"""Numbers of fields of a row group."""
-_CHUNK_OFFSET, CHUNK_METADATA = 2, 3
-_PATH, _CHUNK_BYTES, _CHUNK_STORED_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET = 3, 6, 7, 9, 11
-"""Numbers of fields of a column chunk, and of its metadata."""
-PAGE_STORED_BYTES, _DATA_PAGE, _PAGE_VALUES = 3, 5, 1
-"""Numbers of fields of the head of a page, and of what data pages add to it."""
 
 _FIELD_ID_KEY: Final = b"PARQUET:field_id"
 _SPARE_BYTES: Final = 1 << 20
@@ -93,8 +92,12 @@ def leading_chunks(row_group: bytes, count: int, rows: int) -> list[bytes]:
         while values < rows:
             reader = Reader(row_group, position)
             head = {number: value for number, _, value in reader.structure()}
-            position = reader.at + number_of(head[PAGE_STORED_BYTES])
-            values += number_in(head[_DATA_PAGE], _PAGE_VALUES) if _DATA_PAGE in head else 0
+            position = reader.at + number_of(head[PageHeader.COMPRESSED_PAGE_SIZE])
+            values += (
+                number_in(head[PageHeader.DATA_PAGE_HEADER], DataPageHeader.NUM_VALUES)
+                if PageHeader.DATA_PAGE_HEADER in head
+                else 0
+            )
         chunks.append(row_group[begin:position])
     return chunks
 
@@ -104,7 +107,7 @@ def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[st
 
     `shifts` says for each row group by how many bytes each copy lies behind what it was copied from.
     """
-    root, *parts = elements(value_of(footer, SCHEMA_FIELD))
+    root, *parts = elements(value_of(footer, FileMetaData.SCHEMA))
     trees = _trees(parts)
     widths = [sum(is_leaf(fields_of(element)) for element in tree) for tree in trees]
 
@@ -114,11 +117,11 @@ def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[st
         return _in_order(copies, own, copied)
 
     def schema(_: bytes) -> bytes:
-        more = changed(root, {_CHILDREN: lambda _: integer(len(copies.names))})
+        more = changed(root, {SchemaElement.NUM_CHILDREN: lambda _: integer(len(copies.names))})
         return listed(STRUCT, [more, *_in_order(copies, trees, partial(_renamed, copies))])
 
     def row_group(group: bytes, shift: Mapping[str, int]) -> bytes:
-        own = elements(value_of(group, CHUNKS))
+        own = elements(value_of(group, RowGroup.COLUMNS))
         return _with_chunks(group, placed(own, partial(_copied_chunk, shift)), own[: len(copies.sources)])
 
     def row_groups(groups: bytes) -> bytes:
@@ -127,7 +130,9 @@ def with_copies(footer: bytes, copies: ColumnCopies, shifts: Sequence[Mapping[st
     def orders(found: bytes) -> bytes:
         return listed(STRUCT, placed(elements(found), lambda order, _: order))
 
-    return changed(footer, {SCHEMA_FIELD: schema, ROW_GROUPS: row_groups, COLUMN_ORDERS: orders})
+    return changed(
+        footer, {FileMetaData.SCHEMA: schema, FileMetaData.ROW_GROUPS: row_groups, FileMetaData.COLUMN_ORDERS: orders}
+    )
 
 
 def _in_order(copies: ColumnCopies, own: Sequence[Sequence[bytes]], copied: _Copied) -> list[bytes]:
@@ -151,7 +156,7 @@ def _trees(parts: Sequence[bytes]) -> list[list[bytes]]:
             trees.append([])
             missing = 1
         trees[-1].append(part)
-        missing += number_in(part, _CHILDREN, 0) - 1
+        missing += number_in(part, SchemaElement.NUM_CHILDREN, 0) - 1
     return trees
 
 
@@ -159,13 +164,14 @@ def _renamed(copies: ColumnCopies, element: bytes, name: str) -> bytes:
     def field_id(found: bytes) -> bytes:
         return integer(copies.field_ids[name]) if name in copies.field_ids else found
 
-    return changed(element, {_NAME: lambda _: text(name), _FIELD_ID: field_id})
+    return changed(element, {SchemaElement.NAME: lambda _: text(name), SchemaElement.FIELD_ID: field_id})
 
 
 def _copied_chunk(shifts: Mapping[str, int], chunk: bytes, name: str) -> bytes:
     path = listed(BINARY, [text(name)])
     return changed(
-        moved_chunk(chunk, shifts[name]), {CHUNK_METADATA: lambda found: changed(found, {_PATH: lambda _: path})}
+        moved_chunk(chunk, shifts[name]),
+        {ColumnChunk.META_DATA: lambda found: changed(found, {ColumnMetaData.PATH_IN_SCHEMA: lambda _: path})},
     )
 
 
@@ -179,14 +185,14 @@ def moved_chunk(chunk: bytes, shift: int) -> bytes:
     moved = partial(moved_offset, shift=shift)
 
     def metadata(found: bytes) -> bytes:
-        return changed(found, {_DATA_OFFSET: moved, _DICTIONARY_OFFSET: moved})
+        return changed(found, {ColumnMetaData.DATA_PAGE_OFFSET: moved, ColumnMetaData.DICTIONARY_PAGE_OFFSET: moved})
 
-    return changed(chunk, {_CHUNK_OFFSET: moved, CHUNK_METADATA: metadata})
+    return changed(chunk, {ColumnChunk.FILE_OFFSET: moved, ColumnChunk.META_DATA: metadata})
 
 
 def _with_chunks(group: bytes, chunks: Sequence[bytes], copied: Sequence[bytes]) -> bytes:
     """The row group with these chunks, some of which it has not had: they are like those that were `copied`."""
-    more = [value_of(chunk, CHUNK_METADATA) for chunk in copied]
+    more = [value_of(chunk, ColumnChunk.META_DATA) for chunk in copied]
 
     def total(number: int) -> Callable[[bytes], bytes]:
         return lambda found: integer(number_of(found) + sum(number_in(metadata, number) for metadata in more))
@@ -194,8 +200,8 @@ def _with_chunks(group: bytes, chunks: Sequence[bytes], copied: Sequence[bytes])
     return changed(
         group,
         {
-            CHUNKS: lambda _: listed(STRUCT, chunks),
-            _GROUP_BYTES: total(_CHUNK_BYTES),
-            _GROUP_STORED_BYTES: total(_CHUNK_STORED_BYTES),
+            RowGroup.COLUMNS: lambda _: listed(STRUCT, chunks),
+            RowGroup.TOTAL_BYTE_SIZE: total(ColumnMetaData.TOTAL_UNCOMPRESSED_SIZE),
+            RowGroup.TOTAL_COMPRESSED_SIZE: total(ColumnMetaData.TOTAL_COMPRESSED_SIZE),
         },
     )

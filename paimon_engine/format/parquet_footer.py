@@ -4,6 +4,8 @@ Timestamps of several precisions in one file: Java writes timestamps of more tha
 INT64. Arrow takes one form for all columns. So the others are handed to Arrow as plain 64-bit integers, which they are,
 and their meaning is added to the file's schema. For columns that are copies of others, see `parquet_copies`.
 
+Why no library does it: `thrift_compact`.
+
 Source: `parquet.thrift` of the Parquet format.
 """
 
@@ -14,6 +16,14 @@ from typing import BinaryIO, Final
 
 import pyarrow as pa
 
+from paimon_engine.format.parquet_fields import (
+    ConvertedType,
+    FileMetaData,
+    LogicalType,
+    SchemaElement,
+    TimestampType,
+    TimeUnit,
+)
 from paimon_engine.format.thrift_compact import (
     BOOLEANS,
     I32,
@@ -28,12 +38,8 @@ from paimon_engine.format.thrift_compact import (
 )
 
 _MAGIC: Final = b"PAR1"
-SCHEMA_FIELD: Final = 2
-_TYPE, _CHILDREN, _CONVERTED, _LOGICAL = 1, 5, 6, 10
-"""Numbers of fields of a schema element."""
-
-_CONVERTED_UNITS: Final = {"ms": 9, "us": 10}
-_UNIT_FIELDS: Final = {"ms": 1, "us": 2}
+_CONVERTED_UNITS: Final = {"ms": ConvertedType.TIMESTAMP_MILLIS, "us": ConvertedType.TIMESTAMP_MICROS}
+_UNIT_FIELDS: Final = {"ms": TimeUnit.MILLIS, "us": TimeUnit.MICROS}
 
 
 class FooterSink:
@@ -106,26 +112,27 @@ def with_timestamps(footer: bytes, leaves: Sequence[pa.DataType]) -> bytes:
     def marked(schema: bytes) -> bytes:
         return listed(STRUCT, [_marked_element(fields_of(one), types) for one in elements(schema)])
 
-    return changed(footer, {SCHEMA_FIELD: marked})
+    return changed(footer, {FileMetaData.SCHEMA: marked})
 
 
 def is_leaf(element: Fields) -> bool:
     """Whether a schema element is a column, not a group of some."""
     numbers = {number for number, _, _ in element}
-    return _TYPE in numbers and _CHILDREN not in numbers
+    return SchemaElement.TYPE in numbers and SchemaElement.NUM_CHILDREN not in numbers
 
 
 def _marked_element(fields: Fields, leaves: Iterator[pa.DataType]) -> bytes:
     leaf = next(leaves) if is_leaf(fields) else None
     if leaf is not None and pa.types.is_timestamp(leaf) and leaf.unit in _UNIT_FIELDS:
         if leaf.tz is not None:
-            fields.append((_CONVERTED, I32, integer(_CONVERTED_UNITS[leaf.unit])))
-        fields.append((_LOGICAL, STRUCT, _timestamp(leaf)))
+            fields.append((SchemaElement.CONVERTED_TYPE, I32, integer(_CONVERTED_UNITS[leaf.unit])))
+        fields.append((SchemaElement.LOGICAL_TYPE, STRUCT, _timestamp(leaf)))
     return structure(fields)
 
 
 def _timestamp(leaf: pa.DataType) -> bytes:
-    """The logical type: member 8 is a timestamp, of which 1 says whether it is in UTC and 2 is the unit."""
+    """The logical type of a timestamp."""
     unit = structure([(_UNIT_FIELDS[leaf.unit], STRUCT, structure([]))])
     in_utc = BOOLEANS[0] if leaf.tz is not None else BOOLEANS[1]
-    return structure([(8, STRUCT, structure([(1, in_utc, b""), (2, STRUCT, unit)]))])
+    timestamp = structure([(TimestampType.IS_ADJUSTED_TO_UTC, in_utc, b""), (TimestampType.UNIT, STRUCT, unit)])
+    return structure([(LogicalType.TIMESTAMP, STRUCT, timestamp)])

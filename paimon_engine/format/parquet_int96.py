@@ -6,6 +6,8 @@ Java has them in every timestamp before 1970, and then no coarser unit that Arro
 
 To get at the bytes, the footer is told again, with columns of 12 bytes in place of INT96, which are stored alike.
 
+Why no library does it: `thrift_compact`.
+
 Source: `parquet.thrift` of the Parquet format; `TimestampInt96Writer` of the Java library.
 """
 
@@ -21,16 +23,19 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import UnsupportedError
 from paimon_engine.format.layout import leaf_arrays
-from paimon_engine.format.parquet_footer import SCHEMA_FIELD
+from paimon_engine.format.parquet_fields import (
+    ColumnChunk,
+    ColumnMetaData,
+    FileMetaData,
+    PhysicalType,
+    RowGroup,
+    SchemaElement,
+)
 from paimon_engine.format.thrift_compact import I32, STRUCT, changed, elements, fields_of, integer, listed, structure
 
-_INT96: Final = integer(3)
-_BYTES: Final = integer(7)
+_INT96: Final = integer(PhysicalType.INT96)
+_BYTES: Final = integer(PhysicalType.FIXED_LEN_BYTE_ARRAY)
 _WIDTH: Final = 12
-_TYPE, _TYPE_LENGTH = 1, 2
-"""Fields of a schema element; the type is also the first field of what a row group says of a column."""
-_ROW_GROUPS, _COLUMNS, _COLUMN = 4, 1, 3
-"""Fields of the footer, of a row group in it, and of a column in that."""
 _MAGIC: Final = b"PAR1"
 
 _STORED: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
@@ -52,7 +57,7 @@ def bytes_metadata(source: BinaryIO) -> pq.FileMetaData:
     source.seek(-8, io.SEEK_END)
     size = int.from_bytes(source.read(4), "little")
     source.seek(-8 - size, io.SEEK_END)
-    footer = changed(source.read(size), {SCHEMA_FIELD: _schema, _ROW_GROUPS: _row_groups})
+    footer = changed(source.read(size), {FileMetaData.SCHEMA: _schema, FileMetaData.ROW_GROUPS: _row_groups})
     return pq.read_metadata(io.BytesIO(_MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC))
 
 
@@ -62,19 +67,23 @@ def _schema(schema: bytes) -> bytes:
 
 def _element(element: bytes) -> bytes:
     fields = fields_of(element)
-    if (_TYPE, I32, _INT96) not in fields:
+    if (SchemaElement.TYPE, I32, _INT96) not in fields:
         return structure(fields)
-    others = [field for field in fields if field[0] not in (_TYPE, _TYPE_LENGTH)]
-    return structure([*others, (_TYPE, I32, _BYTES), (_TYPE_LENGTH, I32, integer(_WIDTH))])
+    others = [field for field in fields if field[0] not in (SchemaElement.TYPE, SchemaElement.TYPE_LENGTH)]
+    return structure([*others, (SchemaElement.TYPE, I32, _BYTES), (SchemaElement.TYPE_LENGTH, I32, integer(_WIDTH))])
 
 
 def _row_groups(groups: bytes) -> bytes:
-    return listed(STRUCT, [changed(group, {_COLUMNS: _chunks}) for group in elements(groups)])
+    return listed(STRUCT, [changed(group, {RowGroup.COLUMNS: _chunks}) for group in elements(groups)])
 
 
 def _chunks(chunks: bytes) -> bytes:
     return listed(
-        STRUCT, [changed(chunk, {_COLUMN: lambda said: changed(said, {_TYPE: _type})}) for chunk in elements(chunks)]
+        STRUCT,
+        [
+            changed(chunk, {ColumnChunk.META_DATA: lambda said: changed(said, {ColumnMetaData.TYPE: _type})})
+            for chunk in elements(chunks)
+        ],
     )
 
 

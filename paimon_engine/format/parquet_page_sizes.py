@@ -8,6 +8,8 @@ Likewise lists that have more values than any memory holds, of which a few bytes
 The footer says the same of whole column chunks, but nothing makes it true. So `parquet_watch` looks at each page as it
 is read, and `check_page_sizes` at their headers alone.
 
+Why no library does it: `thrift_compact`.
+
 Source: `parquet.thrift` of the Parquet format.
 """
 
@@ -20,6 +22,7 @@ from typing import BinaryIO, Final
 import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
+from paimon_engine.format.parquet_fields import DataPageHeader, DataPageHeaderV2, PageEncoding, PageHeader, PageType
 from paimon_engine.format.thrift_compact import DECODE_ERRORS, Reader, number_in, number_of
 
 PAGE_BYTES_MAX: Final = 256 << 20
@@ -27,19 +30,23 @@ PAGE_BYTES_MAX: Final = 256 << 20
 LIST_VALUES_MAX: Final = PAGE_BYTES_MAX // 4
 """Values of a repeated column in a page, or in the rows that are decoded at once, if they are that much larger than
 stored, with 4 bytes for each."""
-DELTA_TEXTS: Final = 7
+DELTA_TEXTS: Final = PageEncoding.DELTA_BYTE_ARRAY
 """Number of the encoding in which a text repeats the begin of the one before."""
-_PLACES: Final = (2, 8)
+_PLACES: Final = (PageEncoding.PLAIN_DICTIONARY, PageEncoding.RLE_DICTIONARY)
 """Numbers of the encodings in which values are indices in a dictionary."""
 _EXPANSION_MAX: Final = 64
 """Unpacked size per stored size, up to which size alone is no reason to refuse."""
 _VALUE_BYTES: Final = 4
 _HEADER_BYTES: Final = 256
 """To be read for the header of a page at first; those with long bounds in them take more."""
-_KIND, _UNPACKED, _STORED = 1, 2, 3
-"""Numbers of fields of the header of a page."""
-_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
-_DETAILS: Final = {_DATA: (5, 2), _DATA_V2: (8, 4)}
+_SIZES: Final = (PageHeader.TYPE, PageHeader.UNCOMPRESSED_PAGE_SIZE, PageHeader.COMPRESSED_PAGE_SIZE)
+_VALUES: Final = DataPageHeader.NUM_VALUES
+"""The same in pages of both versions."""
+_DICTIONARY: Final = PageType.DICTIONARY_PAGE
+_DETAILS: Final = {
+    PageType.DATA_PAGE: (PageHeader.DATA_PAGE_HEADER, DataPageHeader.ENCODING),
+    PageType.DATA_PAGE_V2: (PageHeader.DATA_PAGE_HEADER_V2, DataPageHeaderV2.ENCODING),
+}
 """Kind of a page with values → field of the header that tells of them, and the field of their encoding in that."""
 _PADDING_BYTES: Final = 100
 """Some old writers count a column chunk without the header of its dictionary, so readers look that far behind it."""
@@ -70,10 +77,10 @@ def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
     fields = {number: value for number, _, value in reader.structure()}
     values = encoding = 0
     try:
-        kind, unpacked, stored = (number_of(fields[number]) for number in (_KIND, _UNPACKED, _STORED))
+        kind, unpacked, stored = (number_of(fields[number]) for number in _SIZES)
         if kind in _DETAILS:
             index, encoding_index = _DETAILS[kind]
-            values, encoding = number_in(fields[index], 1), number_in(fields[index], encoding_index)
+            values, encoding = number_in(fields[index], _VALUES), number_in(fields[index], encoding_index)
     except IndexError as error:
         raise LookupError(f"{error} in a field") from error
     if min(unpacked, stored, values) < 0:

@@ -7,6 +7,8 @@ the pages, such as indexes, to which the new footer would have to point.
 
 The checksums of the pages are held against the bytes, so that damage does not travel on unseen.
 
+Why no library does it: `thrift_compact`.
+
 Source: `parquet.thrift` of the Parquet format.
 """
 
@@ -24,16 +26,18 @@ from isal.isal_zlib import crc32
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.layout import cast, leaves_of
-from paimon_engine.format.parquet_copies import (
-    CHUNK_METADATA,
-    CHUNKS,
-    COLUMN_ORDERS,
-    PAGE_STORED_BYTES,
-    ROW_GROUPS,
-    moved_chunk,
-    moved_offset,
+from paimon_engine.format.parquet_copies import moved_chunk, moved_offset
+from paimon_engine.format.parquet_fields import (
+    ChunkStatistics,
+    ColumnChunk,
+    ColumnMetaData,
+    FileMetaData,
+    PageEncoding,
+    PageEncodingStats,
+    PageHeader,
+    PageType,
+    RowGroup,
 )
-from paimon_engine.format.parquet_footer import SCHEMA_FIELD
 from paimon_engine.format.thrift_compact import (
     BOOLEANS,
     DECODE_ERRORS,
@@ -51,20 +55,50 @@ from paimon_engine.format.thrift_compact import (
 
 _PLAIN: Final = "UNCOMPRESSED"
 _WRITTEN_BY: Final = "parquet-cpp-arrow "
-_ROW_COUNT: Final = 3
-"""Number of a field of a footer, and of a row group."""
-_GROUP_OFFSET: Final = 5
-_STATISTICS, _PAGES = 12, 13
-_PAGE_CHECKSUM: Final = 4
-"""Numbers of fields of a row group, of the metadata of a chunk, and of the head of a page."""
-_INEXACT: Final = {(7, BOOLEANS[1]), (8, BOOLEANS[1])}
+_INEXACT: Final = {
+    (ChunkStatistics.IS_MAX_VALUE_EXACT, BOOLEANS[1]),
+    (ChunkStatistics.IS_MIN_VALUE_EXACT, BOOLEANS[1]),
+}
 """In statistics: that a bound is not the value itself."""
-_FOOTER_FIELDS: Final = {1, 2, 3, 4, 5, 6, 7}
-_GROUP_FIELDS: Final = {1, 2, 3, 5, 6}
-_CHUNK_FIELDS: Final = {2, 3}
-_METADATA_FIELDS: Final = {1, 2, 3, 4, 5, 6, 7, 9, 11, 12, 13, 16}
+_FOOTER_FIELDS: Final = {
+    FileMetaData.VERSION,
+    FileMetaData.SCHEMA,
+    FileMetaData.NUM_ROWS,
+    FileMetaData.ROW_GROUPS,
+    FileMetaData.KEY_VALUE_METADATA,
+    FileMetaData.CREATED_BY,
+    FileMetaData.COLUMN_ORDERS,
+}
+_GROUP_FIELDS: Final = {
+    RowGroup.COLUMNS,
+    RowGroup.TOTAL_BYTE_SIZE,
+    RowGroup.NUM_ROWS,
+    RowGroup.FILE_OFFSET,
+    RowGroup.TOTAL_COMPRESSED_SIZE,
+}
+_CHUNK_FIELDS: Final = {ColumnChunk.FILE_OFFSET, ColumnChunk.META_DATA}
+_METADATA_FIELDS: Final = {
+    ColumnMetaData.TYPE,
+    ColumnMetaData.ENCODINGS,
+    ColumnMetaData.PATH_IN_SCHEMA,
+    ColumnMetaData.CODEC,
+    ColumnMetaData.NUM_VALUES,
+    ColumnMetaData.TOTAL_UNCOMPRESSED_SIZE,
+    ColumnMetaData.TOTAL_COMPRESSED_SIZE,
+    ColumnMetaData.DATA_PAGE_OFFSET,
+    ColumnMetaData.DICTIONARY_PAGE_OFFSET,
+    ColumnMetaData.STATISTICS,
+    ColumnMetaData.ENCODING_STATS,
+    ColumnMetaData.SIZE_STATISTICS,
+}
 """What may stand in a file of which row groups are copied: no encryption, no other file, no index, no bloom filter."""
-_KNOWN_PAGES: Final = {(0, 0), (0, 2), (0, 8), (2, 0), (2, 2)}
+_KNOWN_PAGES: Final = {
+    (PageType.DATA_PAGE, PageEncoding.PLAIN),
+    (PageType.DATA_PAGE, PageEncoding.PLAIN_DICTIONARY),
+    (PageType.DATA_PAGE, PageEncoding.RLE_DICTIONARY),
+    (PageType.DICTIONARY_PAGE, PageEncoding.PLAIN),
+    (PageType.DICTIONARY_PAGE, PageEncoding.PLAIN_DICTIONARY),
+}
 """Type and encoding of pages: data and dictionaries of the first version, plain or by dictionary."""
 
 
@@ -82,7 +116,9 @@ class Layout:
         """The layout of files like this one; `codec` is the name of a codec as pyarrow's writer takes it."""
         footer = footer_of(empty_file)
         stored_name = _PLAIN if codec == "none" else codec.upper()
-        return cls(schema, value_of(footer, SCHEMA_FIELD), value_of(footer, COLUMN_ORDERS), stored_name)
+        return cls(
+            schema, value_of(footer, FileMetaData.SCHEMA), value_of(footer, FileMetaData.COLUMN_ORDERS), stored_name
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +161,9 @@ class StoredRowGroup:
         def chunks(found: bytes) -> bytes:
             return listed(STRUCT, [moved_chunk(chunk, shift) for chunk in elements(found)])
 
-        return changed(self.description, {CHUNKS: chunks, _GROUP_OFFSET: partial(moved_offset, shift=shift)})
+        return changed(
+            self.description, {RowGroup.COLUMNS: chunks, RowGroup.FILE_OFFSET: partial(moved_offset, shift=shift)}
+        )
 
 
 def footer_of(file: bytes) -> bytes:
@@ -135,10 +173,13 @@ def footer_of(file: bytes) -> bytes:
 
 def with_row_groups(footer: bytes, groups: Sequence[bytes | None]) -> bytes:
     """The footer with more row groups: None stands for the next one that it has already."""
-    own = iter(elements(value_of(footer, ROW_GROUPS)))
+    own = iter(elements(value_of(footer, FileMetaData.ROW_GROUPS)))
     found = [next(own) if group is None else group for group in groups]
-    rows = sum(number_in(group, _ROW_COUNT) for group in found)
-    return changed(footer, {ROW_GROUPS: lambda _: listed(STRUCT, found), _ROW_COUNT: lambda _: integer(rows)})
+    rows = sum(number_in(group, RowGroup.NUM_ROWS) for group in found)
+    return changed(
+        footer,
+        {FileMetaData.ROW_GROUPS: lambda _: listed(STRUCT, found), FileMetaData.NUM_ROWS: lambda _: integer(rows)},
+    )
 
 
 def stored_row_groups(source: BinaryIO, path: str, layout: Layout, row_count: int) -> list[StoredRowGroup | None]:
@@ -156,8 +197,8 @@ def stored_row_groups(source: BinaryIO, path: str, layout: Layout, row_count: in
             metadata.num_rows == row_count
             and metadata.created_by.startswith(_WRITTEN_BY)
             and fields.keys() <= _FOOTER_FIELDS
-            and fields[SCHEMA_FIELD] == layout.elements
-            and fields.get(COLUMN_ORDERS) == layout.orders
+            and fields[FileMetaData.SCHEMA] == layout.elements
+            and fields.get(FileMetaData.COLUMN_ORDERS) == layout.orders
         )
         if not is_alike:
             return [None] * metadata.num_row_groups
@@ -165,7 +206,7 @@ def stored_row_groups(source: BinaryIO, path: str, layout: Layout, row_count: in
             _stored(path, metadata, number, description, layout.schema)
             if _is_known(metadata.row_group(number), description, layout.codec)
             else None
-            for number, description in enumerate(elements(fields[ROW_GROUPS]))
+            for number, description in enumerate(elements(fields[FileMetaData.ROW_GROUPS]))
         ]
     except (
         pa.ArrowException,
@@ -205,7 +246,7 @@ def _is_known(group: pq.RowGroupMetaData, description: bytes, codec: str) -> boo
     chunks = [group.column(index) for index in range(group.num_columns)]
     return (
         fields.keys() <= _GROUP_FIELDS
-        and all(map(_is_known_chunk, elements(fields[CHUNKS])))
+        and all(map(_is_known_chunk, elements(fields[RowGroup.COLUMNS])))
         # Some columns of a file with a codec do without, but not all.
         and {_PLAIN, *(chunk.compression for chunk in chunks)} == {_PLAIN, codec}
         and all(begin + size == after for (begin, size), (after, _) in pairwise(_indices(chunks)))
@@ -225,11 +266,14 @@ def _is_known_chunk(chunk: bytes) -> bool:
     described = {number: value for number, _, value in fields_of(chunk)}
     if not described.keys() <= _CHUNK_FIELDS:
         return False
-    fields = {number: value for number, _, value in fields_of(described[CHUNK_METADATA])}
-    if not fields.keys() <= _METADATA_FIELDS or _PAGES not in fields:
+    fields = {number: value for number, _, value in fields_of(described[ColumnChunk.META_DATA])}
+    if not fields.keys() <= _METADATA_FIELDS or ColumnMetaData.ENCODING_STATS not in fields:
         return False
-    pages = {(number_in(page, 1), number_in(page, 2)) for page in elements(fields[_PAGES])}
-    statistics = fields_of(fields[_STATISTICS]) if _STATISTICS in fields else []
+    pages = {
+        (number_in(page, PageEncodingStats.PAGE_TYPE), number_in(page, PageEncodingStats.ENCODING))
+        for page in elements(fields[ColumnMetaData.ENCODING_STATS])
+    }
+    statistics = fields_of(fields[ColumnMetaData.STATISTICS]) if ColumnMetaData.STATISTICS in fields else []
     return pages <= _KNOWN_PAGES and _INEXACT.isdisjoint((number, kind) for number, kind, _ in statistics)
 
 
@@ -258,9 +302,9 @@ def _check_pages(chunk: bytes, size: int, path: str) -> None:
         while index < size:
             reader = Reader(chunk, index)
             head = {number: value for number, _, value in reader.structure()}
-            index = reader.at + number_of(head[PAGE_STORED_BYTES])
+            index = reader.at + number_of(head[PageHeader.COMPRESSED_PAGE_SIZE])
             found = crc32(view[reader.at : index])
-            if _PAGE_CHECKSUM in head and number_of(head[_PAGE_CHECKSUM]) & 0xFFFFFFFF != found:
+            if PageHeader.CRC in head and number_of(head[PageHeader.CRC]) & 0xFFFFFFFF != found:
                 raise damaged(path, "a page has another checksum than bytes")
     except DECODE_ERRORS as error:
         raise damaged(path, f"a page cannot be read: {error}") from error

@@ -3,6 +3,20 @@
 A structure is a list of fields, each with the distance to the number of the one before, a type, and a value. Only what
 is asked for is taken apart; values travel as the bytes that they are.
 
+Why no library does it (measured with pyarrow 26, on a footer of 52 kB with 20 row groups of 22 columns):
+
+- pyarrow tells what a footer says; it sets a path in it and adds row groups of other footers, for `_metadata` files,
+  and no more. It writes a row group from values only, and gives no header of a page.
+- Apache thrift and thriftpy2 know the fields of a definition and skip all others, which a footer that was only to be
+  changed would lose: 52 kB came back from thriftpy2, with the definition that fastparquet has, as 46 kB. It took 13 ms
+  to read and 17 ms to write them, and 7.6 µs for the header of a page. Here unknown fields stay the bytes that they
+  are; moving all 440 column chunks takes 20 ms, the header of a page 4.1 µs.
+- fastparquet's parser is faster (0.6 ms, 0.5 µs a header), but what it writes lacks fields of what it read (47 kB; the
+  size statistics of columns), and it comes with pandas, in 0.28 s and 116 MB.
+- parquet-tools shows files (`csv`, `inspect`, `show`), and changes none.
+
+The numbers of fields are named in `parquet_fields`.
+
 Source: the Thrift compact protocol specification.
 """
 
