@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,8 @@ from tests.support.pypaimon import PyPaimon, start_pypaimon
 from tests.support.reference import CACHE
 
 MARKER_OF_FIXTURE = {"oracle": "java", "newest": "java", "pypaimon": "interop"}
+_SECONDS_OF_MARKER = {"slow": 15.0, "airflow": 8.0, "spark": 3.0, "s3": 1.0, "java": 0.5, "interop": 0.5}
+"""About how long a test takes."""
 FOREIGN = ("AIRFLOW_", "PYSPARK_", "SPARK_", "PAIMON_ENGINE_")
 
 
@@ -73,6 +76,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, marker in MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        _longest_files_first(items)
+
+
+def _longest_files_first(items: list[pytest.Item]) -> None:
+    """Orders files by about how long they take, so that no core waits at the end for a file that began last."""
+    seconds: Counter[str] = Counter()
+    for item in items:
+        path = item.nodeid.partition("::")[0]
+        seconds[path] += max([_SECONDS_OF_MARKER.get(mark.name, 0.0) for mark in item.iter_markers()], default=0.0) + 0.1
+    order = {path: number for number, path in enumerate(sorted(seconds, key=lambda path: (-seconds[path], path)))}
+    items.sort(key=lambda item: order[item.nodeid.partition("::")[0]])
 
 
 @pytest.fixture(scope="session")
