@@ -85,7 +85,9 @@ def _longest_files_first(items: list[pytest.Item]) -> None:
     seconds: Counter[str] = Counter()
     for item in items:
         path = item.nodeid.partition("::")[0]
-        seconds[path] += max([_SECONDS_OF_MARKER.get(mark.name, 0.0) for mark in item.iter_markers()], default=0.0) + 0.1
+        seconds[path] += (
+            max([_SECONDS_OF_MARKER.get(mark.name, 0.0) for mark in item.iter_markers()], default=0.0) + 0.1
+        )
     order = {path: number for number, path in enumerate(sorted(seconds, key=lambda path: (-seconds[path], path)))}
     items.sort(key=lambda item: order[item.nodeid.partition("::")[0]])
 

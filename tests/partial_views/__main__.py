@@ -1,45 +1,37 @@
-"""The whole campaign: `python -m tests.partial_views` tries every action on every part of every table.
+"""The long run: `python -m tests.partial_views` tries every action on every part of every table.
 
-`--subjects` and `--deeds` choose some by a part of their names, `--seeds` says how many random parts there are. What is
-lost is told at once; the exit code is 1 if anything is.
+A scenario is a table and an action, such as "cut short, compact".
 """
 
 from __future__ import annotations
 
-import argparse
-import logging
-import time
+from collections.abc import Iterator
+from functools import partial
 
 from tests.partial_views.subjects import SUBJECTS, whole
 from tests.partial_views.trial import DEEDS, can_know, run_trial
-from tests.partial_views.views import views
+from tests.partial_views.views import View, views
+from tests.support.long_run import Trial, main
+
+_SEEDS = 100
+"""Random parts of each table, beside its prefixes, suffixes and what lacks one file."""
+SCENARIOS = {f"{subject}, {deed}": (subject, deed) for subject in SUBJECTS for deed in DEEDS}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.partial_views", description=__doc__)
-    parser.add_argument("--subjects", nargs="+", default=[""])
-    parser.add_argument("--deeds", nargs="+", default=[""])
-    parser.add_argument("--seeds", type=int, default=100)
-    given = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    total = lost = 0
-    for subject in (name for name in SUBJECTS if any(part in name for part in given.subjects)):
-        paths = sorted(whole(subject).files)
-        for deed in (name for name in DEEDS if any(part in name for part in given.deeds)):
-            begun, tried = time.monotonic(), 0
-            for view in views(paths, seeds=range(given.seeds)):
-                if not can_know(deed, view, paths):
-                    continue
-                outcome = run_trial(subject, view, deed)
-                tried += 1
-                if outcome.lost:
-                    lost += 1
-                    print(f"LOST {subject}, {view.name}, {deed}: {outcome.lost}\n    {outcome.said[:400]}")
-            total += tried
-            print(f"{subject}, {deed}: {tried} trials in {time.monotonic() - begun:.0f} s", flush=True)
-    print(f"{total} trials, {lost} with a loss")
-    raise SystemExit(1 if lost else 0)
+def trials(scenario: str) -> Iterator[Trial]:
+    """The action on each part of the table."""
+    subject, deed = SCENARIOS[scenario]
+    paths = sorted(whole(subject).files)
+    for view in views(paths, seeds=range(_SEEDS)):
+        if can_know(deed, view, paths):
+            yield view.name, partial(_outcome, subject, view, deed)
+
+
+def _outcome(subject: str, view: View, deed: str) -> str:
+    outcome = run_trial(subject, view, deed)
+    assert not outcome.lost, f"lost {outcome.lost}; it said {outcome.said}"
+    return "nothing lost"
 
 
 if __name__ == "__main__":
-    main()
+    main("tests.partial_views", __doc__, list(SCENARIOS), trials)
