@@ -1,4 +1,4 @@
-"""What every action works with: a table, a place to run tasks, a name to commit under, and somebody to tell.
+"""What every action works with: a table, an executor, a name to commit under, and a listener for progress.
 
 An action is a function `(Context, spec) -> result` in a file of its own in `actions/`.
 """

@@ -100,10 +100,10 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "empty_quarantine": ActionInfo(EmptyQuarantine, empty_quarantine, "delete permanently what was moved aside"),
     "purge_files": ActionInfo(PurgeFiles, purge_files, "empty a table and delete all that it has been"),
     "remove_unexisting_files": ActionInfo(
-        RemoveUnexistingFiles, remove_unexisting_files, "take data files that are gone out of the lists"
+        RemoveUnexistingFiles, remove_unexisting_files, "remove missing data files from the manifests"
     ),
     "remove_unexisting_manifests": ActionInfo(
-        RemoveUnexistingManifests, remove_unexisting_manifests, "take manifests that are gone out of the lists"
+        RemoveUnexistingManifests, remove_unexisting_manifests, "remove missing manifests from the lists"
     ),
     "repair_earliest_snapshot": ActionInfo(
         RepairEarliestSnapshot, repair_earliest_snapshot, "repair a row of snapshots with gaps"
@@ -111,7 +111,9 @@ ACTIONS: Final[Mapping[str, ActionInfo]] = {
     "verify": ActionInfo(Verify, verify, "check that a table is whole", on_tasks=True),
     "drop_partition": ActionInfo(DropPartition, drop_partition, "drop named partitions"),
     "expire_partitions": ActionInfo(ExpirePartitions, expire_partitions, "drop partitions that are too old"),
-    "mark_partition_done": ActionInfo(MarkPartitionDone, mark_partition_done, "tell that partitions are complete"),
+    "mark_partition_done": ActionInfo(
+        MarkPartitionDone, mark_partition_done, "notify others that partitions are complete"
+    ),
     "rename_tag": ActionInfo(RenameTag, rename_tag, "give a tag another name"),
     "create_due_tags": ActionInfo(CreateDueTags, create_due_tags, "make the tags that the options ask for"),
     "expire_tags": ActionInfo(ExpireTags, expire_tags, "delete tags whose time is over"),

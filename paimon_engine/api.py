@@ -45,7 +45,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
     def _handle(self) -> TableHandle:
         """The table itself, for all that is more than reading rows."""
         if self._system is not None:
-            raise UnsupportedError(f"${self._system} is a system table: it can be read, and no more")
+            raise UnsupportedError(f"${self._system} is a system table: it can only be read")
         return self._source
 
     @property
@@ -55,7 +55,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
     @property
     def schema(self) -> TableSchema:
-        """Columns, keys and options; of a system table those of the table that it tells of."""
+        """Columns, keys and options; of a system table those of the table that it describes."""
         return self._source.schema
 
     @property

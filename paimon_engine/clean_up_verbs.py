@@ -54,7 +54,7 @@ class CleanUpVerbs(Verbs):
         `older_than` is epoch milliseconds, a datetime, or an age such as `7 d`; a day by default. It must be longer ago
         than any job runs. With `quarantine` files are moved aside, and `restore` brings them back. Nothing goes where
         anything cannot be read, or where versions of the table seem to be missing; `stopped` says so.
-        `confirm_latest_snapshot` vouches for it that none is: the number of the latest snapshot, 0 if there is none.
+        `confirm_latest_snapshot` confirms that none is: the number of the latest snapshot, 0 if there is none.
 
         Raises: InvalidArgumentError, UnsupportedError, StorageError.
         """
@@ -123,7 +123,7 @@ class CleanUpVerbs(Verbs):
     def remove_unexisting_files(
         self, *, dry_run: bool = False, parallelism: int | None = None, commit_user: str | None = None
     ) -> RemoveUnexistingFilesResult:
-        """Takes data files that are gone from the store out of the table's lists: their rows are lost, the rest reads.
+        """Removes data files that the store no longer has from the manifests: their rows are lost, the rest reads.
 
         Raises: NotFoundError, ConflictError, UnsupportedError, StorageError.
         """
@@ -132,7 +132,7 @@ class CleanUpVerbs(Verbs):
     def remove_unexisting_manifests(
         self, *, dry_run: bool = False, commit_user: str | None = None
     ) -> RemoveUnexistingManifestsResult:
-        """Takes manifests that are gone from the store out of the table's lists: what they alone named is lost.
+        """Removes manifests that the store no longer has from the lists: what only they named is lost.
 
         Run `remove_unexisting_files` after it.
 

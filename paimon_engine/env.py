@@ -53,7 +53,7 @@ class StorageSource(Protocol):
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """How to build an `Env` anywhere: an address, options, and where secrets are to be found.
+    """How to build an `Env` anywhere: an address, options, and where secrets are found.
 
     `secrets` maps an option to the name of the environment variable that holds its value, so that no secret is ever
     part of a job, a plan or a log. The variable must be set wherever tasks run.

@@ -57,7 +57,7 @@ class Failed:
 
     @classmethod
     def of(cls, error: BaseException) -> Failed:
-        """The failure that stands for an exception."""
+        """The failure that describes an exception."""
         trace = "".join(traceback.format_exception(error))
         return cls(type(error).__name__, str(error), trace)
 

@@ -62,13 +62,13 @@ class MaintenanceVerbs(Verbs):
     ) -> CompactResult:
         """Merges sorted runs (small files on append tables); `full` takes everything to the highest level.
 
-        `where` chooses partitions, `partition_idle_time`, such as `1 d`, those to which nobody has written for so long,
-        `buckets` numbers of buckets. With `max_bytes` of files to rewrite, `max_buckets` or `max_seconds` the buckets
-        that cost readers most are done, in commits of about `round_bytes`, and `buckets_left` in the result says
-        whether another run finds work. A bucket is split into tasks of about `task_bytes`, each of which merges in
-        about `task_memory_bytes`; `Compact` tells more.
+        `where` chooses partitions, `partition_idle_time`, such as `1 d`, those to which nothing was written for so
+        long, `buckets` numbers of buckets. With `max_bytes` of files to rewrite, `max_buckets` or `max_seconds` the
+        buckets that cost readers most are done, in commits of about `round_bytes`, and `buckets_left` in the result
+        says whether another run finds work. A bucket is split into tasks of about `task_bytes`, each of which merges in
+        about `task_memory_bytes`; see `Compact`.
 
-        The result tells files, bytes, rows and read amplification before and after, per bucket, and why buckets were
+        The result has files, bytes, rows and read amplification before and after, per bucket, and why buckets were
         skipped; a dry run plans the same and writes nothing.
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
@@ -95,7 +95,7 @@ class MaintenanceVerbs(Verbs):
 
         Filters on these columns then read few files. `order` is `order` (one column after another), `zorder` or
         `hilbert`; columns and order may come from the options `clustering.columns` and `clustering.strategy`. What
-        others insert meanwhile stays as it is, and rows that are deleted by vectors go; `Cluster` tells more.
+        others insert meanwhile stays as it is, and rows that are deleted by vectors go; see `Cluster`.
 
         Raises: UnsupportedError, InvalidArgumentError, ConflictError, StorageError.
         """
@@ -157,7 +157,7 @@ class MaintenanceVerbs(Verbs):
     ) -> CompactManifestsResult:
         """Rewrites the lists of the table's files to few large ones; no data file is touched.
 
-        The result tells manifests, bytes and entries before and after; a dry run plans the same and writes nothing.
+        The result has manifests, bytes and entries before and after; a dry run plans the same and writes nothing.
 
         Raises: UnsupportedError, ConflictError, StorageError.
         """
@@ -249,7 +249,7 @@ class MaintenanceVerbs(Verbs):
     ) -> DropPartitionResult:
         """Drops the partitions older than `expiration_time`; what is not given comes from the options `partition.*`.
 
-        Partitions whose values stand for no time are kept; `stopped` of the result names them. With the strategy
+        Partitions whose values mean no time are kept; `stopped` of the result names them. With the strategy
         `update-time` a partition that gets rows meanwhile stays; by the time of its values it goes with them.
 
         Raises: InvalidArgumentError, UnsupportedError, ConflictError, StorageError.
@@ -257,7 +257,7 @@ class MaintenanceVerbs(Verbs):
         return self._act(expire_partitions, ExpirePartitions, locals())
 
     def mark_partition_done(self, *partitions: Mapping[str, Any], dry_run: bool = False) -> MarkPartitionDoneResult:
-        """Tells that partitions are complete, in the ways that the option `partition.mark-done-action` lists.
+        """Notifies others that partitions are complete, in the ways that the option `partition.mark-done-action` lists.
 
         By default a `_SUCCESS` file in the directory of each; each needs a value for every column.
 

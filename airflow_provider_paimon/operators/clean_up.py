@@ -20,7 +20,7 @@ class PaimonRemoveOrphanFilesOperator(PaimonDeletingOperator):
         older_than: only files that are older: a datetime, an ISO time, an age (timedelta, or a text such as `3 d`);
             a day by default. It must be longer than any job runs.
         dry_run: say what would be deleted, and delete nothing.
-        confirm_latest_snapshot: vouch for it that this is the number of the table's latest snapshot (0: it has none)
+        confirm_latest_snapshot: confirm that this is the number of the table's latest snapshot (0: it has none)
             and that all versions are visible; for a single run, where the result's `stopped` asks for it.
     """
 

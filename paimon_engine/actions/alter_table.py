@@ -1,7 +1,7 @@
 """ALTER TABLE: the next schema of a table, in one file that is there whole or not at all.
 
 1. The changes are applied to the newest schema and checked like a new table.
-2. The new schema takes the next id if nobody took it; else the changes are made again on top of the other's.
+2. The new schema gets the next id. If another writer has taken that id, the changes are applied to its schema again.
 
 No data file is touched: files of older schemas are read through the new one.
 """

@@ -132,8 +132,8 @@ class BranchResult(Result):
 
     `status` is `created`, `deleted`, `renamed`, `forwarded`, `already_done` or `dry_run`; `snapshot_id` the latest
     snapshot of what it is about. `removed_snapshots`, `removed_tags` and `removed_changelogs` are those that main lost;
-    `consumers_ahead` names consumers of main that would go on from a snapshot that is gone. `stopped` says why files
-    were left.
+    `consumers_ahead` names consumers of main that would continue from a snapshot that was removed. `stopped` says why
+    files were left.
     """
 
     status: str
@@ -196,7 +196,7 @@ def _check_still_there(main: TableHandle, spec: CreateBranch, origin: Snapshot) 
 
 @action
 def rename_branch(context: Context, spec: RenameBranch) -> BranchResult:
-    """Renames the branch. Safe to repeat; nobody should write to it meanwhile.
+    """Renames the branch. Safe to repeat; no one should write to it meanwhile.
 
     Raises: NotFoundError; ConflictError if the new name is taken; InvalidArgumentError for a bad name, or if the table
     falls back on the branch; UnsupportedError where a server keeps the branches.
@@ -259,9 +259,9 @@ def delete_branch(context: Context, spec: DeleteBranch) -> BranchResult:
         return done
     _check_no_fallback(table, spec.branch)
     roots = all_roots(table)
-    gone = [root for root in roots if root.branch == spec.branch]
+    removed = [root for root in roots if root.branch == spec.branch]
     kept = roots.settled(lambda doubt: doubt.branch == spec.branch)
-    plan = plan_removal(table, kept, gone, executor)
+    plan = plan_removal(table, kept, removed, executor)
     left = (f"files that only it names are left: {doubt.reason}" for doubt in roots.doubts if doubt not in kept.doubts)
     plan = replace(plan, stopped=(*left, *plan.stopped))
     result = _with_files(_result("dry_run", table, spec.branch), plan)
@@ -309,14 +309,14 @@ class _Forward:
     first: int
     snapshots: tuple[Snapshot, ...]
     tags: tuple[Tag, ...]
-    gone: tuple[Root, ...]
+    removed: tuple[Root, ...]
     schema_id: int
     changelogs: tuple[Snapshot, ...] = ()
 
 
 @action
 def fast_forward(context: Context, spec: FastForward) -> BranchResult:
-    """Makes main what the branch is. Nobody should write to main meanwhile; a run that was cut short may be repeated.
+    """Makes main what the branch is. No one should write to main meanwhile; a run that was cut short may be repeated.
 
     Raises: NotFoundError; InvalidArgumentError if the branch has no snapshot, begins so late that main would have a
     gap, or lacks a schema of what main keeps; CorruptTableError if a snapshot or tag cannot be understood;
@@ -330,22 +330,22 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
     main, branch = with_branch_paths(table, MAIN_BRANCH), existing_branch(table, spec.branch)
     roots = all_roots(table)
     forward = _forward(branch, roots.checked())
-    check_no_branch_from([root for root in roots if root.branch != spec.branch], forward.gone)
-    removed_ids = {root.identity for root in forward.gone}
+    check_no_branch_from([root for root in roots if root.branch != spec.branch], forward.removed)
+    removed_ids = {root.identity for root in forward.removed}
     staying = [root for root in roots if root.branch == MAIN_BRANCH and root.identity not in removed_ids]
     check_schemas_of(main, branch, staying, forward.schema_id)
     newest = existing_snapshot_ids(main, branch)[-1]
-    is_done = not forward.snapshots and not forward.gone and not forward.changelogs
+    is_done = not forward.snapshots and not forward.removed and not forward.changelogs
     is_done = is_done and _has_tags(main, forward) and same_schemas(main, branch)
-    plan = plan_removal(table, roots, forward.gone, executor)
+    plan = plan_removal(table, roots, forward.removed, executor)
     result = BranchResult(
         status="already_done" if is_done else "dry_run",
         branch=spec.branch,
         snapshot_id=newest,
-        removed_snapshots=tuple(sorted(root.snapshot.id for root in forward.gone if root.is_snapshot)),
-        removed_tags=tuple(sorted(root.tag for root in forward.gone if root.tag is not None)),
+        removed_snapshots=tuple(sorted(root.snapshot.id for root in forward.removed if root.is_snapshot)),
+        removed_tags=tuple(sorted(root.tag for root in forward.removed if root.tag is not None)),
         consumers_ahead=tuple(name for name, next_id in consumers(main).items() if next_id > newest + 1),
-        removed_changelogs=tuple(sorted(root.snapshot.id for root in forward.gone if root.is_changelog)),
+        removed_changelogs=tuple(sorted(root.snapshot.id for root in forward.removed if root.is_changelog)),
     )
     result = _with_files(result, plan)
     if is_done and not spec.dry_run:
@@ -359,7 +359,7 @@ def fast_forward(context: Context, spec: FastForward) -> BranchResult:
         with notifying(main, dry_run=not (result.removed_tags or forward.tags)) as news:
             prepared = prepare(main, plan, spec, "fast_forward", roots=hidden)
             _replace_main(main, branch, forward, result, news)
-            # Main's own newest schema, which workers would ask for, may have gone.
+            # Main's own newest schema, which workers would read, may have been removed.
             result = _carried_out(replace(result, status="forwarded"), table.newest(), plan, executor, prepared)
         logger.info("main of %s goes on from branch %s, snapshot %d", table.paths.root, spec.branch, newest)
     return result
@@ -386,7 +386,7 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
     # A tag that is about to go is looked for by its name: listings of some stores come late.
     late = {root.tag for root in roots if root.branch == MAIN_BRANCH and root.snapshot.id >= begin} - {None, *tags}
     tags |= {name: tag for name in sorted(filter(None, late)) if (tag := _tag_if_there(branch, name)) is not None}
-    gone, changelogs = _changelogs(branch, theirs, roots)
+    removed, changelogs = _changelogs(branch, theirs, roots)
     for root in roots:
         if root.branch != MAIN_BRANCH or root.is_changelog:
             continue
@@ -395,9 +395,9 @@ def _forward(branch: TableHandle, roots: list[Root]) -> _Forward:
         else:
             same = root.tag in tags and same_commit(tags[root.tag].snapshot, root.snapshot)
             goes = root.snapshot.id >= begin and not same
-        gone += [root] if goes else []
+        removed += [root] if goes else []
     snapshots = tuple(snapshot for number, snapshot in theirs.items() if number >= first)
-    return _Forward(first, snapshots, tuple(tags.values()), tuple(gone), theirs[begin].schema_id, changelogs)
+    return _Forward(first, snapshots, tuple(tags.values()), tuple(removed), theirs[begin].schema_id, changelogs)
 
 
 def _changelogs(
@@ -409,14 +409,14 @@ def _changelogs(
         for name in (MAIN_BRANCH, branch.paths.branch)
     )
     history = {**{number: root.snapshot for number, root in theirs.items()}, **snapshots}
-    gone = [
+    removed = [
         root
         for number, root in ours.items()
         if number >= min(history) and not (number in history and same_commit(history[number], root.snapshot))
     ]
-    lost = {root.snapshot.id for root in gone}
+    lost = {root.snapshot.id for root in removed}
     missing = [root.snapshot for number, root in theirs.items() if number not in ours or number in lost]
-    return gone, tuple(missing)
+    return removed, tuple(missing)
 
 
 def _tag_if_there(branch: TableHandle, name: str) -> Tag | None:
@@ -437,7 +437,7 @@ def _replace_main(
     """Gives main the schemas, snapshots, changelogs and tags of the branch; a reader finds a snapshot at any time."""
     storage, paths = main.env.storage, main.paths
     take_back_records(main, forward.first - 1)
-    remove_tags(main, named_tags(forward.gone), news)
+    remove_tags(main, named_tags(forward.removed), news)
     forget_newest(main, list(result.removed_changelogs))
     newest = existing_snapshot_ids(main, branch)[-1]
     remove_from(main, newest + 1)

@@ -105,7 +105,7 @@ class Cluster(Spec):
 class ClusterReport:
     """One bucket, or one partition of a table without buckets. `skipped` says why nothing was done.
 
-    The numbers after are None where nothing was done, or not yet; in a dry run `files_after` is what is to be expected.
+    The numbers after are None where nothing was done, or not yet; in a dry run `files_after` is the expected number.
     `tasks` is the number of ranges in which the rows were written. `is_left` says that the budget is why nothing was.
     """
 
@@ -126,7 +126,7 @@ class ClusterReport:
 class ClusterResult(Result):
     """What a clustering did; `status` is `committed`, `noop`, `dry_run` or `already_done`.
 
-    Totals cover `partitions`, that is all that `where` chose; of a dry run `files_after` is what is to be expected.
+    Totals cover `partitions`, that is all that `where` chose; in a dry run `files_after` is the expected number.
     `failed` holds errors of single buckets; `partitions_left` counts those that the budget did not allow.
     """
 
@@ -263,7 +263,7 @@ def _check_unordered(table: TableHandle) -> None:
     if table.schema.bucket_mode is not BucketMode.UNAWARE and table.options.bucket_append_ordered:
         raise UnsupportedError(
             f"{root}: rows of a bucket are read in the order in which they were written; set 'bucket-append-ordered' = "
-            "'false' if nobody relies on it"
+            "'false' if no reader relies on it"
         )
 
 
@@ -287,7 +287,7 @@ def _curve(table: TableHandle, spec: Cluster, columns: Sequence[str]) -> Curve:
         raise InvalidArgumentError(f"order {order!r}; use {', '.join(_ORDERS)}")
     if found != "order" and len(columns) > COLUMNS_MAX:
         raise InvalidArgumentError(f"{len(columns)} columns: a curve takes at most {COLUMNS_MAX}, and serves few best")
-    # Along one column there is but one order, and curves know no more of it than ranks.
+    # Along one column all orders are the same, and curves would only see ranks.
     return Curve("order" if len(columns) == 1 else found, tuple(types))
 
 
@@ -303,7 +303,7 @@ def _done_before(table: TableHandle, commit_user: str) -> frozenset[Bucket]:
 
 def _plan(run: _ClusteringState, only: frozenset[Bucket] | None, snapshot: Snapshot | None) -> list[CompactTask]:
     """Tasks of all chosen buckets, or of `only` these."""
-    # A handle that was opened before somebody added a column would drop its values.
+    # A handle that was opened before a column was added would drop the column's values.
     run.table, run.seen = run.table.newest(), snapshot
     run.vectors = vector_files(run.table, snapshot)
     tasks = []

@@ -38,7 +38,8 @@ def commit_messages(
     """Makes one snapshot of all messages; once for this user and kind, however often it is called.
 
     The messages' files are never deleted, whatever happens: they are the caller's.
-    Raises: InvalidArgumentError for another kind; ConflictError if files that the messages remove are gone.
+    Raises: InvalidArgumentError for another kind; ConflictError if files that the messages remove were removed by
+    others.
     """
     if not commit_user or checked_user(commit_user) is None:
         raise InvalidArgumentError("a commit of messages needs a commit_user, by which a repeated call is known")

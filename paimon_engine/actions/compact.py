@@ -163,7 +163,7 @@ def _distribute(context: Context, table: TableHandle, selection: BucketSelection
 
 
 def _expect_rounds(context: Context, plan: CompactionPlan, progress: CompactionProgress) -> None:
-    """Notes what the rounds would do, as far as a plan tells."""
+    """Notes what the rounds would do, as far as a plan can say."""
     tasks: Sequence[CompactTask] = plan.tasks
     while tasks:
         taken = progress.next_round(tasks)

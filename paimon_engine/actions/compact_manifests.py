@@ -27,7 +27,7 @@ from paimon_engine.table.state.snapshots import read_at_latest
 
 @dataclass(frozen=True, slots=True)
 class CompactManifests(Spec):
-    """Rewrite the manifests; a dry run tells what would come of it and writes nothing."""
+    """Rewrite the manifests; a dry run says what the result would be and writes nothing."""
 
     dry_run: DryRun = False
 

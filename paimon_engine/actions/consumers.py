@@ -1,7 +1,7 @@
 """Consumers: what streaming readers have read up to. Snapshots that a consumer has yet to read do not expire.
 
-A consumer that is forgotten can be moved aside, and `restore` brings it back; the result says where it would have gone
-on, too.
+A consumer that is forgotten can be moved aside, and `restore` brings it back; the result says where it would have
+continued.
 
 Source: `ConsumerManager` of the Java library.
 """
@@ -61,7 +61,7 @@ class ExpireConsumers(Spec):
 
 @dataclass(frozen=True, slots=True)
 class ForgottenConsumer:
-    """A consumer that goes, the snapshot that it would have read next (None: nobody can tell), and why it goes."""
+    """A consumer that is removed, the snapshot that it would have read next (None if unknown), and the reason."""
 
     consumer: str
     next_snapshot: int | None
@@ -72,7 +72,7 @@ class ForgottenConsumer:
 class ConsumersResult(Result):
     """What became of consumers; `status` is `reset`, `removed`, `noop` or `dry_run` (then: what would be).
 
-    `forgotten` tells more of those that were `removed`, and `quarantine` where they are now, if they were moved aside.
+    `forgotten` has details of those that were `removed`, and `quarantine` where they are now, if they were moved aside.
     """
 
     status: str
@@ -96,8 +96,8 @@ def reset_consumer(context: Context, spec: ResetConsumer) -> ConsumersResult:
     if spec.next_snapshot is None:
         if not table.env.storage.exists(path):
             return ConsumersResult("noop", consumer=spec.consumer)
-        gone = {spec.consumer: "asked for by its name"}
-        return replace(_forgotten(table, gone, "reset_consumer", spec), consumer=spec.consumer)
+        reasons = {spec.consumer: "asked for by its name"}
+        return replace(_forgotten(table, reasons, "reset_consumer", spec), consumer=spec.consumer)
     ids = snapshot_ids(table)
     low, high = (earliest_change_id(table, ids[0]), ids[-1] + 1) if ids else (1, 1)
     # One beyond the latest: the consumer has read everything.
@@ -121,8 +121,8 @@ def clear_consumers(context: Context, spec: ClearConsumers) -> ConsumersResult:
 
     names = [name for name, _ in consumer_files(table) if including.fullmatch(name)]
     names = [name for name in names if excluding is None or not excluding.fullmatch(name)]
-    gone = dict.fromkeys(names, f"its name matches {spec.including!r}")
-    return _forgotten(table, gone, "clear_consumers", spec)
+    reasons = dict.fromkeys(names, f"its name matches {spec.including!r}")
+    return _forgotten(table, reasons, "clear_consumers", spec)
 
 
 def _pattern(field: str, text: str) -> re.Pattern[str]:
@@ -145,32 +145,32 @@ def expire_consumers(context: Context, spec: ExpireConsumers) -> ConsumersResult
     if limit_ms is None and age_ms is not None:
         limit_ms = table.env.clock() - age_ms
     files = consumer_files(table) if limit_ms is not None else []
-    gone = {
+    reasons = {
         name: f"it has not moved since {info.modified_ms} (epoch milliseconds)"
         for name, info in files
         if limit_ms is not None and info.modified_ms < limit_ms
     }
-    return _forgotten(table, gone, "expire_consumers", spec)
+    return _forgotten(table, reasons, "expire_consumers", spec)
 
 
 def _forgotten(
     table: TableHandle,
-    gone: Mapping[str, str],
+    reasons: Mapping[str, str],
     what: str,
     spec: ResetConsumer | ClearConsumers | ExpireConsumers,
 ) -> ConsumersResult:
     """Removes consumers, given with why they go, for an action called `what`."""
     is_dry = not isinstance(spec, ResetConsumer) and spec.dry_run
-    found = tuple(ForgottenConsumer(name, next_snapshot_of(table, name), why) for name, why in gone.items())
+    found = tuple(ForgottenConsumer(name, next_snapshot_of(table, name), why) for name, why in reasons.items())
     quarantine = None
-    if gone and not is_dry:
-        paths = [table.paths.consumer(name) for name in gone]
+    if reasons and not is_dry:
+        paths = [table.paths.consumer(name) for name in reasons]
         how = Disposal(quarantine=spec.quarantine)
         quarantine = prepare(table, DeletionPlan({}, {}), how, what, roots=paths).quarantine
         table.env.storage.delete(paths)
     return ConsumersResult(
-        "dry_run" if is_dry else "removed" if gone else "noop",
-        tuple(gone),
+        "dry_run" if is_dry else "removed" if reasons else "noop",
+        tuple(reasons),
         forgotten=found,
         quarantine=None if quarantine is None else quarantine.name,
     )

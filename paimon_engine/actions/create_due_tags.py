@@ -144,7 +144,7 @@ def _make(
     tag = new_tag(table, due.name, due.snapshot)
     existing = next((other for other in tags if other.name == due.name), None)
     if existing is None:
-        # Somebody else who made the same tag has done the work.
+        # If another process made the same tag, the work is done.
         if not spec.dry_run and make_tag(table, tag, news):
             logger.info("made tag %s of %s on snapshot %d", tag.name, table.paths.root, due.snapshot.id)
         return Deletion()
@@ -185,13 +185,13 @@ def _drop(
     wanted = [Root(table.paths.branch, tag.snapshot, tag.name) for tag in expiring]
     held = {root.tag: found for root in wanted if (found := branches_from(roots, root))}
     skipped = tuple(f"tag {tag!r} stays: branch {names[0]!r} was made from it" for tag, names in held.items())
-    gone = [root for root in wanted if root.tag not in held]
-    plan = plan_removal(table, roots, gone, executor)
-    names = tuple(named_tags(gone))
+    removed = [root for root in wanted if root.tag not in held]
+    plan = plan_removal(table, roots, removed, executor)
+    names = tuple(named_tags(removed))
     files, stopped, quarantine = plan.files, plan.stopped, None
     if not spec.dry_run:
         prepared = prepare(table, plan, spec, "create_due_tags", roots=tag_files(table, names))
-        remove_tags(table, named_tags(gone), news)
+        remove_tags(table, named_tags(removed), news)
         deletion = carry_out(table, plan, executor, prepared)
         files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     both = quarantine is not None and result.quarantine is not None

@@ -2,7 +2,7 @@
 
 Each bucket is a task: it finds the positions of matching rows in the files that may hold some, and writes an index file
 with all vectors that changed. One commit takes all of them or none, so that a delete that died is repeated as a whole;
-a conflict (somebody compacted the files, or deleted from them) begins it again.
+after a conflict (others compacted the files, or deleted rows in them) it starts again.
 
 Source: `AppendDeleteFileMaintainer` of the Java library; the commit is a COMPACT snapshot, as in 0.9.
 """
@@ -105,7 +105,7 @@ def delete_rows(context: Context, spec: DeleteRows) -> DeleteRowsResult:
         if not marked:
             return DeleteRowsResult("noop", None, conflicts=conflicts)
         messages = [item.message for item in marked]
-        # Where nothing was deleted before, no index file tells that somebody has compacted the files meanwhile.
+        # Where nothing was deleted before, no index file shows that others have compacted the files meanwhile.
         needed = {
             (message.partition, message.bucket): [
                 item.data_file for file in message.new_index_files for item in file.vectors
@@ -168,7 +168,7 @@ def _mark_all(context: Context, tasks: Sequence[_DeleteTask]) -> list[_Marked]:
 def mark_rows(env: Env, task: _DeleteTask) -> _Marked:
     """Marks the matching rows of a bucket in new index files.
 
-    Raises: NotFoundError if a file is gone; CorruptTableError; InvalidArgumentError; StorageError: no file is left.
+    Raises: NotFoundError if a file is missing; CorruptTableError; InvalidArgumentError; StorageError: no file is left.
     """
     table = task.table.load(env)
     location = bucket_location(table, *task.bucket)

@@ -1,15 +1,15 @@
 """Drop partitions: those that are named, or those that are too old by the table's options.
 
-1. The latest snapshot says which partitions there are; by name or by age some of them go. A dry run ends here.
+1. The latest snapshot says which partitions there are; by name or by age some of them are chosen. A dry run ends here.
 2. One commit of the kind OVERWRITE removes all of their files. Older snapshots still have them, until these expire.
 
-By name, and by the time that values stand for, a partition goes with all that is in it at the commit, rows that others
-wrote meanwhile too, as in Java. By the time of its newest file it goes only as it was looked at: a file that others
-have added since makes the partition young, so the commit does not take it, and the plan is made again.
+By name, and by the time that its values mean, a partition is dropped with all that is in it at the commit, also rows
+that others wrote meanwhile, as in Java. By the time of its newest file only the files that were planned are dropped: a
+file that others have added since makes the partition young, so the commit is refused, and the plan is made again.
 
 Source: `FileStoreCommitImpl.dropPartitions`, `PartitionExpire` and its strategies in the Java library. Differences:
-what stands for no time is in the result; the limit per run, `partition.expiration-max-num`, holds only where it is set,
-as in 0.9, and then takes the oldest partitions by the text of their values.
+partitions whose values mean no time are in the result; the limit per run, `partition.expiration-max-num`, holds only
+where it is set, as in 0.9, and then takes the oldest partitions by the text of their values.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class DropPartition(Spec):
 class ExpirePartitions(Spec):
     """Drop the partitions that are too old; what is None comes from the table's options `partition.*`.
 
-    `expiration_time` is a duration such as `7 d`. `strategy` is `values-time` (the time that the values stand for) or
-    `update-time` (that of the newest file). At most `max_num` partitions go at once.
+    `expiration_time` is a duration such as `7 d`. `strategy` is `values-time` (the time that the values mean) or
+    `update-time` (that of the newest file). At most `max_num` partitions are dropped at once.
     """
 
     expiration_time: Annotated[Duration | None, "how old, such as 30 d"] = None
@@ -80,11 +80,11 @@ class ExpirePartitions(Spec):
 
 @dataclass(frozen=True, slots=True)
 class DropPartitionResult(Result):
-    """What went; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would go).
+    """What was dropped; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be).
 
-    `partitions` are values by column, as text, and `why` says of each why it goes. Their files stay until the snapshots
-    that have them expire. `stopped` names the partitions that were kept since their values stand
-    for no time, and says where a limit was reached: `remaining` partitions that are old enough are left then.
+    `partitions` are values by column, as text, and `why` has the reason for each. Their files stay until the snapshots
+    that have them expire. `stopped` names the partitions that were kept since their values mean
+    no time, and says where a limit was reached: `remaining` partitions that are old enough are left then.
     """
 
     status: str
@@ -125,7 +125,7 @@ def drop_partition(context: Context, spec: DropPartition) -> DropPartitionResult
 def expire_partitions(context: Context, spec: ExpirePartitions) -> DropPartitionResult:
     """Drops the partitions that are too old; once for a `commit_user`.
 
-    Raises: InvalidArgumentError if nobody says how old, or for a table without partitions; UnsupportedError for
+    Raises: InvalidArgumentError if no age is given, or for a table without partitions; UnsupportedError for
     another strategy, or letters of the formatter that we do not know; ConflictError; StorageError.
     """
     table = context.table
@@ -211,7 +211,7 @@ def _expired(
     for item in partitions:
         moment = partition_time(columns, item.values, pattern=settings.pattern, formatter=settings.formatter)
         if moment is None:
-            stopped.append(f"partition {partition_texts(table, item)} is kept: its values stand for no time{how}")
+            stopped.append(f"partition {partition_texts(table, item)} is kept: its values mean no time{how}")
         elif moment < limit:
             expired.append((item, f"{_clock(moment)} is before {_clock(limit)}, local time"))
     return expired, stopped
@@ -237,14 +237,14 @@ def _drop(
 
     def result(status: str, snapshot_id: int | None) -> DropPartitionResult:
         done = status in ("committed", "dry_run")
-        gone = partitions if done else ()
+        dropped = partitions if done else ()
         return DropPartitionResult(
             status,
             snapshot_id,
-            tuple(partition_texts(table, item) for item in gone),
-            sum(item.files for item in gone),
-            sum(item.rows for item in gone),
-            sum(item.size_bytes for item in gone),
+            tuple(partition_texts(table, item) for item in dropped),
+            sum(item.files for item in dropped),
+            sum(item.rows for item in dropped),
+            sum(item.size_bytes for item in dropped),
             tuple(stopped),
             why=tuple(why for _, why in found) if done else (),
         )

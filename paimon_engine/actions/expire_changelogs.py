@@ -151,7 +151,7 @@ def _summarize(
 
 
 def _over(table: TableHandle, spec: ExpireChangelogs, line: Line) -> tuple[int, ...]:
-    """Ids of the changelogs that are old enough to go, whatever keeps them."""
+    """Ids of the changelogs that are old enough, also those that something else keeps."""
     retention = changelog_retention(table, spec.retain_max, spec.retain_min, spec.older_than)
     return _chosen(line, replace(retention, limit=None), {}).expired
 

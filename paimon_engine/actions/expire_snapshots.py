@@ -112,7 +112,7 @@ class ExpireResult(Result):
 
 @dataclass(frozen=True)
 class _ExpiryRun:
-    """What holds for all rounds of a run; `over` are the ids that are old enough to go, whatever keeps them."""
+    """What holds for all rounds of a run; `over` are all ids that are old enough, kept or not."""
 
     table: TableHandle
     spec: ExpireSnapshots

@@ -84,20 +84,20 @@ def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: Tag
     over = {tag.name: (tag, why) for tag in tags if (why := _expiry_reason(table, tag, spec)) is not None}
     roots = all_roots(table)
     kept: dict[str, str] = {}
-    gone: list[Root] = []
+    expired: list[Root] = []
     for name, (tag, _) in over.items():
         root = Root(table.paths.branch, tag.snapshot, name)
         if made := branches_from(roots, root):
             kept[name] = f"branch {made[0]!r} was made from it"
         else:
-            gone.append(root)
-    plan = plan_removal(table, roots, gone, executor)
+            expired.append(root)
+    plan = plan_removal(table, roots, expired, executor)
     plan = replace(plan, stopped=(*(f"it stays: {reason}" for reason in unread), *plan.stopped))
     files, stopped = plan.files, plan.stopped
     quarantine = None
     if not spec.dry_run:
-        if gone:
-            names = named_tags(gone)
+        if expired:
+            names = named_tags(expired)
             prepared = prepare(table, plan, spec, "expire_tags", roots=tag_files(table, list(names)))
             remove_tags(table, names, news)
             deletion = carry_out(table, plan, executor, prepared)
@@ -106,7 +106,7 @@ def _expired(table: TableHandle, spec: ExpireTags, executor: Executor, news: Tag
             deletion = replace(deletion, stopped=(*plan.stopped, *deletion.stopped))
         files, stopped, quarantine = deletion.files, deletion.stopped, deletion.quarantine
     return ExpireTagsResult(
-        status="dry_run" if spec.dry_run else "expired" if gone else "noop",
+        status="dry_run" if spec.dry_run else "expired" if expired else "noop",
         expired={name: why for name, (_, why) in over.items() if name not in kept},
         kept=kept,
         files_deleted=len(files),

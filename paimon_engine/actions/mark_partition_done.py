@@ -1,13 +1,13 @@
-"""Mark partitions as done: tell those who wait that no more rows will come.
+"""Mark partitions as done: notify those who wait that no more rows will come.
 
-The option `partition.mark-done-action` lists the ways, which are gone in this order:
+The option `partition.mark-done-action` lists the ways, which are used in this order:
 
 - `success-file`, the default, writes `_SUCCESS` into the partition's directory: JSON with the times of the first and of
   the last mark;
 - `http-report` posts JSON with `partition`, `table`, `path` and `params` to `partition.mark-done-action.http.url`; the
   server says `{"result": "SUCCESS"}`. The one who opens the table allows the address by the storage option
   `report-urls.allowed`, which Java does not ask for;
-- `mark-event` tells the server of a REST catalog;
+- `mark-event` notifies the server of a REST catalog;
 - `done-partition` adds a partition to that server's list whose last value ends with `.done`. Other catalogs keep no
   such list (Java's Hive metastore does), so it is refused there.
 
@@ -43,14 +43,14 @@ _DONE_PARTITION: Final = "done-partition"
 _DONE_ENDING: Final = ".done"
 _WAYS: Final = (_SUCCESS_FILE, _HTTP_REPORT, _MARK_EVENT, _DONE_PARTITION)
 _NEEDS_SERVER: Final = {
-    _MARK_EVENT: "tells the server of a REST catalog; this table has none",
+    _MARK_EVENT: "notifies the server of a REST catalog; this table has none",
     _DONE_PARTITION: "adds to the partitions that a REST catalog (in Java a Hive metastore) lists; this table has none",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class MarkPartitionDone(Spec):
-    """Mark these partitions: a value for every partition column. A dry run says how each would be told."""
+    """Mark these partitions: a value for every partition column. A dry run says which notifications would be sent."""
 
     partitions: Annotated[Sequence[PartitionValues], "a value for every partition column: day=2013-01-01,hour=5"]
     dry_run: DryRun = False
@@ -58,9 +58,9 @@ class MarkPartitionDone(Spec):
 
 @dataclass(frozen=True, slots=True)
 class MarkPartitionDoneResult(Result):
-    """How they were told; `status` is `marked` or `dry_run`.
+    """What was sent; `status` is `marked` or `dry_run`.
 
-    `files` are the success files, `reported` the partitions that another server was told of, as paths.
+    `files` are the success files, `reported` the partitions that were reported to another server, as paths.
     """
 
     status: str
@@ -74,8 +74,8 @@ def mark_partition_done(context: Context, spec: MarkPartitionDone) -> MarkPartit
     """Marks partitions as done; safe to repeat. Partitions without rows can be marked too.
 
     Raises: InvalidArgumentError if a partition is not named wholly, or an address is missing; UnsupportedError for ways
-    that need a Hive metastore or Java; CorruptTableError if a success file is damaged; StorageError if somebody could
-    not be told.
+    that need a Hive metastore or Java; CorruptTableError if a success file is damaged; StorageError if a
+    notification failed.
     """
     table = context.table
     ways = _ways(table)
@@ -111,7 +111,7 @@ def _ways(table: TableHandle) -> tuple[str, ...]:
 def _check_address(table: TableHandle, url: str) -> None:
     """Raises UnsupportedError unless the one who opens the table allows the address that its options name.
 
-    Whoever may change a table's options could otherwise have this process post to any server that it reaches.
+    Otherwise anyone who may change a table's options could make this process post to any server that it reaches.
     """
     from paimon_engine.metastores.http_report import is_allowed, server_of
 
@@ -175,7 +175,7 @@ def _report(table: TableHandle, path: str) -> None:
     raw = table.options.raw
     # Java's paths of partitions end with a separator.
     body = {"partition": f"{path}/", "table": _full_name(table), "path": table.paths.root, "params": raw.get(_PARAMS)}
-    # Most tables report to nobody, and an HTTP client takes a while to import.
+    # Most tables report to no server, and an HTTP client takes a while to import.
     from paimon_engine.metastores.http_report import post_json
 
     answer = post_json(raw[_URL].strip(), body)

@@ -7,10 +7,10 @@
 3. Each changed *scope* is looked for in the table: a bucket; a whole partition where keys choose their bucket, or the
    number of buckets changed; all of the table where a key is unique over partitions. A scope in which the table has
    changed too is a conflict. Additions to an append table conflict with nothing.
-4. One commit adds and removes the files, which both then share. It fails if somebody else writes in between, and the
+4. One commit adds and removes the files, which both then share. It fails if others write in between, and the
    plan is made again.
 
-A dry run is 1 to 3. The branch stays as it is, and may be merged again when it has gone on; its tags are its own.
+A dry run is 1 to 3. The branch stays as it is, and may be merged again when it has new snapshots; its tags are its own.
 
 Source: `FileSystemBranchManager.mergeBranch` of the Java library, which merges append tables whose whole history is
 there and holds appends only. Here compactions, overwrites, deletions and primary keys merge too, where the table has
@@ -96,7 +96,7 @@ class MergeBranchResult(Result):
 def merge_branch(context: Context, spec: MergeBranch) -> MergeBranchResult:
     """Merges the branch; once for a `commit_user`. Safe beside readers and writers of both.
 
-    Raises: NotFoundError; InvalidArgumentError if it is the same branch, if columns differ, or if nobody can tell what
+    Raises: NotFoundError; InvalidArgumentError if it is the same branch, if columns differ, or if it is not known what
     both have in common; ConflictError naming what both have changed; UnsupportedError.
     """
     table = context.table
@@ -160,7 +160,7 @@ def _round(
 def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot | None:
     """The branch's snapshot from which on it has to be merged; None for its whole history.
 
-    Raises: InvalidArgumentError if it cannot be told.
+    Raises: InvalidArgumentError if it is not known.
     """
     kept = [*snapshots_newest_first(table), *(tag.snapshot for tag in list_tags(table))]
     known = {_commit_of(snapshot) for snapshot in kept} | _merged(table, source, kept)
@@ -175,7 +175,7 @@ def _base(table: TableHandle, source: TableHandle, newest: Snapshot) -> Snapshot
         return None
     raise InvalidArgumentError(
         f"branch {source.paths.branch!r} and {table.paths.branch!r} of {table.paths.root} have no snapshot or tag in "
-        "common any more, so that nobody can tell what the branch has changed; fast-forward to it, or write its rows"
+        "common any more, so that it is not known what the branch has changed; fast-forward to it, or write its rows"
     )
 
 
@@ -188,7 +188,7 @@ def _commit_of(snapshot: Snapshot) -> tuple[int, str]:
 
 
 def _merged(table: TableHandle, source: TableHandle, kept: Sequence[Snapshot]) -> set[tuple[int, str]]:
-    """The commits of the branch up to which it was merged before, as a file and the table's snapshots tell."""
+    """The commits of the branch up to which it was merged before, according to a file and the table's snapshots."""
     texts = []
     with suppress(NotFoundError):
         texts.append(table.env.storage.read(_marker(table, source)))
@@ -208,7 +208,7 @@ def _merged(table: TableHandle, source: TableHandle, kept: Sequence[Snapshot]) -
 
 
 def _marker(table: TableHandle, source: TableHandle) -> str:
-    """A file that tells up to where the branch was merged; nobody else looks for it."""
+    """A file that says up to which snapshot the branch was merged; no other engine reads it."""
     return f"{source.paths.branch_root}/MERGED-{table.paths.branch}"
 
 
@@ -285,7 +285,7 @@ def _check_schemas(table: TableHandle, source: TableHandle, difference: _BranchD
 # ── what the table has changed too ──────────────────────────────────────────────────────────────
 
 _Scope = tuple[bytes | None, int | None]
-"""A partition and a bucket; None stands for all of them."""
+"""A partition and a bucket; None means all of them."""
 
 
 def _scopes(table: TableHandle, difference: _BranchDifference) -> set[_Scope]:

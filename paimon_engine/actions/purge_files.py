@@ -88,8 +88,8 @@ class PurgeFiles(Disposal):
 class PurgeFilesResult(Result):
     """What went; `status` is `purged`, `noop` (there was nothing), `already_done`, `stopped` or `dry_run`.
 
-    A dry run tells what would go. `snapshot_id` is the empty snapshot from which on the table goes on. `deleted` names
-    every file, `quarantine` where they lie now, if they were moved aside; `stopped` says what was left, and why.
+    A dry run says what would be deleted. `snapshot_id` is the empty snapshot from which on the table goes on. `deleted`
+    names every file, `quarantine` where they are now, if they were moved aside; `stopped` says what was left, and why.
     """
 
     status: str
@@ -124,19 +124,19 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
     if commit_user is not None:
         emptied = find_own_commit(table, commit_user, CommitKind.COMPACT, _IDENTIFIER).snapshot
     roots = _known(table, spec)
-    gone = _gone(roots, spec, emptied)
-    kept = [root for root in roots if root not in gone]
-    check_no_branch_from(kept, [root for root in gone if root.tag is not None])
+    removed = _roots_to_remove(roots, spec, emptied)
+    kept = [root for root in roots if root not in removed]
+    check_no_branch_from(kept, [root for root in removed if root.tag is not None])
     orphans, doubts = _orphans(table, older_than_ms, executor)
-    plan = _plan(table, roots, gone, orphans, executor)
-    result = replace(_summarize(table, gone, plan, spec), stopped=(*doubts, *plan.stopped))
-    status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(gone, plan, emptied)
+    plan = _plan(table, roots, removed, orphans, executor)
+    result = replace(_summarize(table, removed, plan, spec), stopped=(*doubts, *plan.stopped))
+    status = "dry_run" if spec.dry_run else "stopped" if plan.unknown else _nothing_to_do(removed, plan, emptied)
     if status is None:
         with notifying(table, dry_run=spec.keep_tags) as news:
             emptied = emptied or _empty(table, commit_user)
-            # What others have committed up to then is gone too, and what they committed since is not.
-            gone = _gone(_known(table, spec), spec, emptied)
-            result = _carried_out(table, gone, orphans, spec, executor, emptied=emptied, news=news)
+            # What others have committed up to then is removed too, and what they committed since is not.
+            removed = _roots_to_remove(_known(table, spec), spec, emptied)
+            result = _carried_out(table, removed, orphans, spec, executor, emptied=emptied, news=news)
         result = replace(result, status="purged", stopped=(*doubts, *result.stopped))
         logger.info("purged %s: %d files", table.paths.root, result.files_deleted)
     elif status in ("noop", "already_done"):
@@ -146,7 +146,7 @@ def purge_files(context: Context, spec: PurgeFiles) -> PurgeFilesResult:
 
 
 def _known(table: TableHandle, spec: PurgeFiles) -> Roots:
-    """Every root, but for those of branches that go and are half gone. Raises: CorruptTableError."""
+    """Every root but those of branches to be deleted that are half deleted already. Raises: CorruptTableError."""
 
     def goes(doubt: Doubt) -> bool:
         return not spec.keep_branches and doubt.branch != MAIN_BRANCH and doubt.may_pass
@@ -154,7 +154,7 @@ def _known(table: TableHandle, spec: PurgeFiles) -> Roots:
     return all_roots(table).settled(goes).checked()
 
 
-def _gone(roots: Sequence[Root], spec: PurgeFiles, emptied: Snapshot | None) -> list[Root]:
+def _roots_to_remove(roots: Sequence[Root], spec: PurgeFiles, emptied: Snapshot | None) -> list[Root]:
     """The roots that go: those older than the empty state, if it was made already."""
     older = [root for root in roots if emptied is None or root.snapshot.id < emptied.id]
     return [
@@ -164,11 +164,11 @@ def _gone(roots: Sequence[Root], spec: PurgeFiles, emptied: Snapshot | None) -> 
     ]
 
 
-def _nothing_to_do(gone: Sequence[Root], plan: DeletionPlan, emptied: Snapshot | None) -> str | None:
+def _nothing_to_do(removed: Sequence[Root], plan: DeletionPlan, emptied: Snapshot | None) -> str | None:
     """The status where nothing is left to do; None if something is."""
-    if emptied is not None and not gone and not plan.files:
+    if emptied is not None and not removed and not plan.files:
         return "already_done"
-    return "noop" if len(gone) <= 1 and not plan.data and emptied is None else None
+    return "noop" if len(removed) <= 1 and not plan.data and emptied is None else None
 
 
 def _orphans(table: TableHandle, older_than_ms: int, executor: Executor) -> tuple[dict[str, int], list[str]]:
@@ -180,11 +180,11 @@ def _orphans(table: TableHandle, older_than_ms: int, executor: Executor) -> tupl
 
 
 def _plan(
-    table: TableHandle, roots: Sequence[Root], gone: Sequence[Root], orphans: dict[str, int], executor: Executor
+    table: TableHandle, roots: Sequence[Root], removed: Sequence[Root], orphans: dict[str, int], executor: Executor
 ) -> DeletionPlan:
     """The files that go with roots, and orphans."""
     candidates = Candidates(table)
-    line = sorted((root for root in gone if _is_snapshot(root)), key=lambda root: root.snapshot.id)
+    line = sorted((root for root in removed if _is_snapshot(root)), key=lambda root: root.snapshot.id)
     # Whatever was live at any time was live in the first snapshot, or behind a gap, or was added by one of the others.
     before = None
     for root in line:
@@ -193,20 +193,20 @@ def _plan(
         before = root.snapshot.id
         candidates.add_added(root, f"added by {root.label}")
         candidates.add_changelog(root)
-    for root in gone:
+    for root in removed:
         if root.is_changelog:
             # Expiry has taken the files that were live there, but for those that are the changelog themselves.
             candidates.add_named(root)
             candidates.add_changelog(root)
-    candidates.add_tagged([root for root in gone if not root.is_changelog], line)
-    candidates.add_metadata(gone)
+    candidates.add_tagged([root for root in removed if not root.is_changelog], line)
+    candidates.add_metadata(removed)
     for path, size_bytes in orphans.items():
         directory, _, name = path.rpartition("/")
         if "/bucket-" in path:
             candidates.data.setdefault(path, DataCandidate(name, size_bytes, _ORPHAN, directory))
         else:
             candidates.metadata.setdefault(path, (size_bytes, _ORPHAN))
-    kept = [root for root in roots if root.identity not in {item.identity for item in gone}]
+    kept = [root for root in roots if root.identity not in {item.identity for item in removed}]
     return plan_deletion(table, candidates, kept, executor)
 
 
@@ -214,24 +214,24 @@ def _is_snapshot(root: Root) -> bool:
     return root.branch == MAIN_BRANCH and root.tag is None and not root.is_changelog
 
 
-def _summarize(table: TableHandle, gone: Sequence[Root], plan: DeletionPlan, spec: PurgeFiles) -> PurgeFilesResult:
+def _summarize(table: TableHandle, removed: Sequence[Root], plan: DeletionPlan, spec: PurgeFiles) -> PurgeFilesResult:
     files = plan.files
     main = with_branch_paths(table, MAIN_BRANCH)
     return PurgeFilesResult(
         status="",
-        removed_snapshots=tuple(root.snapshot.id for root in gone if _is_snapshot(root)),
-        removed_tags=tuple(sorted(root.tag for root in gone if root.tag is not None and root.branch == MAIN_BRANCH)),
-        removed_branches=() if spec.keep_branches else _branches_without(table, gone),
-        removed_consumers=tuple(name for name, _ in consumer_files(main)) if gone else (),
+        removed_snapshots=tuple(root.snapshot.id for root in removed if _is_snapshot(root)),
+        removed_tags=tuple(sorted(root.tag for root in removed if root.tag is not None and root.branch == MAIN_BRANCH)),
+        removed_branches=() if spec.keep_branches else _branches_without(table, removed),
+        removed_consumers=tuple(name for name, _ in consumer_files(main)) if removed else (),
         files_deleted=len(files),
         bytes_deleted=sum(file.size_bytes for file in files),
         deleted=files,
     )
 
 
-def _branches_without(table: TableHandle, gone: Sequence[Root]) -> tuple[str, ...]:
+def _branches_without(table: TableHandle, removed: Sequence[Root]) -> tuple[str, ...]:
     """Branches that are left with nothing when these roots go; also those that never had anything."""
-    removed_ids = {root.identity for root in gone}
+    removed_ids = {root.identity for root in removed}
     lasting = {root.branch for root in all_roots(table) if root.identity not in removed_ids}
     return tuple(name for name in branches(table) if name not in lasting)
 
@@ -256,7 +256,7 @@ def _empty(table: TableHandle, commit_user: str | None) -> Snapshot | None:
 
 def _carried_out(
     table: TableHandle,
-    gone: Sequence[Root],
+    removed: Sequence[Root],
     orphans: dict[str, int],
     spec: PurgeFiles,
     executor: Executor,
@@ -265,12 +265,12 @@ def _carried_out(
     news: TagNotifier,
 ) -> PurgeFilesResult:
     main = with_branch_paths(table, MAIN_BRANCH)
-    plan = _plan(table, _known(table, spec), gone, orphans, executor)
-    # If it is gone, the plan spares whatever it may have needed, and nothing should be hidden.
+    plan = _plan(table, _known(table, spec), removed, orphans, executor)
+    # If it was removed, the plan keeps everything that it may have needed, and nothing should be hidden.
     _check_still_empty(main, emptied)
-    result = _summarize(table, gone, plan, spec)
+    result = _summarize(table, removed, plan, spec)
     snapshots = [main.paths.snapshot(number) for number in result.removed_snapshots]
-    changelogs = [main.paths.changelog(root.snapshot.id) for root in gone if root.is_changelog]
+    changelogs = [main.paths.changelog(root.snapshot.id) for root in removed if root.is_changelog]
     others = [*changelogs, *(main.paths.consumer(name) for name in result.removed_consumers)]
     hidden = [*snapshots, *tag_files(main, result.removed_tags), *others]
     hidden += [path for name in result.removed_branches for path in branch_root_files(table, name)]
@@ -278,9 +278,9 @@ def _carried_out(
     prepared = prepare(table, plan, spec, "purge_files", roots=hidden, neighbours=[main.paths.snapshot(first_kept)])
     for name in result.removed_branches:
         remove_branch_files(table, name)
-    remove_tags(main, named_tags(root for root in gone if root.branch == MAIN_BRANCH), news)
+    remove_tags(main, named_tags(root for root in removed if root.branch == MAIN_BRANCH), news)
     table.env.storage.delete(others)
-    settle_records(main, [root.snapshot for root in gone if root.branch == MAIN_BRANCH and root.is_snapshot])
+    settle_records(main, [root.snapshot for root in removed if root.branch == MAIN_BRANCH and root.is_snapshot])
     for path in snapshots:
         _check_still_empty(main, emptied)
         table.env.storage.delete([path])
@@ -291,7 +291,7 @@ def _carried_out(
 
 
 def _check_still_empty(main: TableHandle, emptied: Snapshot | None) -> None:
-    """Somebody may roll back or fast-forward meanwhile: then what was to go is the newest there is.
+    """Others may roll back or fast-forward meanwhile: then what was to be deleted is the newest version.
 
     Raises: ConflictError.
     """

@@ -10,7 +10,8 @@
 If a look is not complete nothing is deleted, and `stopped` says why; nor where versions of the table may be missing
 from the listings (`table.removal.orphan_doubts`), unless the caller confirms that none is. A file that a running job
 has written and not yet committed is protected by its age: with an `older_than` younger than the longest job, that job
-is refused its commit and has to be run again. Jobs of other engines are not: they would commit files that are gone.
+is refused its commit and has to be run again. Jobs of other engines are not: they would commit files that no longer
+exist.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _WHY_DEAD: Final = "it was removed, and no snapshot, tag, branch or changelog ne
 class RemoveOrphanFiles(Disposal):
     """Delete orphans last changed before `older_than` (epoch milliseconds; a day ago by default).
 
-    `confirm_latest_snapshot` vouches for it that main's latest snapshot is the one of that number (0: that the table
+    `confirm_latest_snapshot` confirms that main's latest snapshot is the one of that number (0: that the table
     has none), and that no other version is missing: then files that seem to belong to versions that are not
     visible are removed too. Hints that contradict it are repaired.
     """
@@ -65,7 +66,7 @@ class RemoveOrphanFiles(Disposal):
     ] = None
     dry_run: DryRun = False
     confirm_latest_snapshot: Annotated[
-        int | None, "vouch that this is the latest snapshot (0: there is none) and everything is visible"
+        int | None, "confirm that this is the latest snapshot (0: there is none) and that everything is visible"
     ] = None
 
 
@@ -202,8 +203,8 @@ def _dispose(
         known.pop(path)
     problems = list(left.values())
     if not how.quarantine:
-        gone, more = delete_files(table, tuple(known), how, executor)
-        return [*done, *(known[path] for path in gone)], None, [*problems, *more]
+        deleted, more = delete_files(table, tuple(known), how, executor)
+        return [*done, *(known[path] for path in deleted)], None, [*problems, *more]
     if not known:
         return done, None, problems
     sizes = {path: file.size_bytes for path, file in known.items()}

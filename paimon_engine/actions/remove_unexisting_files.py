@@ -1,8 +1,8 @@
-"""Remove data files that are gone from the lists of the table, so that the rest can be read again.
+"""Remove data files that no longer exist from the table's manifests, so that the rest can be read again.
 
 1. The data files of the latest snapshot are looked for in the store; one that is not listed is asked for once more by
-   its name. A store that does not answer ends the run: what cannot be seen is not gone.
-2. One commit of the kind OVERWRITE removes those that are gone. A dry run ends before it.
+   its name. A store that does not answer ends the run: no answer does not mean that a file is missing.
+2. One commit of the kind OVERWRITE removes those that are missing. A dry run ends before it.
 
 Their rows are lost. In a table with a primary key, older rows of the same keys in other files show again. Older
 snapshots and tags are not changed: they name these files for ever. First look whether a file can be brought back, from
@@ -41,7 +41,7 @@ _LOCAL_DIRECTORIES_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class RemoveUnexistingFiles(Spec):
-    """Take data files that are gone out of the table's lists; with at most `parallelism` directories at a time."""
+    """Remove missing data files from the manifests; with at most `parallelism` directories at a time."""
 
     dry_run: DryRun = False
     parallelism: Annotated[Count | None, "look into no more directories at a time than this"] = None
@@ -49,7 +49,7 @@ class RemoveUnexistingFiles(Spec):
 
 @dataclass(frozen=True, slots=True)
 class LostFile:
-    """A data file that is gone."""
+    """A data file that is missing."""
 
     path: str
     size_bytes: int
@@ -75,10 +75,10 @@ class RemoveUnexistingFilesResult(Result):
 
 @action_once(CommitKind.OVERWRITE, Maker.REMOVE_UNEXISTING_FILES, RemoveUnexistingFilesResult)
 def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> RemoveUnexistingFilesResult:
-    """Removes what is gone; once for a `commit_user`. Safe beside writers.
+    """Removes what is missing; once for a `commit_user`. Safe beside writers.
 
-    Raises: NotFoundError if manifests are gone too (`remove_unexisting_manifests` first); ConflictError; StorageError
-    if the store does not say what is there; UnsupportedError.
+    Raises: NotFoundError if manifests are missing too (`remove_unexisting_manifests` first); ConflictError;
+    StorageError if the store does not say what is there; UnsupportedError.
     """
     table, executor = context.table, context.executor
     check_file_locations(table)
@@ -86,7 +86,7 @@ def remove_unexisting_files(context: Context, spec: RemoveUnexistingFiles) -> Re
     entries = live_entries(table, latest)
     inside = [entry for entry in entries if entry.file.external_path is None]
     stopped = tuple(
-        f"{entry.file.external_path} lies outside the table and is not looked for"
+        f"{entry.file.external_path} is outside the table and is not looked for"
         for entry in entries
         if entry.file.external_path is not None
     )
@@ -128,21 +128,23 @@ def _lost(
     if len(tasks) <= _LOCAL_DIRECTORIES_MAX:
         executor = LocalExecutor(parallelism or READER_THREADS, env=table.env)
     step = len(tasks) if parallelism is None else parallelism
-    gone: set[str] = set()
+    absent: set[str] = set()
     for begin in range(0, len(tasks), max(step, 1)):
         outcomes = executor.map(_missing_in, tasks[begin : begin + step], config=table.config)
-        gone.update(path for missing in values(outcomes) for path in missing)
-    return [(entry, path) for _, found in sorted(by_directory.items()) for path, entry in found.items() if path in gone]
+        absent.update(path for missing in values(outcomes) for path in missing)
+    return [
+        (entry, path) for _, found in sorted(by_directory.items()) for path, entry in found.items() if path in absent
+    ]
 
 
 def _missing_in(env: Env, task: _ListTask) -> list[str]:
     there = {info.path for info in env.storage.list(task.directory)}
-    # A listing may lag behind; a file is gone only if it does not answer to its name either.
+    # A listing may be old; a file is missing only if a request by its name does not find it either.
     return [path for path in task.paths if path not in there and not env.storage.exists(path)]
 
 
 def _messages(table: TableHandle, entries: Sequence[ManifestEntry], latest: Snapshot | None) -> list[CommitMessage]:
-    """The removals, by bucket; deletion vectors of what is gone go too."""
+    """The removals, by bucket; deletion vectors of missing files are removed too."""
     vectors = vector_files(table, latest)
     buckets: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
     for entry in entries:

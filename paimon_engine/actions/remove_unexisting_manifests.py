@@ -1,12 +1,12 @@
-"""Remove manifests that are gone from the table's lists, so that the rest can be read again.
+"""Remove manifests that no longer exist from the table's lists, so that the rest can be read again.
 
-1. The manifest lists of the latest snapshot say which manifests there should be; a list that is gone itself counts as
-   empty. Those that the store does not have are left out.
+1. The manifest lists of the latest snapshot say which manifests there should be; a list that is missing itself counts
+   as empty. Those that the store does not have are left out.
 2. What the others say is folded again: a file whose removal stood in a lost manifest shows again, a removal of a file
    that a lost manifest had added has nothing to remove and is dropped.
 3. One commit of the kind OVERWRITE names what is left. A dry run ends before it.
 
-Rows of files that only lost manifests named are lost. Some of the files that show again may be gone: run
+Rows of files that only lost manifests named are lost. Some of the files that show again may be missing: run
 `remove_unexisting_files` after this. Older snapshots and tags are not changed.
 
 Source: `RemoveUnexistingManifestsAction` of the Java library. Differences: a lost list is repaired too; removals of
@@ -37,7 +37,7 @@ from paimon_engine.table.state.snapshots import latest_snapshot
 
 @dataclass(frozen=True, slots=True)
 class RemoveUnexistingManifests(Spec):
-    """Take manifests that are gone out of the table's lists."""
+    """Remove missing manifests from the table's lists."""
 
     dry_run: DryRun = False
 
@@ -46,7 +46,7 @@ class RemoveUnexistingManifests(Spec):
 class RemoveUnexistingManifestsResult(Result):
     """What was found; `status` is `committed`, `already_done`, `noop` or `dry_run` (then: what would be removed).
 
-    `removed` names the lists and manifests that are gone. `rows_before` is what the snapshot said that it had,
+    `removed` names the lists and manifests that are missing. `rows_before` is what the snapshot said that it had,
     `rows_after` what the files have that are named now.
     """
 
@@ -61,10 +61,10 @@ class RemoveUnexistingManifestsResult(Result):
 
 @action_once(CommitKind.OVERWRITE, Maker.REMOVE_UNEXISTING_MANIFESTS, RemoveUnexistingManifestsResult)
 def remove_unexisting_manifests(context: Context, spec: RemoveUnexistingManifests) -> RemoveUnexistingManifestsResult:
-    """Removes what is gone; once for a `commit_user`. Nobody can write to such a table meanwhile.
+    """Removes what is missing; once for a `commit_user`. No one can write to such a table meanwhile.
 
-    Raises: CorruptTableError if a manifest is there and damaged; UnsupportedError if the index manifest is gone;
-    ConflictError if somebody else committed; OutcomeUnknownError; StorageError.
+    Raises: CorruptTableError if a manifest is there and damaged; UnsupportedError if the index manifest is missing;
+    ConflictError if others committed; OutcomeUnknownError; StorageError.
     """
     table = context.table
     check_metadata_writable(table.options)
@@ -108,7 +108,7 @@ def _listed(table: TableHandle, snapshot: Snapshot) -> tuple[list[ManifestFile],
 
 
 def _still_live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    """The files that are added and not removed again; removals of what nobody adds count for nothing."""
+    """The files that are added and not removed again; removals of files that no entry adds are ignored."""
     live: dict[Any, ManifestEntry] = {}
     for entry in entries:
         if entry.kind is FileKind.ADD:
@@ -159,5 +159,5 @@ def _commit(table: TableHandle, latest: Snapshot, live: Sequence[ManifestEntry],
         extras={"logOffsets": {}, **{key: value for key, value in latest.extras.items() if key in kept}},
     )
     if not publish_metadata(table, snapshot, latest, [], writer=writer, begun=begun):
-        raise ConflictError(f"{table.paths.root}: somebody else has committed meanwhile; run it again")
+        raise ConflictError(f"{table.paths.root}: others have committed meanwhile; run it again")
     return snapshot.id

@@ -1,14 +1,14 @@
-"""Repair the begin of a table's row of snapshots, after a crash or after somebody deleted files by hand.
+"""Repair the start of a table's row of snapshots, after a crash or after files were deleted by hand.
 
 What can be wrong: the hint `EARLIEST` points to nothing; snapshots are missing in the middle, so that those before the
-gap cannot be reached; a snapshot's own file, its manifest lists or manifests are gone or damaged, so that nothing is
+gap cannot be reached; a snapshot's own file, its manifest lists or manifests are missing or damaged, so that nothing is
 deleted any more, since it may protect anything.
 
 1. The row that ends at the latest snapshot, unbroken and of readable snapshots only, says where the table begins: at
    its first one. The latest snapshot itself must be readable.
-   A lost version looks the same as one that is not visible, as while a table is copied. So whoever asks has
-   to name that first snapshot, wherever anything before it is given up; without, a run says `stopped`, which one it is
-   and what would go. Only a hint that contradicts whole snapshots is repaired without.
+   A lost version looks the same as one that is not visible, as while a table is copied. So the
+   caller must name that first snapshot wherever anything before it is given up; otherwise the run says `stopped`, which
+   one it is and what would be deleted. Only a hint that contradicts whole snapshots is repaired without.
 2. Snapshots before it are stranded. Their files, the snapshots' own, are removed, oldest first; `EARLIEST` is written.
 3. Data and metadata files that only stranded snapshots reached are deleted or moved aside
    (`table.removal.deletion_plan`). What the damaged ones alone named is left for `remove_orphan_files`, which can prove
@@ -17,7 +17,8 @@ deleted any more, since it may protect anything.
 A dry run is the same plan, also without a name. Tags and branches stay as they are.
 
 Source: `SnapshotManager.repairEarliestSnapshot` of the Java library, which moves the hint to a snapshot behind a gap.
-Differences: a run without a name tells it; stranded snapshots go; snapshots whose metadata is gone count as gaps.
+Differences: a run without a name reports it; stranded snapshots are removed; snapshots whose metadata is missing count
+as gaps.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class RepairEarliestSnapshotResult(Result):
 
     `previous_hint` is what EARLIEST said, None if it said nothing. `missing_snapshots` are the gaps, `broken_snapshots`
     maps ids to what is wrong with them; `removed_snapshots` are those that went. `deleted` names every file that went
-    with them, `quarantine` where they lie now, if they were moved aside; `stopped` says why files were left.
+    with them, `quarantine` where they are now, if they were moved aside; `stopped` says why files were left.
     """
 
     status: str
@@ -136,7 +137,7 @@ def repair_earliest_snapshot(context: Context, spec: RepairEarliestSnapshot) -> 
 
 
 def _damage(table: TableHandle, snapshot_id: int) -> str | None:
-    """What keeps a snapshot from being read, as far as metadata tells."""
+    """What keeps a snapshot from being read, as far as metadata shows."""
     try:
         snapshot = read_snapshot(table, snapshot_id)
         live_index_files(table, snapshot)
@@ -191,18 +192,18 @@ def _repair(
 ) -> Deletion:
     paths = table.paths
     roots, unreadable = every_root(table)
-    gone = [
+    removed = [
         root
         for root in roots
         if root.branch == paths.branch and root.tag is None and not root.is_changelog and root.snapshot.id in stranded
     ]
     hidden = [paths.snapshot(number) for number in stranded]
     candidates = Candidates(table)
-    for root in gone:
+    for root in removed:
         candidates.add_live(root, f"only in {root.label}")
         candidates.add_changelog(root)
-    candidates.add_metadata(gone)
-    identities = {root.identity for root in gone}
+    candidates.add_metadata(removed)
+    identities = {root.identity for root in removed}
     plan = plan_deletion(table, candidates, [root for root in roots if root.identity not in identities], executor)
     others = [f"nothing is deleted: {path} cannot be read: {why}" for path, why in unreadable if path not in hidden]
     if others:
@@ -210,7 +211,7 @@ def _repair(
     if spec.dry_run:
         return Deletion(plan.files, plan.stopped)
     prepared = prepare(table, plan, spec, "repair_earliest_snapshot", roots=hidden, neighbours=[paths.snapshot(first)])
-    settle_records(table, [root.snapshot for root in gone])
+    settle_records(table, [root.snapshot for root in removed])
     write_hint(table, paths.earliest_hint, first)
     for path in hidden:
         table.env.storage.delete([path])

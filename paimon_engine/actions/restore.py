@@ -14,11 +14,12 @@ want. Where a tag was moved, or main was fast-forwarded, the older state has no 
 given one: `as_tags` brings snapshots and tags back under the names `restored-<snapshot>` and `restored-<tag>`. A
 version that lacks files stays away, and the list stays with it, so that it can come back once they are there.
 
-A deletion that is paused between two of its steps cannot be told from one that died. Where files or versions lie in the
-quarantine and in their places, and are younger than a day, a restore keeps the quarantine, and emptying keeps these
-copies; both say so, and can be repeated a day later. One chain of events is not covered: a deletion is paused after it
-has copied a file, a second run finishes it and a restore brings the file back; when the first one goes on, it deletes
-the file in its place, and no copy is left. It takes a pause at just this step, and three runs on one quarantine.
+A deletion that is paused between two of its steps cannot be told from one that died. Where files or versions are both
+in the quarantine and at their own paths, and are younger than a day, a restore keeps the quarantine, and emptying keeps
+these copies; both say so, and can be repeated a day later. One chain of events is not covered: a deletion is paused
+after it has copied a file, a second run finishes it and a restore brings the file back; when the first one goes on, it
+deletes the file in its place, and no copy is left. It takes a pause at just this step, and three runs on one
+quarantine.
 
 What a run that died has left of a quarantine is listed, brought back and emptied like any other, and never keeps
 another one from it (`table.removal.quarantine_state`). Without a list, files go back to where their paths say that they
@@ -258,7 +259,7 @@ class EmptyQuarantine(Spec):
 class EmptyQuarantineResult(Result):
     """What went; `status` is `deleted`, `noop`, `dry_run`, or `stopped` if something was left: run it again then.
 
-    `quarantines` tells each as `list_quarantines` does, `stopped` what was left and why.
+    `quarantines` describes each as `list_quarantines` does, `stopped` what was left and why.
     """
 
     status: str
@@ -301,12 +302,12 @@ def empty_quarantine(context: Context, spec: EmptyQuarantine) -> EmptyQuarantine
             files, size_bytes = files + count, size_bytes + count_bytes
             stopped += [f"quarantine {item.name}: {problem}" for problem in problems]
     status = "dry_run" if spec.dry_run else "stopped" if len(stopped) > len(left) else "deleted" if found else "noop"
-    told = tuple(item.to_dict() for item in found)
-    return EmptyQuarantineResult(status, told, files, size_bytes, stopped=tuple(stopped))
+    described = tuple(item.to_dict() for item in found)
+    return EmptyQuarantineResult(status, described, files, size_bytes, stopped=tuple(stopped))
 
 
 def _chosen(table: TableHandle, spec: EmptyQuarantine) -> tuple[list[StoredQuarantine], list[StoredQuarantine]]:
-    """The quarantines to be emptied, and those old enough whose lists nobody understands."""
+    """The quarantines to be emptied, and those old enough whose lists cannot be read."""
     if spec.quarantine is not None:
         held = stored_quarantine(table, spec.quarantine)
         if held is None:

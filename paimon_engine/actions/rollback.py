@@ -3,10 +3,10 @@
 1. Files that only newer snapshots, tags and changelogs reach are planned for deletion.
 2. Newer changelogs of expired snapshots are removed; then newer snapshots, newest first, so that at any moment the
    table has an unbroken row of snapshots (but for those that had expired); a target that has expired is written again
-   from its tag just before the last of them goes. Then newer tags are removed, and who listens is told.
+   from its tag just before the last of them goes. Then newer tags are removed, and callbacks are called.
 3. The planned files are deleted, after another look at what is there (`table.removal.deletion_plan`).
 
-Nobody should write meanwhile: a commit that began before would be made on top of a snapshot that is gone.
+No one should write meanwhile: a commit that began before would build on a snapshot that was removed.
 
 Source: `RollbackHelper` of the Java library. Like 0.9 and unlike later releases, it deletes what it removes.
 """
@@ -70,7 +70,7 @@ _ROUNDS_MAX: Final = 5
 class Rollback(Disposal):
     """Go back to a snapshot, a tag or a moment, exactly one of them.
 
-    `timestamp` stands for the newest snapshot not younger, or where those have expired the newest such tag;
+    `timestamp` means the newest snapshot not younger, or where those have expired the newest such tag;
     `watermark` for the newest snapshot whose watermark is not beyond (both epoch milliseconds).
     """
 
@@ -87,8 +87,8 @@ class Rollback(Disposal):
 class RollbackResult(Result):
     """What a rollback did; `status` is `rolled_back`, `noop` or `dry_run` (then: what it would do).
 
-    `consumers_ahead` names consumers that would go on from a snapshot that is gone. `deleted` names every file, which
-    is not known where a server rolls back. `stopped` says why files were left.
+    `consumers_ahead` names consumers that would continue from a snapshot that was removed. `deleted` names every file,
+    which is not known where a server rolls back. `stopped` says why files were left.
     """
 
     status: str
@@ -216,20 +216,20 @@ def _target(table: TableHandle, spec: Rollback) -> tuple[Snapshot, bool]:
     except NotFoundError:
         return target, True
     if present.delta_manifest_list != target.delta_manifest_list:
-        whence = f"tag {spec.tag!r}" if spec.tag is not None else f"the tag that stands for {spec.timestamp}"
+        whence = f"tag {spec.tag!r}" if spec.tag is not None else f"the tag for {spec.timestamp}"
         raise ConflictError(f"{whence} belongs to another history: snapshot {target.id} is another commit by now")
     return target, False
 
 
 def _is_named(spec: Rollback) -> bool:
-    """Whether somebody says which snapshot it is, and does not leave the choice to the visible snapshots."""
+    """Whether the caller says which snapshot it is, and does not leave the choice to the visible snapshots."""
     return spec.snapshot is not None or spec.tag is not None
 
 
 def _check_none_between(table: TableHandle, target: Snapshot) -> None:
     """Checks that the snapshot after one that was found by its time is visible: a missing one may be the right one.
 
-    Where a tag stands for it all snapshots up to the first one have expired, and the hint to that says so.
+    Where only a tag has it, all snapshots up to the first one have expired, and the hint to that says so.
 
     Raises: CorruptTableError.
     """
@@ -244,7 +244,7 @@ def _check_none_between(table: TableHandle, target: Snapshot) -> None:
     if missing:
         way = f"rollback(snapshot={target.id})" if target.id in ids else "rollback(tag=…) with its tag"
         raise CorruptTableError(
-            f"snapshots between {target.id} and {newer[0]} of {table.paths.root} are missing, so that nobody knows "
+            f"snapshots between {target.id} and {newer[0]} of {table.paths.root} are missing, so that it is not known "
             f"which was the latest then; {way} if you want that one"
         )
 

@@ -51,9 +51,9 @@ _IF_EXISTS = ("verify", "ignore", "replace", "error")
 class CreateTag(Disposal):
     """Name a snapshot (the latest one by default) and keep it, for a time if one is given here or by the table.
 
-    `timestamp` stands for the first snapshot, or snapshot that a tag keeps, committed then or later; `watermark`
-    for the first whose watermark has got so far (both epoch milliseconds). `as_of` stands for what the table held at
-    that time: the newest snapshot committed then or before, if that can still be told. Give one of the four at most.
+    `timestamp` means the first snapshot, or snapshot that a tag keeps, committed then or later; `watermark`
+    for the first whose watermark has got so far (both epoch milliseconds). `as_of` means what the table held at
+    that time: the newest snapshot committed then or before, if that is still known. Give one of the four at most.
 
     If the tag exists: `verify` accepts it if its snapshot is whole and, where one is asked for, the same;
     `ignore` accepts it as it is; `replace` moves it; `error` raises ConflictError.
@@ -140,7 +140,7 @@ def create_tag(context: Context, spec: CreateTag) -> TagResult:
     with notifying(table, dry_run=spec.dry_run) as news:
         result = _answer(table, spec, executor, news)
         if result.status == "already_done" and not spec.dry_run:
-            # Who made it may have died before it told.
+            # The process that made it may have died before it sent the notification.
             news.made({result.tag: result.snapshot_id})
     return result
 
@@ -196,12 +196,12 @@ def _accept(table: TableHandle, spec: CreateTag, existing: Tag) -> TagResult:
 
 
 def _requested_snapshot_id(table: TableHandle, spec: CreateTag, existing: Tag) -> int | None:
-    """The snapshot on which the tag that is there is to be; None if any is right."""
+    """The snapshot that the existing tag must name; None if any is right."""
     if spec.as_of is not None and existing.snapshot.time_ms <= spec.as_of:
         try:
             return newest_at_time(table, spec.as_of).id
         except NotFoundError:
-            # It was made while that could be told, unless a newer tag of that time says otherwise.
+            # It was made while that was known, unless a newer tag of that time says otherwise.
             known = (tag.snapshot for tag in list_tags(table))
             return max(one.id for one in known if one.time_ms <= spec.as_of)
     by_moment = (spec.timestamp, spec.watermark, spec.as_of)

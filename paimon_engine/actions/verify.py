@@ -27,8 +27,8 @@ class Verify(Spec):
 class VerifyResult(Result):
     """What was found; `status` is `sound` or `damaged`. `problems` say where, and what is wrong there.
 
-    Snapshots and tags of all branches are `roots`; a data file counts once. `rows` is 0 unless rows were read.
-    `closed` files lie outside the table, where `external-paths.allowed` does not name the place; nobody looked at them.
+    Snapshots and tags of all branches are `roots`; a data file counts once. `rows` is 0 unless rows were read. `closed`
+    files lie outside the table, in directories that `external-paths.allowed` does not name; they were not checked.
     `notes` list deviations of other writers that can still be read; they are not damage.
     """
 

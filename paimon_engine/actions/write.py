@@ -128,7 +128,7 @@ def write_arrow(
 
 
 class _Replay:
-    """Batches that can be gone through again although they come only once."""
+    """Batches that can be read again although they come only once."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._coming = iter(batches)
@@ -263,7 +263,7 @@ def _result(committed: Committed, messages: Sequence[CommitMessage], seconds: fl
 def _all_messages(table: TableHandle, outcomes: Sequence[Done[list[CommitMessage]] | Failed]) -> list[CommitMessage]:
     """Messages of all tasks, in their order.
 
-    Raises: the error of the first task that failed, once the files of the others are gone.
+    Raises: the error of the first task that failed, once the files of the others are deleted.
     """
     try:
         return [message for part in values(outcomes) for message in part]
@@ -282,7 +282,8 @@ def _assigned_again(
     """The same rows in the buckets that they belong into now, and the files of the messages in conflict deleted.
 
     With dynamic buckets the rows come from the files written before, and only those of partitions in conflict. Where
-    keys are unique over all partitions, these files hold rows of old places too, so that all is written again.
+    keys are unique over all partitions, these files also hold rows at their old partitions, so that all is written
+    again.
 
     Raises: as `write_batches`; the messages' files are deleted then.
     """
@@ -365,7 +366,7 @@ def _scope(table: TableHandle, spec: Mapping[str, Any], messages: Sequence[Commi
     scope = OverwriteScope(spec=dict(spec))
     if not all(scope.covers(table, message.partition) for message in messages):
         delete_uncommitted(table, messages)
-        raise InvalidArgumentError(f"some rows lie outside the partition to be overwritten, {dict(spec)}")
+        raise InvalidArgumentError(f"some rows are outside the partition to be overwritten, {dict(spec)}")
     return scope
 
 

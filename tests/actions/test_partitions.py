@@ -135,7 +135,7 @@ def test_partitions_expire_by_their_values_and_what_stands_for_no_time_is_told(t
     assert [item["day"] for item in rest.partitions] == ["2024-01-01"]
     assert len(rest.stopped) == 2
     assert "yesterday" in "".join(rest.stopped)
-    assert rest.stopped[0].endswith("stand for no time, pattern '$day $hour:00:00'")
+    assert rest.stopped[0].endswith("mean no time, pattern '$day $hour:00:00'")
     assert planned.why[1].startswith("2024-01-01 01:00:00 is before ")
     assert left(table) == [2, 3, 4]
     assert table.expire_partitions().status == "noop"

@@ -51,7 +51,7 @@ def test_partitions_are_marked_dropped_and_expired(paimon: Run, tmp_path: Path):
     assert planned.lines[1].startswith("dry run: would drop 1 partition with 1 file, 1 record, ")
     assert dropped.lines[1].startswith("committed snapshot 2: dropped 1 partition")
     assert expired.lines[0] == "day=2024-01-02"
-    assert "stand for no time" in expired.err
+    assert "mean no time" in expired.err
     assert (again["status"], len(again["stopped"])) == ("noop", 1)
     assert table.to_arrow()["k"].to_pylist() == [3]
 
