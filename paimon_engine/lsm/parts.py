@@ -142,7 +142,7 @@ def _ranges(section: Section, order: KeyOrder, part_bytes: int, samples: Mapping
             weights[bisect_left(stops, order(key))] += file.size_bytes / len(known)
         if known:
             continue
-        # Of where its rows lie nothing is known: it weighs the same in each interval that it reaches into.
+        # Nothing is known of where its rows are: it weighs the same in each interval that it reaches into.
         begin, end = bisect_left(stops, order(file.min_key)), bisect_left(stops, order(file.max_key))
         weights[begin : end + 1] += file.size_bytes / (end + 1 - begin)
     wanted = size_bytes / math.ceil(size_bytes / part_bytes)

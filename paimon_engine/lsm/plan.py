@@ -280,7 +280,7 @@ def _stale_files(files: Sequence[DataFile], deleted_counts: Mapping[str, int], t
 
 
 def _newest_wins(options: TableOptions) -> bool:
-    """Whether a newer row replaces an older one whatever that holds."""
+    """Whether a newer row always replaces an older one."""
     return options.merge_engine == "deduplicate" and not options.sequence_fields
 
 

@@ -1,6 +1,7 @@
 """aggregation: each column folds all versions of a key with a function of its own.
 
-1. Every version is added, oldest first, or taken back if it is a retract; a function that cannot take back says so.
+1. Every version is added, oldest first, or subtracted if it is a retract; a function that cannot do that raises an
+error.
 2. Columns of the primary key have their value, columns without a function their last one that is not null. So have
    columns of `sequence.field`, as in 0.9, unless the default function is `last_value`; releases from 1.0 on take the
    newest one, null or not. No other default function reaches them: 0.9 adds them up with `sum`, for example, but its
@@ -58,7 +59,7 @@ _Make = Callable[[DataField, TableOptions], _Fold]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An aggregate function: what makes it for a column, the types it takes, and whether it can take back."""
+    """An aggregate function: what makes it for a column, the types it takes, and whether it can retract."""
 
     make: _Make
     takes: Callable[[DataType], bool]
@@ -162,7 +163,7 @@ def _merge_map_with_keytime(field: DataField, options: TableOptions) -> _Fold:
     kind = rows.field(time).type
     if not isinstance(kind, AtomicType) or kind.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         raise InvalidArgumentError(
-            f"'merge_map_with_keytime': field {time!r} of the rows in column {field.name!r} is to be their time, and "
+            f"'merge_map_with_keytime': field {time!r} of the rows in column {field.name!r} must be their time, and "
             f"must be a text; name another one by 'fields.{field.name}.ts-field'"
         )
     return MapWithKeyTime(time)
@@ -227,7 +228,7 @@ class Aggregate:
                 versions = versions.only(~retracts)
             elif not FUNCTIONS[self.name].retracts:
                 raise InvalidArgumentError(
-                    f"aggregate function '{self.name}' of column {self.column!r} cannot take back a -U or -D; "
+                    f"aggregate function '{self.name}' of column {self.column!r} cannot retract a -U or -D; "
                     f"set 'fields.{self.column}.ignore-retract' = 'true' to leave the value as it is"
                 )
         return self.fold(versions, self.column)
@@ -261,7 +262,7 @@ class Aggregation:
     def __call__(self, window: Window) -> pa.RecordBatch:
         """One row per key: rows[n] → rows[k], in key order.
 
-        Raises: InvalidArgumentError for a retract that a function cannot take back.
+        Raises: InvalidArgumentError for a retract, if a function cannot retract.
         """
         return merge_versions(window, self._merge, self._required, lone=self._lone)
 

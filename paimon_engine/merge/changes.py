@@ -124,7 +124,7 @@ class _Versions:
 
     @property
     def is_looked_up(self) -> Mask:
-        """Per key, whether its old version lies in a file that is only looked up."""
+        """Per key, whether its old version is in a file that is only looked up."""
         return (self.old >= 0) & (np.asarray(self.rows[SOURCE])[self._old_rows()] >= 0)
 
     def _old_rows(self) -> Positions:

@@ -7,7 +7,7 @@
 | `hilbert` | a Hilbert curve, which never jumps | any of the columns, above all ranges of several at once |
 
 The curves do not look at values but at their ranks among a sample, so that columns count alike however their values are
-spread, and texts that begin alike are told apart. Nulls come first, NaN comes last, −0.0 is 0.0.
+spread, and texts that begin alike are distinguished. Nulls come first, NaN comes last, −0.0 is 0.0.
 
 Source: `ZIndexer`, `HilbertIndexer` of the Java library, which take the first bytes of each value; the Hilbert curve in
 many dimensions is that of J. Skilling, "Programming the Hilbert curve" (2004).
@@ -36,7 +36,7 @@ Numbers = npt.NDArray[np.int64]
 COLUMNS_MAX: Final = 15
 """With more columns a position would have less than four bits of each."""
 RANK_BITS_MAX: Final = 12
-"""A sample tells no finer ranks."""
+"""A sample gives no finer ranks."""
 _POSITION_BITS: Final = 63
 _PREFIX_BYTES: Final = 64
 """Of texts and bytes, ranks look at so many."""

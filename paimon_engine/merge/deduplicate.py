@@ -1,6 +1,6 @@
 """deduplicate: the newest version of a key is its row, whole.
 
-A newest version that is a delete record stays one; whoever knows that nothing older is left may drop it.
+A newest version that is a delete record stays one; a caller that knows that nothing older is left may drop it.
 
 Follows `merge-engine` = `deduplicate` in the Paimon documentation (primary-key-table/merge-engine).
 """

@@ -55,7 +55,7 @@ def _marked(batches: Iterable[pa.RecordBatch], *, is_after: bool) -> Iterator[pa
 
 
 def _with_kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows that are gone become delete records."""
+    """Rows that are only in the older state become delete records."""
     kinds = pc.if_else(rows[_IS_AFTER], rows[VALUE_KIND], pa.scalar(_DELETE, pa.int8()))
     index = rows.schema.get_field_index(VALUE_KIND)
     return rows.set_column(index, rows.schema.field(index), kinds).drop_columns([_IS_AFTER])

@@ -15,7 +15,7 @@ from paimon_engine.merge.gather import is_flat, numbers_of, validity
 Codes = npt.NDArray[np.int64]
 _Indices = npt.NDArray[np.intp]
 _SPAN_MAX: Final = 1 << 31
-"""Whole numbers that lie no further apart are their own codes: with the number of a key they fit into 63 bits."""
+"""Integers whose range is no larger are their own codes: with the number of a key they fit into 63 bits."""
 
 
 def codes(values: pa.Array) -> Codes:
@@ -40,7 +40,7 @@ def codes(values: pa.Array) -> Codes:
 def distances_from_least(values: pa.Array, span_max: int) -> Codes | None:
     """Numbers from 1 on that compare as the values do, 0 for nulls.
 
-    None if the values are not integers, days or times, or lie further apart than that.
+    None if the values are not integers, days or times, or their range is larger.
     """
     if not is_flat(values.type) or pa.types.is_floating(values.type):
         return None
@@ -52,7 +52,7 @@ def distances_from_least(values: pa.Array, span_max: int) -> Codes | None:
     low = int(some.min())
     if int(some.max()) - low >= span_max:
         return None
-    # What is stored under a null may lie anywhere, and wrap around here.
+    # What is stored under a null may be any number, and overflow here.
     found = numbers.astype(np.int64) - low + 1
     return found if valid is None else np.where(valid, found, 0)
 

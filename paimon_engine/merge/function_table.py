@@ -46,8 +46,8 @@ KINDS_OF_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
 
 
 def function_table() -> str:
-    """Which function takes which types, and whether it can take back a −U or −D."""
-    head = ["Function", *KINDS_OF_TYPES, "takes back"]
+    """Which function takes which types, and whether it can retract a −U or −D."""
+    head = ["Function", *KINDS_OF_TYPES, "retracts"]
     rows = [head, ["---"] * len(head)]
     for name, function in FUNCTIONS.items():
         taken = [all(function.takes(kind) for kind in kinds) for kinds in KINDS_OF_TYPES.values()]

@@ -20,7 +20,7 @@ MergeFunction = Callable[[Window], pa.RecordBatch]
 """Window → one row per key, in key order, with the columns of the window's rows.
 
 Law: merging all versions at once gives the same as merging the results of merging parts of them, oldest part first.
-Retracts keep the law as far as they do in Paimon: `sum` can take back what another merge has added, and deletes of
+Retracts keep the law as far as they do in Paimon: `sum` can subtract what another merge has added, and deletes of
 whole rows reach any older version; what a function drops permanently (as `last_value` does older values) stays dropped.
 A function does not know levels, and never drops a delete record on its own.
 """

@@ -150,7 +150,7 @@ def _split_equals(order: Positions, first: Flags, keys: Keys, begin: int) -> boo
 def _sort_groups(order: Positions, first: Flags, torn: Positions, keys: Keys) -> Positions:
     """Sorts groups of positions by their keys, those of which there is a place in `torn`; gives all their positions.
 
-    `first` says where groups begin, which are in order. Not only neighbours may be wrong: one key may lie before and
+    `first` says where groups begin, which are in order. Not only neighbours may be wrong: one key may be before and
     behind another.
     """
     group = np.cumsum(first)

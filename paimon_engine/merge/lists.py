@@ -255,7 +255,7 @@ def _owners(offsets: npt.NDArray[np.int32], elements: Positions) -> Positions:
 
 
 def lowest_first(versions: Versions) -> Versions:
-    """Adds in the order in which their values lie: those from below came last the deeper they lie."""
+    """Adds in the order of the values: those from lower levels come later, the deepest last."""
     below = versions.steps == Step.ADD_BELOW
     if not below.any():
         return versions

@@ -35,7 +35,7 @@ from paimon_engine.merge.window import Positions
 
 @dataclass(frozen=True, slots=True)
 class NestedKey:
-    """Fields that tell rows of a nested table apart, and what becomes of rows with a null in one of them."""
+    """Fields that identify rows of a nested table, and what happens to rows with a null in one of them."""
 
     fields: tuple[str, ...]
     nulls: str = "merge"

@@ -7,7 +7,7 @@
 3. A column of a group with an aggregate function takes in all these versions: one that does not apply goes below
    what is there, and a retract is taken back.
 4. A retract needs a sequence group or `partial-update.remove-record-on-delete`. With the latter a −D ends the row:
-   only versions after it count. As a merge of some versions cannot tell that older ones are to be forgotten, a −D
+   only versions after it count. As a merge of some versions cannot say that older ones must be ignored, a −D
    with an add behind it in one merge forgets only what that merge has seen.
 
 5. With `partial-update.remove-record-on-sequence-group` a −D that applies in one of these groups ends the row as well.
@@ -16,7 +16,7 @@
    neither gives the same for other cuts of the same history.
 
 Follows `merge-engine` = `partial-update` in the Paimon documentation (primary-key-table/merge-engine/partial-update).
-Versions that only take back give a row here where there is a sequence group, as in Paimon 0.9.
+Versions that only retract give a row here where there is a sequence group, as in Paimon 0.9.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _positions(column: Merged) -> Positions:
 
 def _lexicographic(versions: Versions, columns: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """Rank of each row by those columns, from 1 on; 0 where all of them are null."""
-    # So far apart numbers may lie that are joined with each other, or with the number of the key.
+    # The range of numbers that are joined with each other, or with the number of the key.
     span_max = (1 << 62) // (len(versions) + len(versions.starts) + 1)
     ranked = []
     for name in columns:

@@ -1,7 +1,7 @@
 """Merging the rounds of changelog runs, each as the Java library merges it when it reads changes of several snapshots.
 
 1. A record that is alone in its round comes out as it is, whatever its kind.
-2. Where levels hold older versions, the newest record from above level 0 stands for all others from there.
+2. Where levels hold older versions, the newest record from above level 0 replaces all others from there.
 3. Retracts that the table ignores go; a round of nothing else gives no row. (Java 0.9 gives a row without its key
    there, where the merge engine is partial-update.)
 4. What is left is merged, even if it is one record.

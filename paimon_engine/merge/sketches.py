@@ -24,7 +24,7 @@ from paimon_engine.merge.versions import Step, Versions
 Union = Callable[[bytes, bytes], bytes]
 """Serialised form of what either of two serialised sketches has; the first is the older one."""
 
-# Bytes of a HyperLogLog sketch: where things lie in its head, and behind it.
+# Bytes of a HyperLogLog sketch: offsets of the fields of its header, and of what follows.
 _HLL_LG_K: Final = 3
 _HLL_FLAGS: Final = 5
 _HLL_MODE: Final = 7

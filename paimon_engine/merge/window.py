@@ -28,7 +28,7 @@ Positions = npt.NDArray[np.intp]
 class SequenceOrder:
     """What orders the versions of a key: user columns first (nulls oldest), then the sequence number.
 
-    With `by_arrival` the caller vouches that rows come oldest first, so that a stable sort by key is enough.
+    With `by_arrival` the caller guarantees that rows come oldest first, so that a stable sort by key is enough.
     """
 
     user_columns: tuple[str, ...] = ()
@@ -119,11 +119,11 @@ def _ascending(column: pa.Array) -> npt.NDArray[np.int64]:
     """Dense ranks of values, any number for nulls; lists compare element by element, rows field by field."""
     kind = column.type
     if pa.types.is_map(kind):
-        raise UnsupportedError("maps have no order, so that none can tell which version of a key is newer")
+        raise UnsupportedError("maps have no order, so it is not known which version of a key is newer")
     if pa.types.is_struct(kind):
         return joined_codes([_lowest_null(column.field(i)) for i in range(kind.num_fields)], len(column)) + 1
     if pa.types.is_list(kind):
-        # Nobody orders many versions by lists, so that Python may compare them.
+        # Lists are rare as an order of versions, so Python may compare them.
         elements, offsets = _lowest_null(column.values).tolist(), column.offsets.to_pylist()
         lists = [tuple(elements[begin:end]) for begin, end in pairwise(offsets)]
         indices = {members: rank for rank, members in enumerate(sorted({*lists}), start=1)}

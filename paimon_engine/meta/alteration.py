@@ -122,7 +122,7 @@ def _applied(draft: _Draft, change: SchemaChange) -> TableSchema:
 
 
 def path_of(columns: RowType, name: ColumnPath) -> tuple[str, ...]:
-    """The names that lead to a column, or to what lies inside one."""
+    """The names that lead to a column, or to a field inside one."""
     if isinstance(name, tuple):
         return name
     return (name,) if name in columns.names else tuple(name.split("."))

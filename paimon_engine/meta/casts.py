@@ -62,7 +62,7 @@ CastRule = Callable[[pa.Array, Any, Any], pa.Array]
 
 
 def kind_of(data_type: DataType) -> str:
-    """What kind of type it is, so far as casts tell types apart."""
+    """What kind of type it is, as far as casts distinguish types."""
     match data_type:
         case AtomicType(root):
             return _KINDS[root]
@@ -195,7 +195,7 @@ def _floats_to_decimal(values: pa.Array, _source: AtomicType, target: AtomicType
 
     doubles = values.cast(pa.float64())
     try:
-        # Java goes by the digits of the text.
+        # Java uses the digits of the text.
         text = cast_text.floats_as_text(doubles)
         return _fit_decimals(text.cast(pa.decimal256(76, _FLOAT_SCALE)), target)
     except pa.ArrowInvalid:

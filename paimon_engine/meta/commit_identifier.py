@@ -16,7 +16,7 @@ from typing import Final
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 
 _PARTS: Final = 1 << 32
-"""Commits that one action can tell apart."""
+"""Commits that one action can number."""
 _FIRST_BATCH: Final = BATCH_COMMIT_IDENTIFIER - (1 << 48)
 """Batch commits have identifiers from here on."""
 
@@ -55,13 +55,13 @@ def part_of(whole: int, identifier: int) -> int:
 def is_done_by(asked: int, found: int) -> bool:
     """Whether a commit under `found` shows that what was to be committed under `asked` was done.
 
-    Of identifiers that somebody counts up, a later one shows it too: what came before it may have expired.
+    Of identifiers that a streaming writer counts up, a later one shows it too: what came before it may have expired.
     """
     return found == asked or (asked < found < _FIRST_BATCH)
 
 
 def counts_up(identifier: int) -> bool:
-    """Whether the identifier is none of a batch commit, but one that somebody counts up."""
+    """Whether the identifier is one that a streaming writer counts up, not one of a batch commit."""
     return identifier < _FIRST_BATCH
 
 

@@ -49,7 +49,7 @@ def find_conflicts(
 
 
 def not_concerning(news: Sequence[ManifestEntry], changes: Sequence[ManifestEntry]) -> bool:
-    """Whether changes that have applied still do after `news`, as far as that can be told without the live files.
+    """Whether changes that have applied still do after `news`, as far as that is known without the live files.
 
     So it is where others have only removed files that the changes do not name, and added files of level 0.
     """

@@ -3,7 +3,7 @@
 pypaimon knows no nanoseconds: partitions, keys and statistics that it notes in manifests are cut to microseconds, while
 its data files have the whole values. Readers take the partition from the manifest. A lower bound that is cut is one
 still. An upper bound is not, so that an integer of microseconds is taken to mean all nanoseconds of that microsecond.
-Nothing tells who wrote a file, and where the bound is exact, a little more is read than needed.
+The writer of a file is not known, and where the bound is exact, a little more is read than needed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def may_be_cut(data_type: DataType) -> bool:
 
 
 def upper(data_type: DataType, value: Any) -> Any:
-    """The largest value that a stored upper bound may stand for; None stays. Doing it again changes nothing."""
+    """The largest value that a stored upper bound may mean; None stays. Doing it again changes nothing."""
     is_cut = value is not None and may_be_cut(data_type) and value % _NANOS_PER_MICRO == 0
     return value + _NANOS_PER_MICRO - 1 if is_cut else value
 
 
 def upper_key(types: Sequence[DataType], key: bytes) -> bytes:
-    """The largest key that the stored largest key of a file may stand for."""
+    """The largest key that the stored largest key of a file may mean."""
     if not any(map(may_be_cut, types)):
         return key
     values = decode_row(types, key)

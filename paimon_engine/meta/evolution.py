@@ -180,7 +180,7 @@ def _conform_struct(values: pa.StructArray, stored: RowType, wanted: RowType, ar
 
 
 def evolved_stats(stats: ColumnStats, stored: DataField, field: DataField) -> ColumnStats | None:
-    """Bounds of a column of an old file, in the type that the column has today; None if the cast tells nothing of them.
+    """Bounds of a column of an old file, in the type that the column has today; None if they are not known.
 
     They are kept where the cast keeps the order of values and makes no nulls.
     """

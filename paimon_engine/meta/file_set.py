@@ -1,7 +1,7 @@
 """Folding manifest entries into the set of live files.
 
 A file is live when it was added and not removed since. A removal whose addition is not among the entries stays
-as a removal: its addition lies in an earlier manifest.
+as a removal: its addition is in an earlier manifest.
 
 Source: `FileEntry.mergeEntries` of the Java library.
 """
@@ -42,7 +42,7 @@ def merge_into(live: dict[FileIdentity, ManifestEntry], entries: Iterable[Manife
 
 
 def _apply(merged: dict[FileIdentity, ManifestEntry], entries: Iterable[ManifestEntry]) -> list[FileIdentity]:
-    """Applies entries in order; the removals whose additions lie elsewhere."""
+    """Applies entries in order; the removals whose additions are elsewhere."""
     elsewhere = []
     for entry in entries:
         identity = entry.identity

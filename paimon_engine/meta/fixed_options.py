@@ -41,7 +41,7 @@ _OF_WRITERS: Final = frozenset({"dynamic-bucket.initial-buckets"})
 
 
 def with_dynamic_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
-    """The schema with options laid over the stored ones, for somebody who opens the table with them.
+    """The schema with options laid over the stored ones, for a caller who opens the table with them.
 
     Raises: InvalidArgumentError for an option that another value would let files be taken for something else.
     """

@@ -39,7 +39,7 @@ ENTRY_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class VectorRange:
-    """Where the deletion vector of a data file lies in an index file: offset and length as the manifest has them.
+    """Where the deletion vector of a data file is in an index file: offset and length as the manifest has them.
 
     `cardinality` is the number of deleted rows, None where the writer did not say.
     """
@@ -54,7 +54,7 @@ class VectorRange:
 class IndexFile:
     """A live index file of a bucket; `kind` is `DELETION_VECTORS`, `HASH` or one of later releases.
 
-    `row_count` counts hashes, or data files with a vector. `external_path` is set where it lies outside the table.
+    `row_count` counts hashes, or data files with a vector. `external_path` is set where it is outside the table.
     """
 
     partition: bytes
@@ -216,7 +216,7 @@ def next_index_files(
     """Index files after a commit.
 
     In tables with buckets, and for hash indexes, a bucket has one file of each kind: an added one takes the place of
-    the old one. In append tables without buckets a partition has any number of vector files, told apart by name.
+    the old one. In append tables without buckets a partition has any number of vector files, identified by name.
 
     Raises: InvalidArgumentError if, without buckets, a removed file is not there, an added one is there already, or a
     data file would have two vectors.
@@ -229,10 +229,10 @@ def next_index_files(
     files = {identity(file): file for file in live}
     for file in removed:
         if files.pop(identity(file), None) is None and len(identity(file)) == 2:
-            raise InvalidArgumentError(f"index file {file.name} is to be removed, but is not live")
+            raise InvalidArgumentError(f"index file {file.name} must be removed, but is not live")
     for file in added:
         if identity(file) in files and len(identity(file)) == 2:
-            raise InvalidArgumentError(f"index file {file.name} is to be added, but is live already")
+            raise InvalidArgumentError(f"index file {file.name} must be added, but is live already")
         files[identity(file)] = file
     twice = _data_file_with_two_vectors(files.values())
     if twice is not None:

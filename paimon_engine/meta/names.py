@@ -43,7 +43,7 @@ def check_file_name(kind: str, name: str) -> None:
 def check_inside_directory(kind: str, name: str) -> None:
     """Raises InvalidArgumentError if the name is blank or could lead out of its directory.
 
-    That much is asked of what is there already, whoever named it.
+    This is required of existing names too.
     """
     if not isinstance(name, str) or not name.strip():
         raise InvalidArgumentError(f"a {kind} needs a name; it is blank")

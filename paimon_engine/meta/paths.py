@@ -1,4 +1,4 @@
-"""Where things lie in a table directory, and how partition values become directory names.
+"""Paths of files in a table directory, and how partition values become directory names.
 
 Source: `FileStorePathFactory`, `PartitionPathUtils`, `InternalRowPartitionComputer` of the Java library.
 """
@@ -28,7 +28,7 @@ _ESCAPED = frozenset([chr(code) for code in range(32)] + [chr(127)] + list("\"#%
 class TablePaths:
     """Paths of one table and branch. `root` has no trailing slash.
 
-    Data, manifests, indexes and statistics of all branches lie in the main directories.
+    Data, manifests, indexes and statistics of all branches are in the main directories.
     """
 
     root: str

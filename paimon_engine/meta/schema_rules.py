@@ -145,7 +145,7 @@ def _check_keys(schema: TableSchema) -> None:
         if isinstance(data_type, AtomicType) and data_type.root in BINARY_ROOTS:
             raise UnsupportedError(
                 f"partition key column {key!r} must not be binary: Java would put such partitions into directories "
-                "that nobody finds again; use a text, such as its hexadecimal form"
+                "that no one finds again; use a text, such as its hexadecimal form"
             )
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidArgumentError(
@@ -284,7 +284,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
     for name in (*names, *groups) if schema.primary_keys else ():
         if name in schema.row_type.names and _holds_map(schema.row_type.field(name).type):
             raise InvalidArgumentError(
-                f"column {name!r} has no order, since maps have none, so that it cannot tell which version of a key is "
+                f"column {name!r} has no order, since maps have none, so it does not say which version of a key is "
                 "newer; name another one in 'sequence.field' or 'fields.<column>.sequence-group'"
             )
     for name in names:

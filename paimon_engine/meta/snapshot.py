@@ -138,7 +138,7 @@ def _name_or_none(value: Mapping[str, Any], key: str) -> str | None:
 
 
 def snapshot_to_json(snapshot: Snapshot) -> str:
-    """JSON text that every release reads, in the Java library's order of keys; keys that nobody knows come last."""
+    """JSON text that every release reads, in the Java library's order of keys; unknown keys come last."""
     value: dict[str, Any] = {}
     for theirs, ours in _KEYS.items():
         item = getattr(snapshot, ours)

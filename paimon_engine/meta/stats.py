@@ -213,7 +213,7 @@ class StatsCollector:
     """Statistics of one file's columns, gathered batch by batch.
 
     `modes[k]` and `types[k]` say for each column what is kept and how it is read; mode `none` costs nothing.
-    With `bounds_apart` somebody else finds the bounds of texts and integers, and gives them to `finish`.
+    With `bounds_apart` the caller finds the bounds of texts and integers, and gives them to `finish`.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ def stats_modes(
     for position, column in enumerate(values, before):
         own = options.stats_mode_of(column)
         if own is None and options.thin_files and column in keys:
-            own = _KEY_MODE_OF_LATER_RELEASES  # the column stands for the key that the file does without
+            own = _KEY_MODE_OF_LATER_RELEASES  # the column replaces the key, which the file does not store
         of_values.append(limited(position) if own is None else parse_stats_mode(own))
     return of_keys, of_values
 

@@ -98,7 +98,7 @@ def value_text(data_type: AtomicType, value: Any) -> str:
         case TypeRoot.DATE | TypeRoot.TIME:
             return str(value)
         case TypeRoot.FLOAT:
-            # The decimal that stands for this FLOAT, not for the DOUBLE of the same value.
+            # The decimal of this FLOAT, not that of the DOUBLE of the same value.
             return float_text(np.float32(value))
         case TypeRoot.TIMESTAMP_LTZ:
             # In UTC, wherever it is gathered.

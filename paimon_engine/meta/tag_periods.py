@@ -2,7 +2,7 @@
 
 The tag of a period is put on the first snapshot at or after the period's end plus `delay`, so it holds what was
 written up to there. The clock is the snapshot's own: its commit time, or its watermark. A period in which nothing was
-committed gets no tag, unless missed ones are to be completed: then each further snapshot fills the oldest gap.
+committed gets no tag, unless missed ones must be completed: then each further snapshot fills the oldest gap.
 
 Source: `TagAutoCreation`, `TagPeriodHandler`, `TagTimeExtractor` of the Java library.
 """
@@ -50,7 +50,7 @@ class TagPeriods:
 
     def time_of(self, name: str) -> datetime | None:
         """Begin of the period that a tag is named for; None for a tag of another kind of name."""
-        # Whatever follows a day is overlooked, as in the Java library.
+        # Text after a day is ignored, as in the Java library.
         given = name.partition(" ")[0] if self.length == timedelta(days=1) else name
         expected = re.sub("%.", lambda match: _FIELD_DIGITS[match[0]], self.pattern)
         match = re.fullmatch(expected, given, re.ASCII)

@@ -30,7 +30,7 @@ _NESTED: Final = re.compile(
     r"\s*(?P<head>ARRAY|MULTISET|MAP|ROW)\s*<(?P<inside>.*)>\s*(?P<null>NOT\s+NULL|NULL)?\s*", re.IGNORECASE | re.DOTALL
 )
 _DEPTH_MAX: Final = 64
-"""Types in types; nobody reads deeper ones, and each takes a call in every function that goes through types."""
+"""Types in types; deeper ones are not needed, and each takes a call in every function that goes through types."""
 _SHOWN_CHARS: Final = 60
 _FIELD: Final = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s`<>,():]+))\s*(?::|\s)\s*(?P<type>.+?)"

@@ -90,7 +90,7 @@ class MergeOptions(OptionTexts):
         return self.raw.get(f"fields.{column}.list-agg-delimiter", ",")
 
     def nested_key(self, column: str) -> tuple[str, ...]:
-        """Fields that tell the rows of a `nested_update` column apart; empty: none are replaced."""
+        """Fields that identify the rows of a `nested_update` column; empty: none are replaced."""
         return self._list(f"fields.{column}.nested-key")
 
     def nested_key_null_strategy(self, column: str) -> str | None:

@@ -1,7 +1,7 @@
 """Option names that are nearly those of Paimon: a warning, or an error where the environment asks for it.
 
 Options of other names are kept, as Java keeps them: people note things of their own there. But a name that is nearly
-one of an option is a mistake that nobody else would tell of.
+one of an option is a mistake that nothing else would report.
 """
 
 from __future__ import annotations

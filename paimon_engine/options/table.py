@@ -155,7 +155,7 @@ class TableOptions(MergeOptions, RetentionOptions, TagOptions):
 
     @property
     def bucket_append_ordered(self) -> bool:
-        """Whether the rows of a bucket of an append table are to be read in the order in which they were written."""
+        """Whether the rows of a bucket of an append table must be read in the order in which they were written."""
         return self._bool("bucket-append-ordered", default=True)
 
     @property

@@ -62,7 +62,7 @@ class TagOptions(OptionTexts):
 
     @property
     def tag_create_success_file(self) -> bool:
-        """Whether a file tells that a tag is there."""
+        """Whether a file says that a tag exists."""
         return self._bool("tag.create-success-file", default=False)
 
     @property

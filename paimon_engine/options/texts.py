@@ -19,7 +19,7 @@ _NAME_PART_BYTES_MAX: Final = 120
 
 @dataclass(frozen=True)
 class OptionTexts:
-    """Texts by key. Whatever cannot be parsed raises InvalidArgumentError naming its key."""
+    """Texts by key. What cannot be parsed raises InvalidArgumentError naming its key."""
 
     raw: Mapping[str, str] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class OptionTexts:
         text = self.raw.get(key)
         if text is None:
             return default
-        # No more than Java takes: Python's own parser passes over blanks and underscores.
+        # No more than Java takes: Python's own parser ignores blanks and underscores.
         if not _WHOLE_NUMBER.fullmatch(text):
             raise InvalidArgumentError(f"option '{key}' = {text!r} is not an integer; write digits only")
         end = 1 << (bits - 1)

@@ -95,7 +95,7 @@ def _compare_float(operator: Operator, field: pc.Expression, value: pa.Scalar) -
 
 
 def _compare_zero(operator: Operator, field: pc.Expression, zero: pa.Scalar) -> pc.Expression:
-    """Comparison with 0.0 or −0.0: of the zeros, one over the field tells which it is."""
+    """Comparison with 0.0 or −0.0: of the zeros, one over the field says which it is."""
     is_negative = math.copysign(1, zero.as_py()) < 0
     one = pc.scalar(pa.scalar(1.0, zero.type))
     negative, positive = (

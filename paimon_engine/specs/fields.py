@@ -126,7 +126,7 @@ def check_fields(spec: Any, edge: Edge = _HERE) -> None:
     kind: Any = type(spec)
     for item in fields_of(kind):
         given = getattr(spec, item.name)
-        # A field that is not printed may hold what nobody should see.
+        # A field that is not printed may hold a secret.
         value = _read_field(name_of_spec(kind), item, given, edge)
         if value is not given:
             object.__setattr__(spec, item.name, value)
@@ -199,7 +199,7 @@ def name_of_spec(kind: Any) -> str:
 def _read(value: Any, hint: Any, edge: Edge) -> Any:
     """The kept form of a value, by the kind of the annotation; what has no other form comes back as it is.
 
-    Raises: ValueError, InvalidArgumentError and others for a text that stands for no value of the kind.
+    Raises: ValueError, InvalidArgumentError and others for a text that means no value of the kind.
     """
     if value is None:
         return None
@@ -222,7 +222,7 @@ def _read(value: Any, hint: Any, edge: Edge) -> Any:
 
 
 def _is_nothing(text: str, *, is_text: bool, is_rendered: bool) -> bool:
-    """Whether a text stands for None. Where a field takes any text, only templates write `None` for nothing."""
+    """Whether a text means None. Where a field takes any text, only templates write `None` for nothing."""
     if is_text:
         return is_rendered and text.strip() in _RENDERED_NOTHING
     return text.strip().lower() in _NOTHING
@@ -320,7 +320,7 @@ def _fit_inside(value: Any, origin: Any, args: Sequence[Any]) -> bool:
         return all(_fits(key, args[0]) and _fits(item, args[1]) for key, item in value.items())
     if origin is tuple and args[-1] is not Ellipsis:
         return len(value) == len(args) and all(map(_fits, value, args))
-    # A text is a sequence of texts to Python, and to nobody who calls.
+    # A text is a sequence of texts to Python, but not to callers.
     return not isinstance(value, str | bytes) and all(_fits(item, args[0]) for item in value)
 
 

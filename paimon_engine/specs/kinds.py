@@ -77,7 +77,7 @@ class Kind:
     """A kind of value: its name, what it takes in words, and how it is written on the command line.
 
     `read` gives the kept form of what was given, and anything that is of no other form as it is.
-    Raises: ValueError or InvalidArgumentError for a text that stands for no value.
+    Raises: ValueError or InvalidArgumentError for a text that means no value.
 
     `check` raises InvalidArgumentError for a value of the right form that means nothing, with the reason.
     """
@@ -237,7 +237,7 @@ def kind_of_type(hint: Any) -> Kind | None:
 
 
 def read_list(text: str, item: Kind | None) -> Sequence[Any]:
-    """The items of `["a", "b"]`, `['a', 'b']` or `a, b`; a partition or an address is one item, whatever commas it has.
+    """The items of `["a", "b"]`, `['a', 'b']` or `a, b`; a partition or an address is one item, also if it has commas.
 
     Raises: ValueError for what is not a list.
     """

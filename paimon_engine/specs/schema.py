@@ -69,7 +69,7 @@ def _plain(hint: Any) -> dict[str, Any]:
 
 
 def _with_texts(inner: Any, schema: dict[str, Any], *, is_of_a_kind: bool) -> dict[str, Any]:
-    """The schema, where texts stand for the values too."""
+    """The schema, where texts are allowed for the values too."""
     kept = schema.get("type")
     if not is_of_a_kind or inner is str or not isinstance(kept, str) or kept == "string":
         return schema

@@ -73,4 +73,4 @@ def test_a_function_takes_back_what_the_table_says(function: str) -> None:
     row = dict(zip(HEAD, ROWS[FUNCTIONS.index(function)], strict=True))
     kind = next(kinds[0] for heading, kinds in KINDS_OF_TYPES.items() if row[heading] == "✓")
 
-    assert takes_back(aggregating(function, kind)) == (row["takes back"] == "✓")
+    assert takes_back(aggregating(function, kind)) == (row["retracts"] == "✓")

@@ -179,8 +179,8 @@ def test_hash_indexes_are_one_a_bucket_everywhere():
 @pytest.mark.parametrize(
     ("added", "removed", "what"),
     [
-        ([], [file("b", "y")], "index file b is to be removed, but is not live"),
-        ([file("a", "x")], [], "index file a is to be added, but is live already"),
+        ([], [file("b", "y")], "index file b must be removed, but is not live"),
+        ([file("a", "x")], [], "index file a must be added, but is live already"),
         ([file("b", "x")], [], "data file x would have two deletion vectors"),
     ],
 )
