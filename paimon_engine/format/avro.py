@@ -1,7 +1,7 @@
 """Metadata records: Avro container bytes ↔ dictionaries, read from ORC and Parquet too.
 
 Manifests, manifest lists and index manifests are Avro object containers; releases up to 2.0 could be told to
-write them as ORC or Parquet, so the reader goes by the first bytes of the file.
+write them as ORC or Parquet, so the reader looks at the first bytes of the file.
 Fields are resolved by name only: writers differ in record names, namespaces and field order.
 """
 
@@ -58,7 +58,7 @@ def check_block(block: Any) -> None:
 
 
 def record_fields(data: bytes, path: str) -> list[dict[str, Any]]:
-    """Fields of the records of a metadata file, as Avro has them; ORC and Parquet tell the names, without types.
+    """Fields of the records of a metadata file, as Avro has them; ORC and Parquet have the names, without types.
 
     Raises: CorruptTableError if the bytes are no such file.
     """

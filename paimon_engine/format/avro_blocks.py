@@ -1,4 +1,4 @@
-"""Avro containers out of doubtful hands: unpacked within limits, before a decoder loops over what they claim.
+"""Avro containers from untrusted sources: unpacked within limits, before a decoder loops over what they claim.
 
 A few hundred bytes can say that they are petabytes: packed data that unpacks to nothing but zeros, arrays of items that
 take no bytes at all, records inside of records without end. Metadata is read by every action, in processes that other

@@ -285,7 +285,7 @@ def _avro_atom(field: pa.Field) -> Any:
 
 
 def _plain(leaf: pa.DataType) -> pa.DataType:
-    """The number that stands for a date, time or timestamp."""
+    """The stored number of a date, time or timestamp."""
     if pa.types.is_timestamp(leaf):
         return pa.int64()
     if pa.types.is_date(leaf) or pa.types.is_time(leaf):

@@ -215,7 +215,7 @@ def _bytes_slot(content: bytes, variable: _Variable) -> bytes:
 
 
 def unscaled_value(value: Decimal, data_type: AtomicType) -> int:
-    """The integer that stands for a DECIMAL.
+    """The unscaled integer of a DECIMAL.
 
     Raises: InvalidArgumentError if the value needs more digits than the type has.
     """

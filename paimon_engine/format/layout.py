@@ -189,7 +189,7 @@ def _part(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """The array with some value in place of each null; nobody looks at these, as the row around them is null."""
+    """The array with some value in place of each null; these are not read, as the row around them is null."""
     if pa.types.is_struct(array.type):
         fields = [array.type.field(index) for index in range(array.type.num_fields)]
         parts = [_part(array.field(index), field) for index, field in enumerate(fields)]

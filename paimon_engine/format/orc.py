@@ -81,7 +81,7 @@ def read_matching(
     where: Predicate,
     *,
     path: str,
-    without_nan: Collection[str] = (),  # noqa: ARG001 - ORC's own ranges never tell of NaN
+    without_nan: Collection[str] = (),  # noqa: ARG001 - ORC's own ranges never include NaN
     limit: BatchLimit = BATCH_LIMIT,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `read_batches`, without stripes of which the file says that no row matches.
@@ -258,7 +258,7 @@ class OrcWriter:
             # A file that fails half-way is never closed.
             weakref.finalize(self, self._waiting.close)
         # The encoder ends its file when it is dropped, and ends the process if that fails: as when the file of a
-        # writer that was given up is gone.
+        # writer that was given up no longer exists.
         self._last = _Sink(self._encoded)
         self._writer = po.ORCWriter(self._last, compression=codec, stripe_size=STRIPE_BYTES)
         self._begun = False

@@ -59,7 +59,7 @@ class Stripe:
 def stripes_of(source: BinaryIO, file: po.ORCFile) -> list[Stripe] | None:
     """The stripes in order; None if the file has no statistics of them, or in a codec that is not known here.
 
-    None too where several columns have one name: which of them is meant nobody can tell.
+    None too where several columns have one name: it is not known which of them is meant.
 
     Raises: an error out of `orc_message.WRONG` where the bytes are damaged.
     """

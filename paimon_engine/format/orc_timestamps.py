@@ -4,7 +4,7 @@ ORC stores a timestamp as seconds from 2015 on and nanoseconds after them. Reade
 far lies before 1970 and has more than 999,999 nanoseconds, so writers add it. Arrow's conversion gives negative
 nanoseconds instead, of which Java takes whole milliseconds only, and pypaimon-rust nothing.
 
-What would begin in the last second before 1970 cannot be told from the first second after it. Java writes it all the
+What would begin in the last second before 1970 looks like the first second after it. Java writes it all the
 same and reads it a second late; here whole milliseconds stay as Arrow has them, and all else is refused (`orc`).
 
 Why no library does it (measured with pyarrow 26 and pyorc 0.12, 200,000 rows of two columns):

@@ -173,7 +173,7 @@ def read_matching(
     """As `read_batches`, without row groups of which the footer says that no row matches, or not in `row_groups`.
 
     Each batch comes with the position of its first row in the file. Columns of `where` must be the file's own;
-    of those in `without_nan` the file is known to have no NaN, which footers do not tell.
+    of those in `without_nan` the file is known to have no NaN, which footers do not say.
 
     Raises: CorruptTableError if the bytes are not a Parquet file.
     """

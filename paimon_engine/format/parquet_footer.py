@@ -43,10 +43,10 @@ _UNIT_FIELDS: Final = {"ms": TimeUnit.MILLIS, "us": TimeUnit.MICROS}
 
 
 class FooterSink:
-    """A sink that passes on what is written, can tell it again, and can hold it back until `release`."""
+    """A sink that passes on what is written, can read it again, and can hold it back until `release`."""
 
     def __init__(self, sink: BinaryIO) -> None:
-        """Passes everything on, as long as it is not told otherwise."""
+        """Passes everything on, until `hold` is called."""
         self._sink = sink
         self._held: bytearray | None = None
         self._recorded: list[bytes] = []

@@ -3,7 +3,7 @@
 A reader needs memory for a whole page at a time, and each page says its unpacked size itself, up to 2 GiB. Pages are
 meant to have about 1 MiB, more only where single values are larger. So a page that is large, and at the same time many
 times as large as its stored bytes, is refused. A large page of large values stays readable: the file is large as well.
-Likewise lists that have more values than any memory holds, of which a few bytes can tell.
+Likewise lists that have more values than any memory holds, that a few bytes can claim.
 
 The footer says the same of whole column chunks, but nothing makes it true. So `parquet_watch` looks at each page as it
 is read, and `check_page_sizes` at their headers alone.
@@ -47,7 +47,7 @@ _DETAILS: Final = {
     PageType.DATA_PAGE: (PageHeader.DATA_PAGE_HEADER, DataPageHeader.ENCODING),
     PageType.DATA_PAGE_V2: (PageHeader.DATA_PAGE_HEADER_V2, DataPageHeaderV2.ENCODING),
 }
-"""Kind of a page with values → field of the header that tells of them, and the field of their encoding in that."""
+"""Kind of a page with values → field of the header that describes them, and the field of their encoding in that."""
 _PADDING_BYTES: Final = 100
 """Some old writers count a column chunk without the header of its dictionary, so readers look that far behind it."""
 
@@ -97,12 +97,12 @@ def begin_of(chunk: pq.ColumnChunkMetaData) -> int:
 
 
 def has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether the footer tells of a dictionary."""
+    """Whether the footer names a dictionary."""
     return bool(chunk.has_dictionary_page) or any("DICTIONARY" in encoding for encoding in chunk.encodings)
 
 
 class ChunkPages:
-    """The pages of one column chunk, in order, held against the limits; `at` is where the next header begins."""
+    """The pages of one column chunk, in order, checked against the limits; `at` is where the next header begins."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class ChunkPages:
         with_dictionary, with_delta = self._checked_encodings
         is_told = with_dictionary if head.is_dictionary else with_delta or head.encoding != DELTA_TEXTS
         if not is_told and at_once > PAGE_BYTES_MAX:
-            self._refuse(f"a page of {unpacked} bytes in an encoding of which the footer does not tell")
+            self._refuse(f"a page of {unpacked} bytes in an encoding that the footer does not name")
 
     def _add_lists(self, head: PageHead) -> None:
         self._batch_values += head.values
@@ -196,7 +196,7 @@ class ChunkPages:
 
 
 def is_delta(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether the footer tells of texts that repeat the begin of the one before."""
+    """Whether the footer names texts that repeat the begin of the one before."""
     return "DELTA_BYTE_ARRAY" in chunk.encodings
 
 

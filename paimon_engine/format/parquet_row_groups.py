@@ -5,7 +5,7 @@ the footer of the new file gets the description of the row group with its new in
 been written here: by Arrow, with the same schema and codec, in pages that every reader knows, and with nothing beside
 the pages, such as indexes, to which the new footer would have to point.
 
-The checksums of the pages are held against the bytes, so that damage does not travel on unseen.
+The checksums of the pages are compared with the bytes, so that damage is not copied unnoticed.
 
 Why no library does it: `thrift_compact`.
 
@@ -172,7 +172,7 @@ def footer_of(file: bytes) -> bytes:
 
 
 def with_row_groups(footer: bytes, groups: Sequence[bytes | None]) -> bytes:
-    """The footer with more row groups: None stands for the next one that it has already."""
+    """The footer with more row groups: None means the next one that it has already."""
     own = iter(elements(value_of(footer, FileMetaData.ROW_GROUPS)))
     found = [next(own) if group is None else group for group in groups]
     rows = sum(number_in(group, RowGroup.NUM_ROWS) for group in found)

@@ -2,7 +2,7 @@
 
 What a footer says of sizes may be far from the truth, and each page says for itself how much memory it wants. Looking
 at all headers first would take a request for each from an object store. Here the bytes that Arrow asks for anyway pass
-by: where the header of a page is among them, it is held against the limits of `parquet_page_sizes`.
+by: where the header of a page is among them, it is checked against the limits of `parquet_page_sizes`.
 """
 
 from __future__ import annotations

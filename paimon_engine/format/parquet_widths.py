@@ -1,11 +1,11 @@
 """How to read row groups of a Parquet file, so that a decoded batch of rows keeps the intended size.
 
-Footers tell bytes before compression, which is what most values take. Texts and bytes that lie in dictionaries may be
-many times as large: a long one is stored once, and decoded for each row that has it, and bounds tell nothing of what
+Footers give bytes before compression, which is what most values take. Texts and bytes that lie in dictionaries may be
+many times as large: a long one is stored once, and decoded for each row that has it, and bounds say nothing about what
 lies between them. So such columns are read as dictionaries, which is faster anyway, and decoded here: as many rows at
 once as fit. Where a dictionary did not hold all values, Arrow would have to find the other indices again, at ten times
 the cost. Such columns are read plainly: a writer gives its dictionary up early, so that few rows refer to it. How many
-do, the headers up to the first plain page tell; only where these times the longest value are too much for a batch, the
+do, the headers up to the first plain page say; only where these times the longest value are too much for a batch, the
 column is read as a dictionary all the same.
 """
 
@@ -129,7 +129,7 @@ def _text_columns(stored: StoredRows) -> set[str]:
     """The columns that may come as dictionaries."""
     metadata, schema = stored.file.metadata, stored.file.schema_arrow
     if any(metadata.schema.column(index).physical_type == "INT96" for index in range(metadata.num_columns)):
-        # Batches of dictionaries end where row groups do, and those that INT96 is held against do not.
+        # Batches of dictionaries end where row groups do, and those that INT96 is compared with do not.
         return set()
     types = {name: schema.field(index).type for index, name in enumerate(schema.names)}
     return {name for name in stored.leaves if types.get(name) in _TEXTS}

@@ -5,7 +5,7 @@ is asked for is taken apart; values travel as the bytes that they are.
 
 Why no library does it (measured with pyarrow 26, on a footer of 52 kB with 20 row groups of 22 columns):
 
-- pyarrow tells what a footer says. It can set a path in it and add row groups of other footers, for `_metadata` files.
+- pyarrow shows what a footer says. It can set a path in it and add row groups of other footers, for `_metadata` files.
   It writes a row group from values only, and gives no header of a page.
 - Apache thrift and thriftpy2 know the fields of a definition and skip all others, which a footer that was only to be
   changed would lose: 52 kB came back from thriftpy2, with the definition that fastparquet has, as 46 kB. It took 13 ms

@@ -191,9 +191,9 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: file_of([], rows=1 << 60),
         "row group 0 has 0 values, the row group 1152921504606846976 rows",
     ),
-    "texts in an encoding that the footer does not tell": (
+    "texts in an encoding that the footer does not name": (
         lambda: _same_begin(is_told=False),
-        "row group 0 has a page of .* bytes in an encoding of which the footer does not tell",
+        "row group 0 has a page of .* bytes in an encoding that the footer does not name",
     ),
 }
 LYING = file_of([Page(1 << 27, zstd.compress(b"x"), 1 << 30)], said_bytes=100)

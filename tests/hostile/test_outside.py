@@ -97,7 +97,7 @@ def use_everything(table: Callable[[], Table]) -> None:
 def test_files_outside_the_table_are_refused_with_the_way_out(box: Sandbox):
     files = move_out(box, box.root / "far" / "away")
 
-    with pytest.raises(UnsupportedError, match="lies outside the table.*external-paths.allowed"):
+    with pytest.raises(UnsupportedError, match="is outside the table.*external-paths.allowed"):
         box.table.to_arrow()
     with pytest.raises(UnsupportedError, match="external-paths.allowed"):
         open_table(str(box.path), storage_options={"external-paths.allowed": f"{box.root}/far/aw"}).to_arrow()
@@ -133,7 +133,7 @@ def test_files_outside_the_table_are_looked_at_where_allowed(box: Sandbox):
     files[0].unlink()
     files[1].write_bytes(files[1].read_bytes()[:-1])
     files[2].write_bytes(files[3].read_bytes())
-    assert box.table.verify("rows").status == "sound", "nobody allows looking there"
+    assert box.table.verify("rows").status == "sound", "reading there is not allowed"
     found = open_table(str(box.path), storage_options=open_one).verify("rows").problems
     assert {path.name for path in files[:3]} == {
         path.name for path in files if any(path.name in one.what or path.name in one.where for one in found)

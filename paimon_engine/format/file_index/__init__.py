@@ -1,4 +1,4 @@
-"""File indexes: what tells, for the rows of one data file, which of them can match a filter on a column.
+"""File indexes: what shows, for one data file, which of its rows can match a filter on a column.
 
 1. `container` packs the indexes of a file: column → index type → bytes.
 2. `values` gives a column in the form in which all index types hold it: integers, or bytes.

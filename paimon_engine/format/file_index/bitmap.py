@@ -6,7 +6,7 @@
     head   rows int32, distinct values int32, has nulls byte; with nulls: their offset int32, in version 2 also length
     block  entries int32 | (value, offset int32, length int32)…, values ascending over all blocks
 
-Offsets count from the first bitmap. A negative one stands for a single row, −1 − row, which has no bitmap. The nulls'
+Offsets count from the first bitmap. A negative one means a single row, −1 − row, which has no bitmap. The nulls'
 bitmap comes first; all are Roaring bitmaps. Strings have their length, int32, in front.
 
 Source: `BitmapFileIndex`, `BitmapFileIndexMeta`, `BitmapFileIndexMetaV2` of the Java library.

@@ -31,7 +31,7 @@ MatchingRows = BitMap | None
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What is asked of a column: an operator, and values in stored form, which tell all values apart where `exact`."""
+    """What is asked of a column: an operator, and values in stored form, which identify all values where `exact`."""
 
     operator: str
     values: tuple[Value, ...]

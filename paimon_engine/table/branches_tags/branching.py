@@ -48,7 +48,7 @@ def existing_branch(table: TableHandle, name: str) -> TableHandle:
 
 
 def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: Tag | None) -> dict[str, bytes]:
-    """The files of a new branch, in the order in which they are to be written: at any moment they make a whole branch.
+    """The files of a new branch, in the order of writing: at any moment they make a whole branch.
 
     They are main's schemas up to that of the snapshot and of those before (all of them without one), the tag, and the
     snapshot.
@@ -59,7 +59,7 @@ def branch_files(table: TableHandle, name: str, snapshot: Snapshot | None, tag: 
     last = own if snapshot is None else max(own, _newest_schema_before(table, snapshot))
     # The snapshot's own schema is there even where a listing does not show it yet.
     wanted = {number for number in ids if number <= last} | {own}
-    # The newest one first: nobody ever takes an old schema for the branch's latest.
+    # The newest one first: then an old schema is never taken for the branch's latest.
     newest_first = sorted(wanted, reverse=True)
     files = {paths.schema(number): schema_bytes(table, main.schema(number)) for number in newest_first}
     if tag is not None:
@@ -96,14 +96,14 @@ def is_unfinished(table: TableHandle, name: str, made_from: str) -> bool:
 def write_branch(table: TableHandle, name: str, files: Mapping[str, bytes], made_from: str) -> None:
     """Makes a branch of its files, or what an earlier try has left to do.
 
-    Raises: ConflictError if somebody else makes another branch so called.
+    Raises: ConflictError if another process makes another branch of that name.
     """
     for _ in range(_ROUNDS_MAX):
         table.env.storage.overwrite(_marker(table, name), made_from.encode())
         for path, data in files.items():
             if not table.env.storage.create(path, data) and _read_or_none(table, path) not in (data, None):
                 raise ConflictError(
-                    f"{path} is there already: somebody else makes branch {name!r}, or left parts of it; "
+                    f"{path} is there already: another process makes branch {name!r}, or left parts of it; "
                     "delete it first"
                 )
         # Who deletes a branch of that name meanwhile takes what there is of this one.
@@ -126,7 +126,7 @@ def finish_branch(table: TableHandle, name: str) -> None:
 
 
 def _marker(table: TableHandle, name: str) -> str:
-    """A file that is there while a branch is being made. Nobody else looks for it."""
+    """A file that is there while a branch is being made. No other engine reads it."""
     return f"{TablePaths(table.paths.root, name).branch_root}/UNFINISHED"
 
 

@@ -59,7 +59,8 @@ def _take_back(main: TableHandle, copied: Sequence[int]) -> None:
 def remove_from(main: TableHandle, first: int) -> None:
     """Removes main's snapshots from `first` on, newest first.
 
-    The oldest stays where no other one is left, whoever took those: a table without any would pass for an empty one.
+    The oldest stays where no other one is left, whatever removed those: a table without any would look like an empty
+    one.
     """
     for _ in range(_ROUNDS_MAX):
         ids = snapshot_ids(main)

@@ -1,4 +1,4 @@
-"""The time that a partition's values stand for.
+"""The time that a partition's values mean.
 
 Without a pattern it is the first partition column. With one, such as `$dt $hour:00:00`, names after `$` are replaced by
 the values. The text is read by a formatter (letters as in Java: `yyyyMMdd HH`), or else as `2024-1-31`, with a time
@@ -37,7 +37,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def partition_time(
     partition_type: RowType, values: Sequence[Any], *, pattern: str | None, formatter: str | None
 ) -> datetime | None:
-    """Wall clock of a partition, as if it were UTC, its internal values given; None where it stands for no time.
+    """Wall clock of a partition, as if it were UTC, its internal values given; None where they mean no time.
 
     Raises: UnsupportedError for letters of the formatter that we do not know.
     """

@@ -176,7 +176,7 @@ class TagNotifier:
 def notifying(table: TableHandle, *, dry_run: bool = False, only_files: bool = False) -> Iterator[TagNotifier]:
     """A notifier for a `with` block; at its end it also sends the notifications that earlier runs missed.
 
-    A dry run notifies nobody. With `only_files` there are success files but no callbacks.
+    A dry run sends no notifications. With `only_files` there are success files but no callbacks.
 
     Raises: UnsupportedError if the table names a callback that no installed package provides, before the block begins;
     CallbackError after it if a callback failed.

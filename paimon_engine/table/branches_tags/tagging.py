@@ -90,8 +90,8 @@ def _create(table: TableHandle, tag: Tag) -> bool:
 def move_tag(table: TableHandle, old: Tag, new: Tag, news: TagNotifier) -> None:
     """Puts an existing tag on another snapshot; the files that only the old one kept are the caller's.
 
-    Raises: ConflictError if the new snapshot expired meanwhile: the tag is then where it was, or is gone if others have
-    deleted it or its files.
+    Raises: ConflictError if the new snapshot expired meanwhile: the tag is then where it was, or is missing if others
+    have deleted it or its files.
     """
     news.expect({new.name: new.snapshot.id})
     data = tag_to_json(new).encode()
@@ -151,7 +151,7 @@ def tag_files(table: TableHandle, names: Sequence[str]) -> list[str]:
 
 
 def remove_tags(table: TableHandle, tags: Mapping[str, int | None], news: TagNotifier) -> None:
-    """Removes tags, by name and snapshot, and tells of it. What only the tags kept is the caller's."""
+    """Removes tags, by name and snapshot, and notifies listeners. What only the tags kept is the caller's."""
     news.expect(tags, gone=True)
     table.env.storage.delete([table.paths.tag(name) for name in tags])
     news.gone(tags)
@@ -165,7 +165,7 @@ def named_tags(roots: Iterable[Root]) -> dict[str, int | None]:
 def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executor: Executor) -> DeletionPlan:
     """What goes with some of the roots: the files that only they reach.
 
-    Raises: UnsupportedError, as `Candidates` does, if there are any such roots that no other stands for.
+    Raises: UnsupportedError, as `Candidates` does, if there are any such roots that no other root represents.
     """
     identities = {root.identity for root in gone}
     kept = [root for root in roots if root.identity not in identities]
@@ -175,7 +175,7 @@ def plan_removal(table: TableHandle, roots: Roots, gone: Sequence[Root], executo
     lonely = [root for commit, root in alone.items() if commit not in held]
     changelogs = [root for root in gone if root.is_changelog]
     spared = [root for commit, root in alone.items() if commit in held]
-    # Another root stands for these, as long as nobody removes it.
+    # Another root has the same commit, as long as it is not removed.
     unread = (lambda: _candidates(table, spared)) if spared else None
     if not lonely and not changelogs:
         return DeletionPlan({}, {}, frozenset(root.identity for root in roots) - identities, unread=unread)

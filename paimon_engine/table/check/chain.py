@@ -19,7 +19,7 @@ class Chain:
     """Sees the snapshots of all branches, those of a branch from old to new.
 
     A fast-forward replaces main's snapshots one after another. Where one of two is a branch's too and the other is not,
-    it is under way, or was cut short, and is to be repeated: that is not damage.
+    it is under way, or was cut short, and must be repeated: that is not damage.
     """
 
     def __init__(self, roots: Iterable[Root]) -> None:
@@ -53,7 +53,7 @@ def _commit_of(root: Root) -> tuple[int, str]:
 
 
 def miscounted(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> str | None:
-    """Says that a manifest does not have as many entries as its list tells; None if it has."""
+    """Says that a manifest does not have as many entries as its list says; None if it has."""
     added, deleted = counts(entries)
     if (added, deleted) == (manifest.added_count, manifest.deleted_count):
         return None

@@ -17,14 +17,14 @@ class FileLocations:
 
     def __init__(self, table: TableHandle) -> None:
         self.closed: set[str] = set()
-        """Names of the files outside the table that nobody allows to be read."""
+        """Names of the files outside the table that may not be read."""
 
         self._table = table
         self._paths = DataPaths(table)
         self._directories: dict[str, dict[str, FileInfo]] = {}
 
     def directory(self, entry: ManifestEntry) -> str | None:
-        """Directory of a data file; None where nobody allows reading.
+        """Directory of a data file; None where reading is not allowed.
 
         Raises: CorruptTableError if the manifest names no location.
         """
@@ -35,7 +35,7 @@ class FileLocations:
             return None
 
     def of(self, entry: ManifestEntry) -> list[tuple[str, int | None]]:
-        """Paths of a data file and its extra files, with their sizes where known; none where nobody allows reading.
+        """Paths of a data file and its extra files, with their sizes where known; none where reading is not allowed.
 
         Raises: CorruptTableError if the manifest names no location.
         """
@@ -46,7 +46,7 @@ class FileLocations:
         return [(f"{directory}/{file.name}", file.size_bytes), *extras]
 
     def of_index(self, file: IndexFile) -> str | None:
-        """Path of an index file; None where nobody allows reading.
+        """Path of an index file; None where reading is not allowed.
 
         Raises: CorruptTableError if the index manifest names no location.
         """

@@ -122,7 +122,7 @@ def _look_at(env: Env, task: _FileCheckTask) -> FileFindings:
     try:
         return _check_file(task.table.load(env), task)
     except NotFoundError:
-        return FileFindings(task.path)  # told already, as a file that is missing
+        return FileFindings(task.path)  # reported already, as a missing file
     except PaimonError as error:
         return FileFindings(task.path, [str(error)])
 
@@ -134,7 +134,7 @@ def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
     try:
         hashes = None if task.hash_index is None else read_hashes(table, task.hash_index)
     except PaimonError:
-        hashes = None  # told already
+        hashes = None  # reported already
     if file.format == "parquet":
         with store_of(table, task.path).open(task.path) as stream:
             check_page_sizes(stream, parquet.footer(stream, task.path), task.path, trusts_footer=False)
@@ -280,7 +280,7 @@ class _FileCheck:
         self._last = keys.slice(keys.num_rows - 1)
 
     def note(self, what: str) -> None:
-        """Adds something that is to be known of the file."""
+        """Adds a note on the file."""
         self._notes.append(what)
 
     @property
@@ -290,7 +290,7 @@ class _FileCheck:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known of the file, each thing once."""
+        """Notes on the file, each once."""
         return list(dict.fromkeys(self._notes))
 
     def finish(self) -> None:

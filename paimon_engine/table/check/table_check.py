@@ -63,7 +63,7 @@ from paimon_engine.table.state.snapshots import consumers, stale_latest_hint
 from paimon_engine.table.state.statistics import read_statistics
 
 _LOOKS_MAX: Final = 3
-"""Times that a table is looked at before what an expiry takes away meanwhile is told as missing."""
+"""Times that a table is looked at before what an expiry removes meanwhile is reported as missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Examination:
     data_files: int
     rows: int
     closed: int
-    """Files outside the table that nobody allows to be read; they were not looked at."""
+    """Files outside the table that may not be read; they were not looked at."""
     notes: tuple[Problem, ...]
     """What is not as it should be in files that every reader takes all the same."""
 
@@ -205,7 +205,7 @@ def _gaps(roots: Sequence[Root]) -> Iterator[Problem]:
 
 
 class _Check:
-    """Looks at each manifest, directory and data file once, whatever the number of roots."""
+    """Looks at each manifest, directory and data file once, not once per root."""
 
     def __init__(self, table: TableHandle, depth: Depth, roots: Sequence[Root], *, footers: bool) -> None:
         self.to_read: list[FileToRead] = []
@@ -390,7 +390,7 @@ class _Check:
                 if vector.cardinality not in (None, len(deleted)):
                     what = f"marks {len(deleted)} rows as deleted, its manifest says {vector.cardinality}"
                     yield Problem(root.label, f"{path}: the vector of {vector.data_file} {what}")
-                # Vectors of files that are gone mark nothing.
+                # Vectors of missing files mark nothing.
                 if (owner := owners.get(vector.data_file)) is None:
                     continue
                 rows = owner.file.row_count
@@ -427,7 +427,7 @@ class _Check:
                 yield Problem(root.label, f"a hash is in two of the hash indexes {', '.join(names)}")
 
     def _is_missing(self, path: str, file: IndexFile) -> bool:
-        """Whether it is not there, which is told with the metadata if it is to lie in the table."""
+        """Whether it is missing, which is reported with the metadata if it belongs in the table."""
         return file.external_path is None and self.locations.size_bytes(path) is None
 
     def _vectors_of(self, file: IndexFile, path: str) -> dict[str, RowBitmap]:
@@ -481,7 +481,7 @@ def _index_problem(table: TableHandle, entry: ManifestEntry) -> str | None:
     try:
         check_indexes(table, bucket_path(table, entry.partition, entry.bucket), entry.file)
     except NotFoundError:
-        return None  # told already, as a file that is missing
+        return None  # reported already, as a missing file
     except PaimonError as error:
         return str(error)
     return None

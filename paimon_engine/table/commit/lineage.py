@@ -8,7 +8,7 @@ Example: a commit prepares `snapshot-8` on 7 and is paused. Others commit 8 to 4
 process now creates `snapshot-8`, as there is no such file. Its rows are in no later snapshot.
 
 Expiry removes the oldest snapshots first. So as long as the base of a commit (7) exists, the next id (8) was never
-removed. Once the base is gone, the snapshot after ours decides: if it builds on ours, its base manifests hold the
+removed. Once the base is removed, the snapshot after ours decides: if it builds on ours, its base manifests hold the
 changes of ours.
 """
 

@@ -59,7 +59,7 @@ def work_begins(table: TableHandle, latest: Snapshot | int | None) -> WorkBegun:
 
 
 def _machine_s() -> float:
-    """Seconds since the machine was started, including sleep where the system can tell (Linux)."""
+    """Seconds since the machine was started, including sleep where the system counts it (Linux)."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 

@@ -17,8 +17,8 @@ def snapshots_after(table: TableHandle, known: Snapshot, *, is_old: bool = False
     """The snapshots that follow `known`, oldest first; None if the caller should list them instead.
 
     None is returned if there are too many. With `is_old`, `known` was not read just now: if nothing seems to follow it,
-    it is read again, since it and its followers may have expired; None if it is gone. If a `known` that was read just
-    now expires before the next snapshot is created, `table.commit.lineage` notices.
+    it is read again, since it and its followers may have expired; None if it is missing. If a `known` that was read
+    just now expires before the next snapshot is created, `table.commit.lineage` notices.
     """
     found: list[Snapshot] = []
     while len(found) < _STEPS_MAX:

@@ -84,7 +84,7 @@ class ChangedRows:
     def of(self, section: Section, *, rows_wanted: bool = True) -> Iterator[Changed]:
         """Windows of the section in key order, delete records included.
 
-        If nobody wants the rows, only what is said of changes holds; they may lack columns.
+        If the rows are not needed, only what is said of changes holds; they may lack columns.
 
         Raises: as the merge function; NotFoundError, CorruptTableError.
         """

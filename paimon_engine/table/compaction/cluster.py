@@ -1,7 +1,7 @@
 """Clustering: the rows of a bucket come into new files in the order of a curve.
 
 1. Samples of the columns say how the curve runs, and where it is cut into ranges of equal size.
-2. Every row is read once, and told its position on the curve and its range.
+2. Every row is read once, and gets its position on the curve and its range.
 3. Each range is sorted by position and written by a task of its own, in bounded memory.
 
 Rows that are deleted by vectors stay behind. New files are numbered along the curve.

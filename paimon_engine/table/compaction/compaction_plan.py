@@ -121,7 +121,7 @@ def _by_need(plan: CompactionPlan, task: CompactTask) -> tuple[float, int, Bucke
 def _deleted_counts(table: TableHandle, bucket: Bucket, files: Sequence[IndexFile]) -> Mapping[str, int]:
     """Rows that the vectors of a bucket delete, by data file; counted in those whose writer, of 0.9, did not say.
 
-    Vectors that cannot be read count as one row: whoever reads the data file says what is wrong.
+    Vectors that cannot be read count as one row: reading the data file reports the error.
     """
     vectors = BucketVectors(table, *bucket, files)
 

@@ -33,7 +33,7 @@ class BucketReport:
     """One bucket. `skipped` says why nothing was done; the numbers after are None where nothing was done yet.
 
     `read_amplification_before` and `_after` are how much more a read does than it would after a full compaction: runs
-    that it merges, or on append tables files that it opens for each one needed; in a dry run what is to be expected.
+    that it merges, or on append tables files that it opens for each one needed; in a dry run the expected values.
     `tasks` is the number of parts in which the bucket is compacted. `is_left` says that the budget, not the bucket, is
     why nothing (on append tables: not everything) was done.
     """
@@ -88,7 +88,7 @@ class BucketProgress:
         self.after = [*(file for file in self.before if file.name not in gone), *message.compact_after]
 
     def report(self, table: TableHandle, key: Bucket) -> BucketReport:
-        """What users are told of it."""
+        """What the result says about it."""
         task, before, after = self.task, self.before, self.after
         later = expected_files(task, before, table.schema) if task is not None and after is None else after
         return BucketReport(
@@ -197,7 +197,7 @@ class CompactionProgress:
         return again
 
     def reports(self, table: TableHandle) -> tuple[BucketReport, ...]:
-        """What users are told of each bucket."""
+        """What the result says about each bucket."""
         return tuple(bucket.report(table, key) for key, bucket in self.buckets.items())
 
     def check_outcome(self, table: TableHandle, *, has_committed: bool) -> None:

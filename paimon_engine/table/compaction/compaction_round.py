@@ -26,7 +26,7 @@ from paimon_engine.table.state.snapshots import latest_snapshot
 
 PART_BYTES_MIN: Final = 512 << 20
 _PART_FILES: Final = 4
-"""A part writes about this many files of the target size, where nobody says how large parts are to be."""
+"""A part writes about this many files of the target size, where the size of parts is not given."""
 
 TaskParts = tuple[CompactTask, tuple[CompactTask, ...]]
 """The task of a bucket, and the parts that together do its work: the task itself, if it is not split."""
@@ -54,7 +54,7 @@ def split_tasks(plan: CompactionPlan, tasks: Sequence[CompactTask], executor: Ex
     """Each task with its parts, as large as the plan's goal says."""
     table, part_bytes = plan.table, plan.goal.task_bytes
     if part_bytes is None:
-        # What is cut is read twice at the ends: in vain where nothing runs side by side.
+        # What is cut is read twice at the ends: without use where nothing runs side by side.
         usual_bytes = max(_PART_FILES * table.options.target_file_size_bytes, PART_BYTES_MIN)
         part_bytes = usual_bytes if executor.parallelism > 1 else sys.maxsize
     samples = key_samples(table, tasks, part_bytes, executor)

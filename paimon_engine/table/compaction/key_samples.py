@@ -1,4 +1,4 @@
-"""Keys out of the middle of files, for cutting a compaction by key where the ends of its files do not tell how."""
+"""Keys from the middle of files, to cut a compaction by key where the first and last keys are not enough."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEYS_OF_FILE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class SampleTask:
-    """A file whose keys are to be looked at."""
+    """A file whose keys are needed."""
 
     table: PlainTable
     partition: bytes
@@ -62,7 +62,7 @@ def key_samples(
 ) -> Mapping[str, KeySamples]:
     """Keys by file, of those files of the tasks that have to be looked at before they are cut into such parts.
 
-    Of a file that cannot be read nothing is known: whoever compacts it says what is wrong.
+    Of a file that cannot be read nothing is known: its compaction reports the error.
     """
     items = [
         SampleTask(table.plain(), task.partition, task.bucket, file)

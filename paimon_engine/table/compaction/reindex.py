@@ -51,7 +51,7 @@ def _wanted(table: TableHandle, file: DataFile) -> list[WantedIndex]:
 def reindex(env: Env, work: ReindexTask) -> Reindexed:
     """Reads the file and makes its indexes. Repeating it writes another index file, so it is harmless.
 
-    Raises: NotFoundError if the file is gone: somebody else compacted it; UnsupportedError, CorruptTableError.
+    Raises: NotFoundError if the file is missing: another process has compacted it; UnsupportedError, CorruptTableError.
     """
     table, file = work.table.load(env), work.file
     location = bucket_location(table, work.partition, work.bucket)

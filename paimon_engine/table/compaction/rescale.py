@@ -52,7 +52,7 @@ def sources_of(bucket: int, buckets_before: int, buckets_after: int) -> list[int
 def rescale_bucket(env: Env, task: RescaleTask) -> CommitMessage:
     """Writes the new bucket's files; on failure they are deleted. The message removes nothing.
 
-    Raises: NotFoundError if a file is gone; CorruptTableError, UnsupportedError, StorageError.
+    Raises: NotFoundError if a file is missing; CorruptTableError, UnsupportedError, StorageError.
     """
     table = task.table.load(env)
     keyed = bool(table.schema.primary_keys)

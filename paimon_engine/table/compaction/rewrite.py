@@ -56,7 +56,7 @@ class RewriteTask:
 def rewrite(env: Env, work: RewriteTask) -> CommitMessage:
     """Writes the task's new files; on failure they are deleted. Repeating it writes other files, so it is harmless.
 
-    Raises: NotFoundError if an input file is gone: somebody else compacted it; UnsupportedError.
+    Raises: NotFoundError if an input file is missing: another process has compacted it; UnsupportedError.
     """
     table = work.table.load(env)
     check_writable(table.options)
@@ -162,7 +162,7 @@ class _Rewrite:
         for section in group:
             merged: Generator[pa.RecordBatch | CopiedRowGroup]
             merged = self._merged(section, changelog) if follows else self._plainly_merged(section)
-            # Nothing may be written any more when a failure takes back what was.
+            # Nothing may be written any more while a failure deletes what was written.
             with closing(ahead(merged, _size_bytes) if self._reads_ahead else merged) as coming:
                 for rows in coming:
                     self._write(writer, rows)
@@ -198,7 +198,7 @@ class _Rewrite:
                 changelog.write(changed.changelog)
 
     def _dictionary_columns(self) -> frozenset[str]:
-        """Text columns that nobody looks into on the way from file to file: rows are chosen whole."""
+        """Text columns whose values are not needed on the way from file to file: rows are chosen whole."""
         schema, options = self._table.schema, self._table.options
         in_parquet = options.file_format_of(self._task.output_level) == "parquet"
         if options.merge_engine != "deduplicate" or not in_parquet or wanted_indexes(schema):

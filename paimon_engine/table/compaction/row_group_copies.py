@@ -2,7 +2,7 @@
 
 Those of Parquet files of which a compaction would write every row again as it is: no other run of the section has keys
 between theirs, nothing is deleted in the file, no row is a delete record, the columns are those of today, and all that
-the manifest is to say of the rows is known without a look at them. Whatever is in doubt is decoded and merged.
+the manifest must say about the rows is known without a look at them. What is in doubt is decoded and merged.
 
 Small row groups are merged too, or files would stay in pieces for ever.
 """
@@ -43,7 +43,7 @@ COPIED_BYTES_MIN: Final = 1 << 20
 _PROBED_SHARE: Final = 8
 _PROBED_ROWS_MAX: Final = 1 << 20
 """Of a file of so few rows that is so much smaller than a run, the keys are read: they may leave gaps. Where they are
-all over the place this is in vain, and costs about an eighth of reading the file."""
+all over the place this is of no use, and costs about an eighth of reading the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class RowGroupCopies:
         return True
 
     def _with_ends(self, copy: CopiedRowGroup) -> CopiedRowGroup:
-        """The row group with its first and last key, where bounds of several columns do not tell them."""
+        """The row group with its first and last key, where bounds of several columns do not give them."""
         if len(self._keys) == 1:
             return copy
         wanted = pa.schema([copy.ends.schema.field(name) for name in self._keys])

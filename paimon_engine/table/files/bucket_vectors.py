@@ -1,8 +1,8 @@
 """The deletion vectors of one bucket while a task changes them.
 
 A bucket of a table with buckets has one index file with all its vectors; in an append table without buckets a
-partition has any number of them. Whatever changes, an index file is replaced as a whole by one with what is left and
-what is new, so that a commit can tell whether somebody else has changed the same vectors.
+partition has any number of them. After any change an index file is replaced as a whole by one with what is left and
+what is new, so that a commit can tell whether another writer has changed the same vectors.
 
 Source: `BucketedDvMaintainer`, `AppendDeleteFileMaintainer` of the Java library.
 """
@@ -99,7 +99,7 @@ class BucketVectors:
         return one_a_bucket or any(item.data_file in touched for item in file.vectors)
 
     def finish_part(self) -> tuple[IndexFile, ...]:
-        """Writes the vectors that changed and no others, for somebody who gives them to `add`.
+        """Writes only the vectors that changed, to be given to `add`.
 
         Raises: InvalidArgumentError, StorageError.
         """

@@ -23,7 +23,7 @@ _UNKNOWN = "$unknown"
 class CommitMessage:
     """Changes of one bucket: `new_files` were written, `compact_before` is replaced by `compact_after`.
 
-    `changelog_files` tell readers of changes what happened. `new_index_files` belong to the changes, whether they come
+    `changelog_files` have what readers of changes see. `new_index_files` belong to the changes, whether they come
     from a write or a compaction; they take the place of `deleted_index_files`, which must still be live when the
     message is committed.
     """

@@ -1,4 +1,4 @@
-"""The data files of a table, whatever their format and schema."""
+"""The data files of a table, of every format and schema."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def read_data_file(
 
 
 def _row_check(path: str, file: DataFile, file_schema: TableSchema, *, is_sorted: bool, warns: bool) -> RowCheck:
-    """What rows of a file are held against."""
+    """What rows of a file are compared with."""
     # Without the spaces behind a CHAR, a key may lie outside of the keys that Java noted.
     has_order = is_sorted and not (file.format == "orc" and orc.has_char(file_schema.key_type))
     key_type = file_schema.key_type if file_schema.primary_keys else None

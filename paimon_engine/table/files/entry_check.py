@@ -34,7 +34,7 @@ CUT_KEYS: Final = (
 class RowCheck:
     """Sees a file's batches in order. `key_type` is None where the file has no keys.
 
-    Postponed rows lie in the order of their arrival; the manifest then tells the keys of the first and last row.
+    Postponed rows are in the order of their arrival; the manifest then has the keys of the first and last row.
     """
 
     def __init__(

@@ -1,15 +1,16 @@
 """Files outside the table's directory, which manifests name by their full path.
 
-Whoever writes a manifest could name any file with that, and have it read, or deleted, by somebody who may do more than
-he may. So such files are touched only where the one who opens the table says so, by options of the storage; what is
-stored with the table counts for nothing:
+Anyone who writes a manifest could name any file with that, and have it read or deleted by a process that may do more
+than he may. So such files are touched only where the one who opens the table says so, by options of the storage; what
+is stored with the table counts for nothing:
 
     external-paths.allowed      directories, by comma, below which files may be read
     external-paths.deletable    directories, by comma, below which files may be deleted as well, once nothing needs them
 
 Files below the table's own directory may be read by their full path too.
 
-Source: `DataFilePathFactory`, `ExternalPathProvider` of the Java library, which reads and deletes whatever is named.
+Source: `DataFilePathFactory`, `ExternalPathProvider` of the Java library, which reads and deletes every file that is
+named.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from paimon_engine.table.state.handle import TableHandle
 def data_file_at(table: TableHandle, directory: str, file: DataFile) -> tuple[Storage, str]:
     """The store and the directory that hold a data file and its extra files; `directory` is that of its bucket.
 
-    Raises: UnsupportedError if the file lies where nobody allows reading.
+    Raises: UnsupportedError if the file is where reading is not allowed.
     """
     if file.external_path is None:
         return table.env.storage, directory
@@ -39,7 +40,7 @@ def data_file_at(table: TableHandle, directory: str, file: DataFile) -> tuple[St
 
 
 def index_path(table: TableHandle, file: IndexFile) -> str:
-    """Path of an index file. Raises: UnsupportedError if it lies where nobody allows reading."""
+    """Path of an index file. Raises: UnsupportedError if it is where reading is not allowed."""
     if file.external_path is None:
         return table.paths.index(file.name)
     return readable_path(table, file.external_path, file.name)
@@ -75,7 +76,7 @@ def readable_path(table: TableHandle, path: str, name: str) -> str:
     if is_below(location, allowed):
         return location
     raise UnsupportedError(
-        f"file {name} of {table.paths.root} lies outside the table, in {path[:200]!r}; if that location is to be read, "
+        f"file {name} of {table.paths.root} is outside the table, in {path[:200]!r}; to let that location be read, "
         f"open the table with the storage option '{EXTERNAL_ALLOWED}' = '<directory>,…' naming it or one above it"
     )
 

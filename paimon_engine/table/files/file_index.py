@@ -154,7 +154,7 @@ def index_filter(table: TableHandle, conjuncts: Sequence[Predicate]) -> Predicat
 
 
 def embedded_index_excludes(table: TableHandle, file: DataFile, where: Predicate | None) -> bool:
-    """Whether the index in the manifest tells that no row of the file can match.
+    """Whether the index in the manifest shows that no row of the file can match.
 
     Raises: CorruptTableError.
     """

@@ -12,7 +12,7 @@ those of the snapshot that it is about to follow, partition by partition:
 1. They are the same: the writer's files go in.
 2. Others have only added hashes since. Then what the writer knew still holds. Each bucket's file becomes the other's
    hashes and the writer's new ones together, unless a hash is new on both sides and lies in different buckets.
-3. There is such a hash, or hashes are gone (an overwrite has begun the index again): a conflict. The caller
+3. There is such a hash, or hashes are missing (an overwrite has begun the index again): a conflict. The caller
    reads the index again and assigns again, from the rows that it has already written (`actions.write`).
 
 As the snapshot is created only if absent, no index can come between this check and the commit. A bucket may grow beyond
@@ -75,7 +75,7 @@ def rebase(
 
     Files that are merged on the way are written for the commit, so that `writer` can take them back.
 
-    Raises: NotFoundError if a live index file is gone; CorruptTableError; StorageError.
+    Raises: NotFoundError if a live index file is missing; CorruptTableError; StorageError.
     """
     written: dict[bytes, list[CommitMessage]] = {}
     for message in messages:

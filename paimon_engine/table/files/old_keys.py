@@ -26,7 +26,7 @@ def with_keys_of_today(
 ) -> list[ManifestEntry]:
     """The entries with the keys of their files in the types of today, and with largest keys that nothing is above.
 
-    Doing it again changes nothing. A `lenient` call, for whoever holds a commit against what is there, leaves files
+    Doing it again changes nothing. A `lenient` call, for comparing a commit with what exists, leaves files
     in another order as they are, and largest keys too.
 
     Raises: UnsupportedError if files are in another order than that of today.

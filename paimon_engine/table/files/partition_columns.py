@@ -1,7 +1,7 @@
-"""Partition columns of the rows of data files: what the manifest says, whatever the files hold.
+"""Partition columns of the rows of data files: what the manifest says, not what the files hold.
 
-Files that came from elsewhere, as of a Hive table that was taken over, lack them, since the directories tell; and ORC
-files cut off spaces behind a CHAR.
+Files that came from elsewhere, as of a Hive table that was taken over, lack them, since the directories name the
+values; and ORC files cut off spaces behind a CHAR.
 
 Source: `PartitionUtils`, `PartitionInfo` of the Java library.
 """

@@ -1,6 +1,6 @@
 """Doubts: roots whose files are not known, and which files must therefore stay.
 
-A doubt stands for
+A doubt means
 
 1. a snapshot, tag or changelog that cannot be read, or one of whose manifests cannot;
 2. a gap: snapshots missing between others, because of damage or because they expired while the table was read.

@@ -2,7 +2,7 @@
 
 A list may be intact but belong to another snapshot, for example after a wrong restore from a backup. It then names
 other manifests than were live, and files that it does not name would look unneeded. Lists that belong together, by
-whatever engine, satisfy two rules:
+of any engine, satisfy two rules:
 
 1. A snapshot begins with as many files as the one before it ended with: the number of added minus deleted files in the
    base list of N+1 equals that in the base and the delta list of N together. Merging manifests does not change the

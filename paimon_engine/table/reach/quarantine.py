@@ -204,7 +204,7 @@ def quarantine_directory(table: TableHandle, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A file to be moved; by `size_bytes` a complete copy is told from an interrupted one.
+    """A file to be moved; by `size_bytes` a complete copy is distinguished from an interrupted one.
 
     `only_while` is the path of a file without which the source must not be deleted. `is_back`: out of a quarantine.
     """

@@ -5,7 +5,7 @@ Commits whose snapshots have expired are read by their changelogs, where these l
 1. `delta`: the files that appends added. Deletes are seen by readers that keep them; compactions change no rows.
 2. `changelog`: the changelog files, which hold each change with its kind. Those of several snapshots are merged as
    Java does, by the merge engine, one record of a key from each sorted run at a time (`merge/rounds`): so aggregates
-   count twice what two changelogs tell. Read one snapshot after another for the changes themselves.
+   count twice what two changelogs have. Read one snapshot after another for the changes themselves.
 3. Difference of two states: only files that one of them lacks are read, as the Java library does. So a delete that
    no compaction has carried out yet is not seen, and an append table gives the rows of all new files. Unlike there,
    a changed row is seen even where its sequence number is the old row's by accident.

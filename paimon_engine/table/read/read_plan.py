@@ -61,7 +61,7 @@ class UnitReader:
 def plan_read(
     table: TableHandle, request: ReadRequest, *, keeps_retracts: bool = False, only_highest_level: bool = False
 ) -> ReadPlan:
-    """What the read consists of, whatever its limit.
+    """What the read consists of, without its limit.
 
     With `keeps_retracts` delete records and old values come out too; with `only_highest_level` the rows of a
     primary-key table are those that a full compaction has seen, without a merge.

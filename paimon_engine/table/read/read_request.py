@@ -169,7 +169,7 @@ def locate(table: TableHandle, request: ReadRequest) -> tuple[TableHandle, Scope
 
 
 def check_newest_schema(table: TableHandle, snapshot: Snapshot | None) -> None:
-    """Raises NotFoundError if the schema of a snapshot is newer than the table's and its file is gone.
+    """Raises NotFoundError if the schema of a snapshot is newer than the table's and its file is missing.
 
     Else the table would be taken for what it was before its last change. Where the file is there, somebody has
     changed the table since it was opened.
@@ -454,7 +454,7 @@ def _between_ids(handle: TableHandle, start: int, end: int, mode: str) -> Scope:
     if start > end:
         raise InvalidArgumentError(f"incremental=({start}, {end}): the changes after {start} end before they begin")
     if mode == "diff" and (start < earliest or end > latest):
-        read_snapshot(handle, start)  # an expired one is told from one that never was
+        read_snapshot(handle, start)  # distinguishes an expired snapshot from one that never existed
     known = earliest if start >= earliest - 1 else earliest_change_id(handle, earliest)
     if start < known - 1 or end > latest:
         also = "" if known == earliest else f", and changelogs of {known} to {earliest - 1}"

@@ -52,7 +52,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class FileChoice:
-    """Files that a read looks at, whatever its filter: of one level, created since a time, not of some partitions."""
+    """Files that a read looks at, with any filter: of one level, created since a time, not of some partitions."""
 
     level: int | None = None
     created_since_ms: int | None = None
@@ -105,7 +105,8 @@ def visible_entries(
 def usable_conjuncts(table: TableHandle, where: Predicate | None) -> list[Predicate]:
     """The parts of a filter that may choose files.
 
-    Stored nulls of columns with a default are read as something else, so that files do not tell what matches.
+    Stored nulls of columns with a default are read as something else, so that statistics of files do not show what
+    matches.
     """
     names = table.schema.row_type.names
     with_defaults = frozenset(table.options.default_values)

@@ -11,7 +11,7 @@
 
 Two deletions at the same time, example: snapshots 1 and 2 share a file. One run expires 1 and keeps the file, because
 2 needs it; another run removes 2 (a purge) and keeps the file, because 1 needs it. The run that removes its roots last
-sees in step 5 that the root of the other one is gone, and deletes the file.
+sees in step 5 that the root of the other one was removed, and deletes the file.
 
 A crash leaves files that no root reaches, never a root with missing files; the next deletion finishes the work. In
 doubt files stay:
@@ -292,7 +292,7 @@ def carry_out(
     fresh = [root for root in seen if root.identity not in plan.roots]
     if fresh:
         plan = _without_reached(table, replace(plan, lists=()), fresh, executor)
-    # A root that the plan checked is gone, or a doubt may have ended: files kept for it may be deleted now.
+    # A root that the plan checked was removed, or a doubt may have ended: files kept for it may be deleted now.
     may_release = any(doubt.may_pass for doubt in plan.doubts) or not plan.roots <= {root.identity for root in seen}
     if prepared.id and may_release:
         plan, prepared = _with_released(table, plan, seen, executor, prepared)

@@ -57,7 +57,7 @@ from paimon_engine.table.state.snapshots import hint_of, repair_latest_hint, wri
 
 ROUND_SNAPSHOTS: Final = 1000
 ROUND_FILES: Final = 100_000
-"""Approximate limit of the files that one round deletes; a round has at least one snapshot, whatever it deletes."""
+"""Approximate limit of the files that one round deletes; a round has at least one snapshot, however many it deletes."""
 _LISTS_AT_A_TIME: Final = 64
 
 

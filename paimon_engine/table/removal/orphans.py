@@ -75,7 +75,7 @@ def list_files(table: TableHandle) -> tuple[list[FileInfo], bool]:
     root = table.paths.root
     buckets, partitions = _bucket_directories(table)
     directories = [f"{root}/{name}" for name in _SHARED_DIRECTORIES] + buckets
-    # Files behind a link belong to another owner, whatever their names are.
+    # Files behind a link belong to another owner, even if their names fit.
     inside = [path for path in directories if not leads_out(f"{path}/.", root)]
     is_all, directories = inside == directories, inside
     lists = in_threads(table, _files_in, directories)

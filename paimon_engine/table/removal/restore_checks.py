@@ -1,7 +1,7 @@
 """Checks that a version (snapshot, tag, changelog) to be restored has all its files: existing, or in the quarantine.
 
 Versions in a quarantine may share files with versions that stayed when it was made. If these were deleted later, the
-shared files are gone or in another quarantine. Then the version must not be restored: readers would miss files.
+shared files are missing or in another quarantine. Then the version must not be restored: readers would miss files.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def check_switch(table: TableHandle, snapshot: Snapshot | None, before: TableSch
     if found is not None:
         raise InvalidArgumentError(
             f"{table.paths.root}: '{found.key}' cannot become '{found.now}' now: {found.reason}. Compact the table "
-            "fully while nobody writes, and change the option then"
+            "fully while no one writes, and change the option then"
         )
 
 

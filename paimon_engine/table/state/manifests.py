@@ -56,7 +56,7 @@ def _bytes(table: TableHandle, name: str, size_bytes: int | None = None) -> tupl
     path = table.paths.manifest(name)
     known = table.memory.get(path) if table.remembers else None
     if known is not None and size_bytes not in (None, len(known)):
-        # Somebody has put another file in its place.
+        # Another file has replaced it.
         known = None
     data = read_needed(table, path) if known is None else known
     if table.remembers and known is None:
@@ -67,7 +67,7 @@ def _bytes(table: TableHandle, name: str, size_bytes: int | None = None) -> tupl
 
 
 def _fields(data: bytes, path: str, kind: str, notifying: str) -> list[dict[str, Any]]:
-    """Fields of the records; a file of another kind may be empty, so that no record tells that it is one."""
+    """Fields of the records; a file of another kind may be empty, so that no record shows that it is one."""
     found = record_fields(data, path)
     if all(field["name"] != notifying for field in found):
         raise damaged(path, f"it is not a {kind}: its records have no field {notifying}")
@@ -75,7 +75,7 @@ def _fields(data: bytes, path: str, kind: str, notifying: str) -> list[dict[str,
 
 
 def read_manifest_list(table: TableHandle, name: str, size_bytes: int | None = None) -> list[ManifestFile]:
-    """Manifests of a list, in order. `size_bytes` is its size, where the snapshot tells it.
+    """Manifests of a list, in order. `size_bytes` is its size, where the snapshot has it.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -87,7 +87,7 @@ def read_manifest_list(table: TableHandle, name: str, size_bytes: int | None = N
 def commit_note(table: TableHandle, name: str) -> str | None:
     """Branch and number, as in `main/7`, of the snapshot for which this engine wrote a base list.
 
-    None for other lists, those of other engines, and what is gone.
+    None for other lists, those of other engines, and missing ones.
     """
     try:
         return read_notes(table.env.storage.read(table.paths.manifest(name))).get(_COMMIT_NOTE)
@@ -101,7 +101,7 @@ def writer_of(name: str) -> str:
 
 
 def read_manifest(table: TableHandle, name: str, listed: ManifestFile | None = None) -> list[ManifestEntry]:
-    """Entries of a manifest, in order; held against what its manifest list says of it, where that is known.
+    """Entries of a manifest, in order; compared with what its manifest list says of it, where that is known.
 
     Raises: NotFoundError, CorruptTableError.
     """
@@ -377,7 +377,7 @@ class MetadataWriter:
         """Writes a manifest list, also an empty one; its name and size in bytes.
 
         The header of a base list says of which snapshot it is the base, `base_of`: once another commit has become that,
-        whoever looks for orphans knows that this one is dead. Readers pass over it.
+        a search for orphans knows that this one is dead. Readers ignore it.
         """
         name = f"manifest-list-{self._id}-{self._lists}"
         self._lists += 1
@@ -433,7 +433,7 @@ class MetadataWriter:
 
 
 class MeasuringWriter(MetadataWriter):
-    """Tells what files would be written, and writes none."""
+    """Counts the files that would be written, and writes none."""
 
     def _write(self, name: str, data: bytes) -> int:  # noqa: ARG002 - as its parent's
         return len(data)

@@ -1,6 +1,6 @@
 """Manifests and manifest lists that this process has read or written, so that its next commit need not fetch them.
 
-These files never change, and their names are used once. Whoever writes small commits one after another would else read
+These files never change, and their names are used once. A writer of many small commits would otherwise read
 the same manifests again before each. Only writes and compactions remember: what looks whether files are there, or are
 whole, and what deletes, reads the store.
 """

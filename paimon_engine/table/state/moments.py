@@ -1,4 +1,4 @@
-"""Which snapshot stands for a moment: a commit time, or a watermark, both in epoch milliseconds.
+"""Which snapshot belongs to a moment: a commit time, or a watermark, both in epoch milliseconds.
 
 Commit times and watermarks grow with ids, so snapshots are bisected; tags stand in for snapshots that have expired.
 
@@ -33,7 +33,7 @@ def first_at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
 def newest_at_time(table: TableHandle, timestamp_ms: int) -> Snapshot:
     """What the table held at that time: the newest snapshot committed then or before, or the tag that keeps it.
 
-    Raises: NotFoundError if there was none, or if it cannot be told any more because snapshots of then have expired.
+    Raises: NotFoundError if there was none, or if it is not known any more because snapshots of then have expired.
     """
     ids = row_of_snapshots(table)
     index = _bisect(table, ids, lambda snapshot: snapshot.time_ms > timestamp_ms)

@@ -69,7 +69,7 @@ def resolve_partition_spec(table: TableHandle, live: Sequence[Partition], given:
     Rows may hold the name as a text, and lie in the directory of the null then. To Java the name is null, whatever the
     rows hold, so that it cannot name such a partition at all.
 
-    Raises: InvalidArgumentError if there is one of each, and nobody can tell which is meant.
+    Raises: InvalidArgumentError if there is one of each, so that it is not known which is meant.
     """
     spec, default = partition_spec(table, given), table.options.partition_default_name
     for column in [name for name, value in given.items() if value == default and spec[name] is None]:

@@ -23,7 +23,7 @@ class SchemaService(Protocol):
         ...
 
     def alter(self, table: TableHandle, schema: TableSchema, changes: Sequence[SchemaChange]) -> None:
-        """Has the server make the changes, all or none, on whatever its latest schema is; `schema` is the one known.
+        """Has the server make the changes, all or none, on its latest schema; `schema` is the one known.
 
         Sent once, never repeated by itself. Raises: OutcomeUnknownError if the answer got lost; InvalidArgumentError,
         ConflictError if the server refuses.

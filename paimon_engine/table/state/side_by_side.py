@@ -20,7 +20,7 @@ READER_THREADS: Final = 8
 """Requests in flight when this process reads many small files: enough to hide a store's latency."""
 _REQUESTS_AT_ONCE: Final = 16
 _AHEAD_MAX: Final = 32
-"""Requests that `reading_ahead` may make in vain when its caller stops early."""
+"""Requests that `reading_ahead` may make without need when its caller stops early."""
 
 
 def is_on_object_store(table: TableHandle) -> bool:

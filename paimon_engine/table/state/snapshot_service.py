@@ -1,8 +1,8 @@
 """The interface to a server that keeps the snapshots of a table, such as a REST catalog.
 
 A table without one keeps its snapshots as files, and creating `snapshot-<n+1>` if absent is the commit. Where a REST
-catalog manages a table, the server's latest snapshot is the latest one, whatever snapshot files exist in storage, and
-only the server creates the next one.
+catalog manages a table, the server's latest snapshot is the latest one, no matter which snapshot files exist in
+storage, and only the server creates the next one.
 
 Source: `SnapshotCommit`, `SnapshotLoader` of the Java library.
 """
@@ -56,7 +56,7 @@ class SnapshotService(Protocol):
         ...
 
     def mark_done(self, table: TableHandle, partitions: Sequence[Mapping[str, str]]) -> None:
-        """Tell the server that no more rows will come to partitions: values by column. May be repeated.
+        """Notify the server that no more rows will come to partitions: values by column. May be repeated.
 
         Raises: StorageError, NotFoundError.
         """

@@ -85,7 +85,7 @@ def lower_latest_hint(table: TableHandle, snapshot_id: int) -> None:
 
 
 def stale_latest_hint(table: TableHandle) -> int | None:
-    """The snapshot that the hint names, if neither it nor the next one is there: nobody goes on from it."""
+    """The snapshot that the hint names, if neither it nor the next one exists: nothing continues from it."""
     storage, paths = table.env.storage, table.paths
     hint = hint_of(table, paths.latest_hint)
     if hint is None or storage.exists(paths.snapshot(hint)) or storage.exists(paths.snapshot(hint + 1)):
@@ -94,7 +94,7 @@ def stale_latest_hint(table: TableHandle) -> int | None:
 
 
 def repair_latest_hint(table: TableHandle) -> None:
-    """Lets the hint name the newest snapshot if it names one that is gone. Raises: StorageError."""
+    """Lets the hint name the newest snapshot if it names one that is missing. Raises: StorageError."""
     hint = hint_of(table, table.paths.latest_hint)
     if hint is None or table.env.storage.exists(table.paths.snapshot(hint)):
         return
@@ -159,7 +159,7 @@ def latest_snapshot_id(table: TableHandle) -> int | None:
 
 
 def _newest_id(table: TableHandle, hint: int | None) -> int | None:
-    """Newest snapshot id where the hint does not tell: it names none, or one that is gone, or one with a successor.
+    """Newest snapshot id where the hint is no help: it names none, or one that is missing, or one with a successor.
 
     Raises: CorruptTableError, as `latest_snapshot_id`.
     """
@@ -178,7 +178,7 @@ def _listed_newest_id(table: TableHandle, hint: int | None) -> int | None:
         while storage.exists(paths.snapshot(max(newest, hint) + 1)):
             newest = max(newest, hint) + 1
     if hint and newest < hint and not storage.exists(paths.snapshot(hint)):
-        # Whoever rolls back lowers the hint before snapshots go.
+        # A rollback lowers the hint before it removes snapshots.
         hint = hint_of(table, paths.latest_hint)
         if hint and newest < hint and not storage.exists(paths.snapshot(hint)):
             raise vanished(table, hint, newest)
@@ -236,7 +236,7 @@ def latest_snapshot(table: TableHandle) -> Snapshot | None:
 def latest_with_schema(table: TableHandle) -> tuple[TableHandle, Snapshot | None]:
     """The newest snapshot, and the table with a schema that knows every column of its files.
 
-    What rewrites files needs that: a handle that was opened before somebody added a column would drop its values.
+    What rewrites files needs that: a handle that was opened before a column was added would drop the column's values.
     """
     snapshot = latest_snapshot(table)
     return table.newest(), snapshot
@@ -282,7 +282,7 @@ def snapshots_of_user(table: TableHandle, user: str, newer_than: int = 0) -> Ite
 
 
 def only_compactions_since(table: TableHandle, begin: Snapshot | None, latest: Snapshot | None) -> bool:
-    """Whether `latest` holds the rows of `begin` and no others; None stands for an empty table.
+    """Whether `latest` holds the rows of `begin` and no others; None means an empty table.
 
     Where snapshots in between have expired, or a rollback has taken `begin` away, the answer is no.
     """
@@ -331,7 +331,7 @@ def tag_names(table: TableHandle) -> list[str]:
 def list_tags(table: TableHandle) -> list[Tag]:
     """All tags, by snapshot id and then name; those that vanish meanwhile are left out.
 
-    Raises: CorruptTableError if one cannot be read: a tag that nobody understands still protects files.
+    Raises: CorruptTableError if one cannot be read: a tag that cannot be read still protects files.
     """
     tags, unread = readable_tags(table)
     for error in unread:
@@ -376,7 +376,7 @@ def consumer_files(table: TableHandle) -> list[tuple[str, FileInfo]]:
 
 
 def next_snapshot_of(table: TableHandle, consumer: str) -> int | None:
-    """The snapshot that a consumer reads next; None if there is none so called, or nobody understands its file."""
+    """The snapshot that a consumer reads next; None if there is none of that name, or if its file cannot be read."""
     path = table.paths.consumer(consumer)
     try:
         return required_integer(parse_object(table.env.storage.read(path), path), "nextSnapshot", 0)

@@ -1,4 +1,4 @@
-"""Tells an empty table from one whose snapshots are missing.
+"""Distinguishes an empty table from one whose snapshots are missing.
 
 A table that never had a commit has no snapshots. Neither has one whose `snapshot` directory is not copied yet, or whose
 storage returns an empty listing by mistake. If that were read as an empty table, the result would be wrong, and a

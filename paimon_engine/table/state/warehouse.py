@@ -127,7 +127,7 @@ def _column(name: str, kind: object) -> DataField:
 
 @dataclass(frozen=True)
 class TableDraft:
-    """A table as somebody wants it: columns, keys, options as Python values."""
+    """A table to be created: columns, keys, options as Python values."""
 
     columns: Columns
     primary_keys: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ class DistributeTask:
 def distribute(env: Env, task: DistributeTask) -> list[CommitMessage]:
     """Writes the rows of postponed files into real buckets; on failure no file is left.
 
-    Raises: NotFoundError if a file is gone: somebody else has distributed it.
+    Raises: NotFoundError if a file is missing: another process has distributed it.
     """
     table = task.state.table.load(env)
     written = TableWriter(table, task.state).write_rows(_rows(table, task))
@@ -73,7 +73,8 @@ def distribute_postponed(table: TableHandle, entries: Sequence[ManifestEntry], e
     Partitions whose files others distribute at the same time are left to them.
 
 
-    Raises: the error of the first task that failed, once the files of the others are gone; ConflictError, StorageError.
+    Raises: the error of the first task that failed, once the files of the others are deleted; ConflictError,
+    StorageError.
     """
     waiting = {bucket[0]: found for bucket, found in by_bucket(entries).items() if bucket[1] == POSTPONED_BUCKET}
     if not waiting:

@@ -18,7 +18,7 @@ KEYS_CHOOSE = (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
 
 
 def key_groups(schema: TableSchema, kind_column: str | None, parallelism: int) -> KeyGroups:
-    """How to group rows as a user hands them in where keys choose their buckets, for about so many tasks at once."""
+    """How to group a user's rows where keys choose their buckets, for about so many tasks at once."""
     rows = RowInput(_without_dropping(schema), kind_column)
     options, groups = schema.table_options, max(1, parallelism)
     limits = [options.dynamic_bucket_max_buckets]

@@ -1,4 +1,4 @@
-"""Writing the rows of a part of a source whose size nobody knows before: some here, the rest with those of other parts.
+"""Writing the rows of a part of a source whose size is not known before: some here, the rest with those of other parts.
 
 A bucket of which a part has many rows gets files from it at once. Of fewer rows, many parts would make many small
 files: these are handed on with their sequence numbers, to be brought together by bucket
@@ -36,9 +36,9 @@ def write_part(
     kind_column: str | None = None,
     own_file_bytes: int = OWN_FILE_BYTES,
 ) -> Iterator[BucketRows | tuple[CommitMessage, ...]]:
-    """Writes what fills files of its own, in tables whose rows tell their buckets; gives the rest, then the messages.
+    """Writes what fills files of its own, where rows determine their buckets; gives the rest, then the messages.
 
-    Rows of a later part are newer. After a failure, or if nobody asks for the messages, no file is left.
+    Rows of a later part are newer. After a failure, or if the messages are not read, no file is left.
 
     Raises: InvalidArgumentError if rows do not fit the table; UnsupportedError if they are too many; StorageError.
     """
@@ -47,7 +47,7 @@ def write_part(
 
 
 class PartWriter(TableWriter):
-    """A writer that hands on the rows of small buckets.
+    """A writer that passes on the rows of small buckets.
 
     A bucket that has a file gets all that follows, and one that was handed on gets none, so that the sequence numbers
     of a file are in one piece.
@@ -77,7 +77,7 @@ class PartWriter(TableWriter):
         except BaseException:
             self._abort()
             raise
-        # From here on the files are those of whoever has the messages.
+        # From here on the files belong to the caller, who has the messages.
         if messages:
             yield tuple(messages)
 

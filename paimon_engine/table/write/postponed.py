@@ -1,7 +1,8 @@
 """Postponed rows: files of bucket −2 hold rows as they came, until compaction gives them a bucket.
 
 Files that were written together share `-u-<id>-s-<number>-w-` in their names. Their rows may update each other, so the
-order of their files counts: the sequence numbers tell it in files of ours, the time of creation in those of Java.
+order of their files counts: in files of this engine it is that of sequence numbers, in those of Java that of creation
+times.
 
 Source: `PostponeBucketFileStoreWrite`, `PostponeBucketCompactSplitSource` of the Java library.
 """

@@ -1,4 +1,4 @@
-"""What is to be known when rows are written once more on purpose: whether they replace those of the first time."""
+"""What users should know when rows are written again on purpose: whether they replace those of the first time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _why(table: TableHandle) -> str | None:
     if not table.schema.primary_keys:
         return (
             "its rows stay beside those of this run, since the table has no primary key. To have them once, roll back "
-            "to the snapshot before it while nobody else has committed, or delete them; for runs to come, overwrite "
+            "to the snapshot before it while no one else has committed, or delete them; for runs to come, overwrite "
             "the partition, or let the job run once (in Airflow: on_clear='once', or an idempotency_key)"
         )
     if options.merge_engine == "first-row":

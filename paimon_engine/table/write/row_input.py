@@ -1,4 +1,4 @@
-"""Rows as a user hands them in, as rows of the table: columns matched by name, cast, checked, kinds told.
+"""A user's rows as rows of the table: columns matched by name, cast and checked, with their row kinds.
 
 Source: `RowKindGenerator`, `RowKindFilter`, `DefaultValueRow`, `TableWriteImpl` of the Java library.
 """
@@ -39,7 +39,7 @@ class RowInput:
             )
 
     def read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch as table rows; rows that `ignore-delete` and `ignore-update-before` drop are gone.
+        """The batch as table rows; rows that `ignore-delete` and `ignore-update-before` drop are left out.
 
         Raises: InvalidArgumentError naming the column that does not fit.
         """
@@ -163,7 +163,7 @@ def _kind_numbers(column: pa.Array, name: str) -> np.ndarray[tuple[int], np.dtyp
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
-    """Batches of an Arrow table, record batch, reader, or whatever gives an Arrow stream or array of rows.
+    """Batches of an Arrow table, record batch, reader, or any object that gives an Arrow stream or array of rows.
 
     Raises: InvalidArgumentError for anything else.
     """

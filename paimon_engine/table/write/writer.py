@@ -6,8 +6,8 @@
    key, leaves one row per key and makes level-0 files; on append tables it adds to the bucket's open file.
 
 A driver makes the `WriteState` once; any number of tasks may write from it beside each other if each is given its own
-range of sequence numbers (`sequence_offset`). Where nobody knows before how many rows each will get, a task writes only
-what is worth files of its own (`table.write.part_writer`) and hands on the rest, to be brought together by bucket.
+range of sequence numbers (`sequence_offset`). Where it is not known before how many rows each will get, a task writes
+only what is worth files of its own (`table.write.part_writer`) and passes on the rest, to be grouped by bucket.
 
 Source: `MergeTreeWriter`, `AppendOnlyWriter`, `AbstractFileStoreWrite` of the Java library.
 """
@@ -67,9 +67,9 @@ class WriteState:
     `next_sequence` holds the next sequence number of each (partition, bucket) that has files, `total_buckets` the
     number of buckets of each partition that has files; both of all partitions if the state `has_all`, else a writer
     looks up those that it meets. `sequence_offset` is added to every sequence number.
-    `keeps_changelog` is false where rows replace others: nobody can tell readers of changes what that did.
+    `keeps_changelog` is false where rows replace others: readers of changes cannot be told what that did.
     `read` is what buckets are chosen by where their number is not fixed. A task is `assigner` out of `assigners`, each
-    of which gets all rows of its keys. `write_id` is in the name of each file of postponed rows, and tells which of
+    of which gets all rows of its keys. `write_id` is in the name of each file of postponed rows, and says which of
     them were written together.
     """
 
@@ -271,7 +271,7 @@ class TableWriter:
 
     def _first_sequence_number(self, part: BucketRows) -> int:
         if ignores_files(self._table):
-            return 0  # nobody asks for the order of these rows
+            return 0  # the order of these rows is not needed
         if SEQUENCE_NUMBER in part.rows.schema.names:
             return int(part.rows[SEQUENCE_NUMBER][0].as_py())
         return self._numbers.next_sequence.get((part.partition, part.bucket), 0) + self._state.sequence_offset
