@@ -1,11 +1,11 @@
 """Which attempts of a task are one piece of work: those commit under one name, and so once.
 
 A *retry* follows an attempt whose success Airflow does not know of: it continues with the same work. A task that
-is *cleared* after it had succeeded is to do its work again: somebody wants that. Airflow runs both as the next try of
+is *cleared* after it had succeeded must do its work again: a user wants that. Airflow runs both as the next try of
 the same task instance; so each attempt notes in the task's state store under which name it commits, and, once Airflow
-has been told of its success, that it succeeded. The note never expires by itself; it goes with the DAG run.
+knows of its success, that it succeeded. The note never expires by itself; it goes with the DAG run.
 
-Where the note is missing on a later try, the work is done once: nobody can tell then what is wanted.
+Where the note is missing on a later try, the work is done once: it is not known then what is wanted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def commit_user_of(
 ) -> str:
     """The name under which a task commits: the same in every attempt, so that a repeated one commits once.
 
-    `again` tells work that is done on purpose once more from the work before.
+    `again` distinguishes work that is repeated on purpose from the work before.
     """
     instance = context["ti"]
     parts = [instance.dag_id, instance.task_id, instance.run_id, getattr(instance, "map_index", -1)]
@@ -83,7 +83,7 @@ def begin_attempt(
 
 
 def note_success(context: Mapping[str, Any]) -> None:
-    """To be called when Airflow has been told that the task succeeded."""
+    """To be called when Airflow knows that the task succeeded."""
     store = context.get("task_state_store")
     note = None if store is None else _note(store.get(NOTE))
     if store is not None and note is not None:
@@ -93,19 +93,19 @@ def note_success(context: Mapping[str, Any]) -> None:
 def _again(
     context: Mapping[str, Any], before: Mapping[str, Any] | None, *, once: bool, forced: bool, clears: int | None
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """What tells this attempt's work from the first one of that name, None if it is that; and whose work it repeats."""
+    """What distinguishes this attempt's work from the first of that name (None: it is that); whose work it repeats."""
     instance = context["ti"]
     tries = getattr(instance, "try_number", 1)
     fresh = {"run_id": instance.run_id, "try": tries}
     if before is None:
         if "task_state_store" not in context:
-            # Nobody can tell tries apart here: those of one DAG run are one piece of work.
+            # Tries cannot be distinguished here: those of one DAG run are one piece of work.
             return ({"run_id": instance.run_id} if forced else None), None
         if forced or (tries > 1 and not once and conf.getboolean("state_store", "clear_on_success", fallback=False)):
             return fresh, None
         if tries > 1:
             logger.warning(
-                "The task's state store holds no note of earlier attempts, so that nobody can tell whether this is a "
+                "The task's state store holds no note of earlier attempts, so that it is not known whether this is a "
                 "retry or was cleared: what they committed is not done again. To do it again, set force_rerun=True"
             )
         return None, None

@@ -61,7 +61,7 @@ def own_snapshots(results: Sequence[Any], names: Collection[str]) -> OwnSnapshot
 def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshots, existing: int | None = None) -> int:
     """The snapshot to tag for a day that ends at `end`; `existing` is the one that the tag is on already.
 
-    Raises: NotFoundError if what the table held then cannot be told any more, InvalidArgumentError if the day has not
+    Raises: NotFoundError if what the table held then is not known any more, InvalidArgumentError if the day has not
     ended.
     """
     if own.written:
@@ -70,8 +70,8 @@ def snapshot_of_day(table: Snapshots, day: date, end: datetime, own: OwnSnapshot
         return existing
     elif time.time() < end.timestamp():
         raise InvalidArgumentError(
-            f"{day} ends at {end:%Y-%m-%dT%H:%MZ} and no task upstream in this run has written, so nobody knows yet "
-            'what the table holds then. Schedule the DAG by daily("02:00", "UTC"), whose runs stand for the day that '
+            f"{day} ends at {end:%Y-%m-%dT%H:%MZ} and no task upstream in this run has written, so it is not known yet "
+            'what the table holds then. Schedule the DAG by daily("02:00", "UTC"), whose runs belong to the day that '
             "has ended, or give snapshot="
         )
     else:

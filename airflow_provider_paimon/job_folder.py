@@ -1,7 +1,7 @@
 """The folder in which a task and its process exchange the job and its result.
 
 A task that is killed cannot remove its folder. So each folder has a file that its task holds a lock on; the lock ends
-with the task, however that ends, and the next task on this machine removes folders whose lock nobody holds.
+with the task, however that ends, and the next task on this machine removes folders whose lock is free.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def job_folder() -> Iterator[Path]:
 
 
 def _remove_left() -> None:
-    """Removes folders of this user that no task holds any more. Who cannot tell leaves them."""
+    """Removes folders of this user that no task holds any more. If that is not known, they stay."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             found = folder.lstat()

@@ -88,7 +88,7 @@ def _best_place(action: str, spark_conn_id: str | None) -> str:
 
 
 def _spark_connect(conn_id: str) -> Subprocess:
-    """A launcher for a Spark Connect server; its token goes by environment, because arguments are seen by all."""
+    """A launcher for a Spark Connect server; its token goes by environment, because all users can see arguments."""
     connection = BaseHook.get_connection(conn_id)
     if connection.conn_type != "spark_connect":
         raise AirflowException(
@@ -145,7 +145,7 @@ class Subprocess:
        SIGKILL, it sees the end of it and stops itself with its JVM.
     2. It keeps nothing of ours open: Airflow waits for everybody who holds a task's output, so a process that
        inherited it would hide the death of the task.
-    3. It deletes what it has not committed when it is told to stop, for which `kill` leaves it some time.
+    3. It deletes what it has not committed when it is asked to stop, for which `kill` leaves it some time.
     """
 
     spark: str

@@ -15,7 +15,7 @@ _NOTHING: Final = ("", "None", "null")
 
 
 def templates() -> engine.Edge:
-    """A time without a zone is UTC, as elsewhere in Airflow; `None` or an empty text stands for no value."""
+    """A time without a zone is UTC, as elsewhere in Airflow; `None` or an empty text means no value."""
     return engine.Edge(zone=UTC, is_rendered=True)
 
 

@@ -1,4 +1,4 @@
-"""One tag per day: which day does a DAG run stand for, and when does that day end?
+"""One tag per day: which day does a DAG run belong to, and when does that day end?
 
 In this order:
 
@@ -7,9 +7,9 @@ In this order:
 2. Its partition date, where the key is written in another way.
 3. The day on which the run's data interval begins, if that is more than an instant.
 4. Else the day that had ended at the run's logical date: the one before it. So it is with Airflow 3's plain cron
-   schedules (`@daily`): the run of the 21st at 02:00 stands for the 20th.
+   schedules (`@daily`): the run of the 21st at 02:00 belongs to the 20th.
 
-Days are those of the time zone of the schedule, else of the DAG. `{{ ds }}` is never used: it is UTC whatever the time
+Days are those of the time zone of the schedule, else of the DAG. `{{ ds }}` is never used: it is UTC in every time
 zone, names the day that has just begun, and does not exist in partitioned runs. Runs more often than daily share the
 tag of their day.
 """
@@ -29,9 +29,9 @@ _DAY: Final = timedelta(days=1)
 
 
 def tag_of(context: Mapping[str, Any]) -> str:
-    """Name of the tag for the day that the run of this task context stands for, such as `2013-01-05`.
+    """Name of the tag for the day that the run of this task context belongs to, such as `2013-01-05`.
 
-    Raises: InvalidArgumentError if the run stands for no day.
+    Raises: InvalidArgumentError if the run belongs to no day.
     """
     run, zone = context.get("dag_run"), zone_of(context)
 
@@ -51,7 +51,7 @@ def tag_of(context: Mapping[str, Any]) -> str:
     if day is None:
         key = f"its partition key {key!r} is not a date" if key else "it has no partition key"
         raise InvalidArgumentError(
-            f"This run stands for no day: {key}, and it has no logical date. Give tag=..., start the run with a "
+            f"This run belongs to no day: {key}, and it has no logical date. Give tag=..., start the run with a "
             'partition key or a logical date, or schedule the DAG by daily("02:00", "UTC")'
         )
     return day.isoformat()

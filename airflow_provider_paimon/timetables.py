@@ -1,13 +1,13 @@
-"""Schedules whose runs stand for days.
+"""Schedules whose runs belong to days.
 
 `daily("02:00", "Europe/Berlin")` runs every day at that time, and each run's partition key is the day that ended
 before: the run of the 21st at 02:00 has the key of the 20th. Airflow's `CronPartitionTimetable(run_offset=-1)` does so
 too, but takes one day twice and leaves out another where the clocks skip the time of the run.
 
 1. Where the clocks skip the time, the run starts as much later; where they show it twice, it starts at the first.
-2. A key stands for the whole day in the time zone, of 23, 24 or 25 hours.
+2. A key means the whole day in the time zone, of 23, 24 or 25 hours.
 3. A backfill from one day to another has one run for each of these days, both included.
-4. A manual run takes the partition key it is given; without one, but with a logical date, it stands for the day that
+4. A manual run takes the partition key it is given; without one, but with a logical date, it belongs to the day that
    had ended by then.
 
 The plugin of this provider makes the class known to the scheduler, so the provider is installed there too.

@@ -1,6 +1,6 @@
 """Every morning: wait for the day's tag and report on the table as it was then.
 
-Reading at a tag gives the same answer today and in a year, whatever has been loaded since.
+Reading at a tag gives the same answer today and in a year, no matter what has been loaded since.
 """
 
 from __future__ import annotations

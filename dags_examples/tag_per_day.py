@@ -1,6 +1,6 @@
 """Every night: load the day, compact, tag the day, expire what no tag needs.
 
-Each run stands for the day that has ended, which is its partition key. Days may be repeated, cleared or made up for in
+Each run belongs to the day that has ended, which is its partition key. Days may be repeated, cleared or made up for in
 any order and end in the same table: every task commits once for its day, `sequence.field` keeps newer knowledge on top,
 and the tag is put on the snapshot that the day made. To load corrected files of a day, clear it with `on_clear="rerun"`
 among the defaults, and let the tag move by `if_exists="replace"`.

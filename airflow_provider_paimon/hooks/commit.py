@@ -21,7 +21,7 @@ class PaimonCommitHook(PaimonHook):
         `kind` is `APPEND` or `COMPACT`. Under the same `commit_user` and kind it happens once, also after its snapshot
         has expired; then the status is `already_done` instead of `committed`. `noop` if no message changes anything.
 
-        Raises: InvalidArgumentError; ConflictError if files that the messages remove are gone.
+        Raises: InvalidArgumentError; ConflictError if files that the messages remove are missing.
         """
         parsed = [engine.CommitMessage.from_json(message) for message in messages]
         return self.table(table).commit(parsed, commit_user=commit_user, kind=kind).to_dict()

@@ -1,7 +1,7 @@
 """The hook: from an Airflow connection, or from a plain warehouse address, to tables.
 
 Secrets never become part of a job: `storage_ref` names environment variables, and `secrets` gives their values to
-whoever starts the process that needs them.
+the code that starts the process that needs them.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class PaimonHook(BaseHook):
     def _is_secret(self, name: str, value: str) -> bool:
         if not engine.shows_storage_option(name, value):
             return True
-        # What else somebody put into a connection's free form, they may have put there to keep it from view.
+        # Other entries of a connection's free form may have been put there to hide them.
         return name not in self._given_options and name not in _S3_FIELDS.values()
 
     def _variable(self, option: str) -> str:

@@ -42,7 +42,7 @@ class PaimonVerifyOperator(PaimonActionOperator):
 
     Args:
         depth: `metadata`, `files` or `rows`: how much is looked at.
-        fail_on_problems: fail the task, without another try; else the result tells the problems.
+        fail_on_problems: fail the task, without another try; else the result has the problems.
     """
 
     action_name = "verify"

@@ -11,7 +11,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 class PaimonCompactOperator(PaimonActionOperator):
     """Merges the small files and sorted runs of a table, on Spark.
 
-    The result tells files, bytes and rows before and after, per bucket, and why buckets were left alone.
+    The result has files, bytes and rows before and after, per bucket, and why buckets were left alone.
 
     Args:
         full: take everything to the highest level, instead of what the table's options call for.

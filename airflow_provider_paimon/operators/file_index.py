@@ -10,7 +10,7 @@ from airflow_provider_paimon.operators.job import PaimonActionOperator
 class PaimonRewriteFileIndexOperator(PaimonActionOperator):
     """Gives the data files of a table the indexes that its options ask for now, on Spark; no data is rewritten.
 
-    The result tells how many files were indexed, lost their indexes, or had what they should have.
+    The result says how many files were indexed, lost their indexes, or had what they should have.
 
     Args:
         where: SQL condition on partition columns; all partitions without one.

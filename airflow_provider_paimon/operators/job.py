@@ -36,7 +36,7 @@ class PaimonJobOperator(BaseOperator):
         table: `database.table`, or the path of a table's directory.
         action: name of the action, as in `paimon_engine.jobs.ACTIONS`.
         arguments: fields of the action's spec. Texts that templates leave, such as `False`, `5`, `50 gb` or `30 days`,
-            are read by the kind of the field, and `None` or nothing stands for a field that is not given.
+            are read by the kind of the field, and `None` or nothing means a field that is not given.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, over those of the connection.
@@ -48,7 +48,7 @@ class PaimonJobOperator(BaseOperator):
             say; 400 days where a key is given and they say nothing.
         on_clear: `rerun` lets a cleared task do its work again, `once` does not; `once` by default where there is an
             `idempotency_key`, else `rerun`.
-        force_rerun: do the work again, whatever an earlier attempt or another run with the same key has done; retries
+        force_rerun: do the work again, even if an earlier attempt or another run with the same key has done it; retries
             of this attempt still do it once.
         launcher: where to run: `auto`, `in_process`, `subprocess` or `spark_connect`.
     """
@@ -101,7 +101,7 @@ class PaimonJobOperator(BaseOperator):
         self.force_rerun = force_rerun
         self.launcher = launcher
         self._running: Launcher | None = None
-        # Airflow calls it once it has been told of the success; a retry comes only after attempts without that.
+        # Airflow calls it once it knows of the success; a retry comes only after attempts without that.
         self.on_success_callback = [*self.on_success_callback, note_success]  # type: ignore[has-type]
 
     # ── for subclasses ──────────────────────────────────────────────────────────────────────────
@@ -174,7 +174,7 @@ class PaimonJobOperator(BaseOperator):
         return options
 
     def _describe_outlets(self, context: Mapping[str, Any], result: engine.JobResult) -> None:
-        """Tells consumers of the assets which snapshot and tag to read."""
+        """Gives consumers of the assets the snapshot and tag to read."""
         events = context.get("outlet_events")
         if events is None:
             return
@@ -186,7 +186,7 @@ class PaimonJobOperator(BaseOperator):
 
 
 class PaimonActionOperator(PaimonJobOperator):
-    """What operators have in common that stand for one action.
+    """What operators of one action have in common.
 
     The arguments of its constructor are the fields of the action's spec, and templates. After rendering, the texts that
     stand in them are read by the kinds of these fields, as in a job or on the command line. They are written down, not
@@ -204,7 +204,7 @@ class PaimonActionOperator(PaimonJobOperator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A class that somebody derives from an operator may take arguments that are none of the action's.
+        # A class that is derived from an operator may take arguments that are none of the action's.
         if "action_name" in vars(cls) or not hasattr(cls, "action_name"):
             named = inspect.signature(cls.__init__).parameters.values()
             own = [item.name for item in named if item.kind is item.KEYWORD_ONLY and item.name != "fields"]

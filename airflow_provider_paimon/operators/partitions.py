@@ -52,13 +52,13 @@ class PaimonExpirePartitionsOperator(PaimonActionOperator):
 
 
 class PaimonMarkPartitionDoneOperator(PaimonActionOperator):
-    """Tells those who wait that no more rows will come to partitions: writes `_SUCCESS` files, or reports by HTTP.
+    """Notifies those who wait that no more rows will come to partitions: writes `_SUCCESS` files, or reports by HTTP.
 
     The table's option `partition.mark-done-action` says how.
 
     Args:
         partitions: a value for every partition column: `[{"day": "{{ ds }}"}]`.
-        dry_run: say how they would be told, and tell nobody.
+        dry_run: say how they would be notified, and notify no one.
     """
 
     action_name = "mark_partition_done"

@@ -13,7 +13,7 @@ class PaimonRestoreOperator(PaimonActionOperator):
 
     Args:
         quarantine: the name that the result of the deletion gave.
-        as_tags: bring versions back as tags `restored-…`, whatever has taken their place.
+        as_tags: bring versions back as tags `restored-…`, even if others have their names now.
         dry_run: say what would come back, and move nothing.
         files_per_second: move no more files than this in a second.
         parallelism: move with no more workers than this.
@@ -82,10 +82,10 @@ class PaimonPurgeFilesOperator(PaimonDeletingOperator):
 
 
 class PaimonRemoveUnexistingFilesOperator(PaimonActionOperator):
-    """Takes data files that are gone out of a table's lists, so that the rest can be read; their rows are lost.
+    """Removes missing data files from a table's manifests, so that the rest can be read; their rows are lost.
 
     Args:
-        dry_run: say what is gone, and change nothing.
+        dry_run: say what is missing, and change nothing.
         parallelism: look into no more directories at a time than this.
     """
 
@@ -96,10 +96,10 @@ class PaimonRemoveUnexistingFilesOperator(PaimonActionOperator):
 
 
 class PaimonRemoveUnexistingManifestsOperator(PaimonActionOperator):
-    """Takes manifests that are gone out of a table's lists; what they alone named is lost.
+    """Removes missing manifests from a table's lists; what only they named is lost.
 
     Args:
-        dry_run: say what is gone, and change nothing.
+        dry_run: say what is missing, and change nothing.
     """
 
     action_name = "remove_unexisting_manifests"

@@ -16,11 +16,11 @@ from airflow_provider_paimon.tag_schedule import day_of_tag, end_of_day, tag_of,
 class PaimonCreateTagOperator(PaimonDeletingOperator):
     """Names a snapshot, so that it is kept and can be read by name.
 
-    A tag that is a date, such as `2013-01-05`, stands for that day. Where nothing says which snapshot it takes, it
+    A tag that is a date, such as `2013-01-05`, means that day. Where nothing says which snapshot it takes, it
     takes what this run has written, else what the table held when the day ended; else the task fails.
 
     Args:
-        tag: its name; without one, the day that the DAG run stands for, see `tag_schedule`.
+        tag: its name; without one, the day of the DAG run, see `tag_schedule`.
         snapshot: id of the snapshot. Without it and the next three, a day has its own, and other tags name the latest.
         timestamp: instead, the first snapshot committed then or later: a datetime or an ISO time.
         watermark: instead, the first snapshot whose watermark has got so far, in epoch milliseconds.

@@ -21,7 +21,7 @@ class PaimonTagSensor(BaseSensorOperator):
 
     Args:
         table: `database.table`, or the path of a table's directory.
-        tag: its name; without one, the day that the DAG run stands for, see `tag_schedule`.
+        tag: its name; without one, the day of the DAG run, see `tag_schedule`.
         paimon_conn_id: connection to the warehouse; `paimon_default` if neither this nor `warehouse` is given.
         warehouse: address of the warehouse, instead of the connection's.
         storage_options: options of the file system, over those of the connection.

@@ -58,7 +58,7 @@ def follow(airflow: LocalAirflow, console: Console, *, days: int) -> list[Day]:
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
     )
-    told: set[str] = set()
+    shown: set[str] = set()
     deadline = time.monotonic() + TIMEOUT_S
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("waiting for Airflow to read the DAGs", total=days * sum(DAGS.values()))
@@ -67,8 +67,8 @@ def follow(airflow: LocalAirflow, console: Console, *, days: int) -> list[Day]:
             done = [item for item in instances if item["state"] == "success"]
             progress.update(bar, completed=len(done), description=_doing(runs, instances))
             days_done = _done_days(runs)
-            for key in [key for key in days_done if key not in told]:
-                told.add(key)
+            for key in [key for key in days_done if key not in shown]:
+                shown.add(key)
                 console.print(_sentence(_collect(airflow, key, runs, instances)))
             if len(days_done) == days:
                 return [_collect(airflow, key, runs, instances) for key in days_done]

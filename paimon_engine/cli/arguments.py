@@ -1,4 +1,4 @@
-"""Arguments that commands share, and what they stand for."""
+"""Arguments that commands share, and what they mean."""
 
 from __future__ import annotations
 

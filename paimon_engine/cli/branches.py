@@ -17,7 +17,7 @@ from paimon_engine.cli.arguments import (
 )
 from paimon_engine.cli.faces import add_faces, face
 from paimon_engine.cli.look import print_columns
-from paimon_engine.cli.outcome import gone, print_outcome, words
+from paimon_engine.cli.outcome import deleted_text, print_outcome, words
 from paimon_engine.cli.terminal import count, warn
 
 
@@ -82,7 +82,7 @@ def branch_rename(details: Mapping[str, Any], spec: Any) -> None:
 )
 def branch_delete(details: Mapping[str, Any], spec: Any) -> None:
     """Delete a branch, and the files that only it needed."""
-    print_outcome(details, f"{words(details)}: branch {spec.branch}, with {gone(details)} that only it needed")
+    print_outcome(details, f"{words(details)}: branch {spec.branch}, with {deleted_text(details)} that only it needed")
 
 
 @face(
@@ -97,7 +97,7 @@ def branch_fast_forward(details: Mapping[str, Any], spec: Any) -> None:
     """Make the table what the branch is. What it had since the branch began is deleted."""
     removed = f"{count(len(details['removed_snapshots']), 'snapshot')}, {count(len(details['removed_tags']), 'tag')}"
     at = f"to snapshot {details['snapshot_id']} of branch {spec.branch}"
-    print_outcome(details, f"{words(details)}: {at}; removed {removed}, {gone(details)}")
+    print_outcome(details, f"{words(details)}: {at}; removed {removed}, {deleted_text(details)}")
 
 
 @face(
@@ -108,7 +108,7 @@ def branch_fast_forward(details: Mapping[str, Any], spec: Any) -> None:
     arguments=("branch",),
 )
 def branch_merge(details: Mapping[str, Any], spec: Any) -> None:
-    """Bring what the branch has changed into the table, in one commit. Both may have gone on in other buckets."""
+    """Bring what the branch has changed into the table, in one commit. Both may have changed, in other buckets."""
     changed = f"added {count(details['files_added'], 'file')}, removed {details['files_removed']:,}"
     print_outcome(
         details, f"{words(details)}: branch {spec.branch} up to snapshot {details['merged_snapshot']}; {changed}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 
 from paimon_engine.cli.faces import add_faces, face
-from paimon_engine.cli.outcome import gone, print_deleted, print_quarantine
+from paimon_engine.cli.outcome import deleted_text, print_deleted, print_quarantine
 from paimon_engine.cli.terminal import count, hint, say, warn
 
 TAGS_SHOWN: Final = 4
@@ -74,7 +74,7 @@ def _expire_line(details: Mapping[str, Any]) -> str:
     if not parts:
         return "nothing to expire"
     verb = "dry run: would expire" if details["status"] == "dry_run" else "expired"
-    return f"{verb} {' and '.join(parts)}: {gone(details)}"
+    return f"{verb} {' and '.join(parts)}: {deleted_text(details)}"
 
 
 def _span(ids: Sequence[int]) -> str:

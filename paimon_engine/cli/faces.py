@@ -1,11 +1,11 @@
-"""Commands made of actions: what a person may give comes from the action's spec, what is printed is written by hand.
+"""Commands made of actions: the options come from the action's spec, the output is written by hand.
 
     @face("compact", "`paimon-engine compact db.t -w /lake --full`", options={"buckets": "--bucket"})
     def compact(details, spec):
         \"\"\"Merge sorted runs and small files; within limits those first that cost readers most.\"\"\"
 
 is the whole command: each field of `Compact` is an option, with the help that the field carries; the texts go through
-the decoder that jobs and operators use; the docstring is the command's help, and the function tells what came of it.
+the decoder that jobs and operators use; the docstring is the command's help, and the function prints the result.
 An action without a face has a plain one under its own name.
 
 The options of a command are made when they are needed: specs stand beside their actions, which import Arrow.
@@ -38,7 +38,7 @@ from paimon_engine.cli.terminal import ProgressStyle, print_json
 if TYPE_CHECKING:
     from paimon_engine.specs import SpecField
 
-Tell = Callable[[Mapping[str, Any], Any], None]
+Show = Callable[[Mapping[str, Any], Any], None]
 
 _ProgressOption = Annotated[ProgressStyle, typer.Option("--progress", help="How to show progress, on standard error.")]
 _YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -56,7 +56,7 @@ class Face:
 
     name: str
     action: str
-    tell: Tell
+    show: Show
     help: str
     examples: Sequence[str] = ()
     doing: str | None = None
@@ -69,13 +69,13 @@ FACES: Final[dict[str, Face]] = {}
 """All faces that are written by hand, by their names."""
 
 
-def face(name: str, *examples: str, action: str | None = None, **more: Any) -> Callable[[Tell], Tell]:
-    """Makes a function that tells what an action did its face; by default the action is called as the command is."""
+def face(name: str, *examples: str, action: str | None = None, **more: Any) -> Callable[[Show], Show]:
+    """Makes a function that prints what an action did its face; by default the action is called as the command is."""
 
-    def register(tell: Tell) -> Tell:
+    def register(show: Show) -> Show:
         named = action or name.replace("-", "_")
-        FACES[name] = Face(name, named, tell, inspect.getdoc(tell) or "", examples, **more)
-        return tell
+        FACES[name] = Face(name, named, show, inspect.getdoc(show) or "", examples, **more)
+        return show
 
     return register
 
@@ -116,7 +116,7 @@ def _command_class(made: Face) -> type[TyperCommand]:
 
 
 class ActionCommand(TyperCommand):
-    """A command whose options are those of an action's spec, which is loaded when somebody asks for them."""
+    """A command whose options are those of an action's spec, which is loaded when they are needed."""
 
     face: Face
 
@@ -252,7 +252,7 @@ def _run(made: Face, items: Mapping[str, SpecField], given: Mapping[str, Any]) -
         details = run_job(job, spark=spark, progress=given["progress"]).details
     else:
         details = run_quick(job, made.doing, spark=spark)
-    finish(details, spec, made.tell, as_json=given["as_json"])
+    finish(details, spec, made.show, as_json=given["as_json"])
 
 
 def _value(item: SpecField, given: Any) -> Any:
@@ -270,11 +270,11 @@ def _value(item: SpecField, given: Any) -> Any:
         return given
 
 
-def finish(details: Mapping[str, Any], spec: Any, tell: Tell, *, as_json: bool) -> None:
-    """Tells what came of an action, and ends with exit code 1 where it did not go well."""
+def finish(details: Mapping[str, Any], spec: Any, show: Show, *, as_json: bool) -> None:
+    """Prints the result of an action, and ends with exit code 1 where it did not go well."""
     if as_json:
         print_json(details)
     else:
-        tell(details, spec)
+        show(details, spec)
     if details["status"] == "stopped" or any(details.get(name) for name in _FAILURES):
         raise typer.Exit(1)

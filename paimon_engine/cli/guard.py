@@ -1,6 +1,6 @@
 """A process that must not outlive the one that started it.
 
-The starter keeps the write end of our standard input open and never writes. When it dies, in whatever way, the
+The starter keeps the write end of our standard input open and never writes. When it dies, in any way, the
 operating system closes that end, and reading here gives end of file.
 
 1. The main thread is interrupted, as by Ctrl-C, so that files that were not committed go and sessions stop.
@@ -8,8 +8,8 @@ operating system closes that end, and reading here gives end of file.
 2. What is left after `GRACE_S` is killed, together with the process group where this process leads one: the JVM and
    the workers of an embedded Spark are in it. A main thread that is stuck in a library's call hears of no signal, so
    a thread counts these seconds.
-3. So is what is left when this process ends by itself once its starter is gone: a JVM that was about to say where it
-   listens finds nobody any more, and would wait for ever.
+3. So is what is left when this process ends by itself once its starter has died: a JVM that was about to say where it
+   listens finds no reader, and would wait for ever.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _watch(stdin: int, signals: int) -> None:
     if _closed_before_sigterm(stdin, signals):
         _STARTER_IS_GONE.set()
         with contextlib.suppress(OSError):
-            os.write(2, b"error: the process that started this one is gone; stopping\n")
+            os.write(2, b"error: the process that started this one has died; stopping\n")
         main = threading.main_thread().ident
         assert main is not None
         # To the main thread itself, so that it also wakes from a blocking read.

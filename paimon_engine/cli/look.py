@@ -133,7 +133,9 @@ def _output(asked: Output | None, to: Path | None) -> Output:
     endings = {".jsonl": Output.JSON, ".json": Output.JSON, ".csv": Output.CSV, ".parquet": Output.PARQUET}
     form = asked or endings.get(to.suffix)
     if form is None:
-        raise InvalidArgumentError(f"cannot tell the format of {to.name}; add --output json, csv or parquet")
+        raise InvalidArgumentError(
+            f"the format is not clear from the name {to.name}; add --output json, csv or parquet"
+        )
     return form
 
 

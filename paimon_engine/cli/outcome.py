@@ -48,7 +48,7 @@ def words(details: Mapping[str, Any]) -> str:
     return "dry run, would be" if details["status"] == "dry_run" else str(details["status"]).replace("_", " ")
 
 
-def gone(details: Mapping[str, Any]) -> str:
+def deleted_text(details: Mapping[str, Any]) -> str:
     """Number and size of the deleted files."""
     return f"{count(details['files_deleted'], 'file')}, {size(details['bytes_deleted'])}"
 

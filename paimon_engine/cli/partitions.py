@@ -52,7 +52,7 @@ def expire_partitions(details: Mapping[str, Any], _: Any) -> None:
     arguments=("partitions",),
 )
 def mark_partition_done(details: Mapping[str, Any], spec: Any) -> None:
-    """Tell those who wait that no more rows will come to partitions."""
+    """Notify those who wait that no more rows will come to partitions."""
     for path in details["files"]:
         say(f"would write {path}" if spec.dry_run else f"wrote {path}")
     for path in details["reported"]:
@@ -71,15 +71,15 @@ def _print_dropped(details: Mapping[str, Any]) -> None:
 
 
 def _line(details: Mapping[str, Any]) -> str:
-    gone = (
+    dropped_files = (
         f"{count(len(details['partitions']), 'partition')} with {count(details['files'], 'file')}, "
         f"{count(details['rows'], 'record')}, {size(details['bytes'])}"
     )
     match details["status"]:
         case "committed":
-            return f"committed snapshot {details['snapshot_id']}: dropped {gone}"
+            return f"committed snapshot {details['snapshot_id']}: dropped {dropped_files}"
         case "dry_run":
-            return f"dry run: would drop {gone}"
+            return f"dry run: would drop {dropped_files}"
         case "already_done":
             return f"already done in snapshot {details['snapshot_id']}"
         case _:

@@ -16,7 +16,7 @@ from paimon_engine.cli.arguments import (
     open_named,
 )
 from paimon_engine.cli.faces import add_faces, face
-from paimon_engine.cli.outcome import gone, print_deleted, print_outcome, words
+from paimon_engine.cli.outcome import deleted_text, print_deleted, print_outcome, words
 from paimon_engine.cli.terminal import count, print_grid, print_json, warn
 from paimon_engine.units import size_text as size
 
@@ -44,7 +44,7 @@ def quarantines(
     catalog: CatalogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what was moved aside and can be brought back, whatever state it is in."""
+    """List what was moved aside and can be brought back, in every state."""
     found = open_named(table, warehouse, storage, catalog).quarantines()
     if as_json:
         print_json(list(found))
@@ -72,7 +72,9 @@ def quarantines(
 )
 def empty_quarantine(details: Mapping[str, Any], _: Any) -> None:
     """Delete permanently what was moved aside more than 30 days ago, or as given."""
-    print_outcome(details, f"{words(details)}: {count(len(details['quarantines']), 'quarantine')}, {gone(details)}")
+    print_outcome(
+        details, f"{words(details)}: {count(len(details['quarantines']), 'quarantine')}, {deleted_text(details)}"
+    )
 
 
 @face(
@@ -87,7 +89,7 @@ def purge(details: Mapping[str, Any], _: Any) -> None:
     kinds = {"snapshot": "snapshots", "tag": "tags", "branch": "branches", "consumer": "consumers"}
     found = {kind: len(details[f"removed_{kinds[kind]}"]) for kind in kinds}
     removed = ", ".join(f"{number:,} {kind if number == 1 else kinds[kind]}" for kind, number in found.items())
-    print_outcome(details, f"{words(details)}: {removed}, {gone(details)}")
+    print_outcome(details, f"{words(details)}: {removed}, {deleted_text(details)}")
 
 
 @face(
@@ -97,8 +99,8 @@ def purge(details: Mapping[str, Any], _: Any) -> None:
     doing="looking for files",
 )
 def remove_lost_files(details: Mapping[str, Any], _: Any) -> None:
-    """Take data files that are gone out of the table's lists, so that the rest can be read. Their rows are lost."""
-    print_deleted([{**item, "why": "gone"} for item in details["removed"]])
+    """Remove missing data files from the manifests, so that the rest can be read. Their rows are lost."""
+    print_deleted([{**item, "why": "missing"} for item in details["removed"]])
     lost = f"{count(details['files'], 'file')} with {count(details['rows'], 'row')}"
     text = f"{words(details)}: removed {lost}, of {count(details['files_checked'], 'file')}"
     print_outcome(details, text if details["files"] else "no file is lost")
@@ -111,7 +113,7 @@ def remove_lost_files(details: Mapping[str, Any], _: Any) -> None:
     doing="looking for manifests",
 )
 def remove_lost_manifests(details: Mapping[str, Any], _: Any) -> None:
-    """Take manifests that are gone out of the table's lists. What they alone named is lost."""
+    """Remove missing manifests from the lists. What only they named is lost."""
     lost = details["removed"]
     rows = f"{details['rows_before']} rows before, {details['rows_after']} after"
     text = f"{words(details)}: removed {count(len(lost), 'manifest')}; {rows}"
@@ -134,5 +136,5 @@ def repair_earliest(details: Mapping[str, Any], _: Any) -> None:
     removed = count(len(details["removed_snapshots"]), "snapshot")
     verb = "would begin" if details["status"] in ("dry_run", "stopped") else "begins"
     first = f"{verb} with snapshot {details['earliest_snapshot_id']}"
-    text = f"{words(details)}: the table {first}; removed {removed}, {gone(details)}"
+    text = f"{words(details)}: the table {first}; removed {removed}, {deleted_text(details)}"
     print_outcome(details, "nothing to repair" if details["status"] == "noop" else text)

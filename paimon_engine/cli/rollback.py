@@ -20,7 +20,7 @@ from paimon_engine.cli.arguments import (
     job_on,
 )
 from paimon_engine.cli.faces import finish
-from paimon_engine.cli.outcome import gone, print_outcome, words
+from paimon_engine.cli.outcome import deleted_text, print_outcome, words
 from paimon_engine.cli.running import run_quick
 from paimon_engine.cli.terminal import count
 from paimon_engine.errors import InvalidArgumentError
@@ -93,4 +93,4 @@ def _print_result(details: Mapping[str, Any], _: Any) -> None:
     if details["removed_changelogs"]:
         removed += f", {count(len(details['removed_changelogs']), 'changelog')}"
     latest = f"snapshot {details['snapshot_id']} is the latest"
-    print_outcome(details, f"{words(details)}: {latest}; removed {removed}, {gone(details)}")
+    print_outcome(details, f"{words(details)}: {latest}; removed {removed}, {deleted_text(details)}")

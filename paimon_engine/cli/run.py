@@ -50,7 +50,7 @@ def run(
     if result is None:
         print_json(done.to_dict())
         return
-    # Whoever waits for the file must never read an incomplete one.
+    # A reader that waits for the file must never read an incomplete one.
     partial = result.with_name(f".{result.name}.partial")
     partial.write_text(done.to_json(), encoding="utf-8")
     partial.replace(result)

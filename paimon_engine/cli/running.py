@@ -1,4 +1,4 @@
-"""Carrying out jobs from the command line: where tasks run, and how progress is told."""
+"""Carrying out jobs from the command line: where tasks run, and how progress is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_job(job: Job, *, spark: str | None, progress: ProgressStyle, is_kept: bool = False) -> JobResult:
-    """Runs a job on threads or on Spark, with its steps as bars or lines; `is_kept` says that somebody may repeat it.
+    """Runs a job on threads or on Spark, with its steps as bars or lines; `is_kept` says that it may be repeated.
 
     Raises: PaimonError of all kinds.
     """

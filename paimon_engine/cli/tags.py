@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from paimon_engine.cli.faces import add_faces, face
-from paimon_engine.cli.outcome import gone, print_outcome, words
+from paimon_engine.cli.outcome import deleted_text, print_outcome, words
 from paimon_engine.cli.terminal import count
 
 
@@ -54,7 +54,7 @@ def tag_rename(details: Mapping[str, Any], spec: Any) -> None:
 )
 def tag_delete(details: Mapping[str, Any], spec: Any) -> None:
     """Delete a tag, and the files that only it kept."""
-    print_outcome(details, f"{words(details)}: tag {spec.tag}, with {gone(details)} that only it kept")
+    print_outcome(details, f"{words(details)}: tag {spec.tag}, with {deleted_text(details)} that only it kept")
 
 
 @face(
@@ -66,7 +66,7 @@ def tag_delete(details: Mapping[str, Any], spec: Any) -> None:
 def tag_expire(details: Mapping[str, Any], _: Any) -> None:
     """Delete tags whose time is over, and the files that only they kept."""
     expired = list(details["expired"])
-    text = f"{words(details)}: {count(len(expired), 'tag')} ({', '.join(expired)}), {gone(details)}"
+    text = f"{words(details)}: {count(len(expired), 'tag')} ({', '.join(expired)}), {deleted_text(details)}"
     print_outcome(details, text if expired else "no tag's time is over")
 
 
@@ -81,5 +81,5 @@ def tag_create_due(details: Mapping[str, Any], _: Any) -> None:
     made = [f"{name} on snapshot {number}" for name, number in details["created"].items()]
     text = f"{words(details)}: {', '.join(made)}" if made else "no tag is due"
     if dropped := details["deleted_tags"]:
-        text += f"; {count(len(dropped), 'older tag')} dropped, {gone(details)}"
+        text += f"; {count(len(dropped), 'older tag')} dropped, {deleted_text(details)}"
     print_outcome(details, text)

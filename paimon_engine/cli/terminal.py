@@ -41,7 +41,7 @@ def _out() -> Console:
 
 
 class ProgressStyle(StrEnum):
-    """How progress is told."""
+    """How progress is shown."""
 
     BAR = "bar"
     JSON = "json"
@@ -151,7 +151,7 @@ def _cell(value: Any) -> str:
 
 
 def _value(value: Any) -> Text:
-    """A value as it is, unlike `_cell`; null is told from the text NULL."""
+    """A value as it is, unlike `_cell`; null differs from the text NULL."""
     return Text("NULL", style="dim italic") if value is None else Text(shown(str(value)))
 
 
@@ -179,7 +179,7 @@ def count(number: int, thing: str) -> str:
 
 
 def print_progress_json(progress: Progress) -> None:
-    """A line of JSON for whoever started this process."""
+    """A line of JSON for the process that started this one."""
     line = {"stage": progress.stage, "done": progress.done, "total": progress.total}
     print(f"@paimon {json.dumps(line)}", file=sys.stderr, flush=True)  # noqa: T201 - the line is for a program
 
@@ -217,7 +217,7 @@ def working(what: str, style: ProgressStyle = ProgressStyle.BAR) -> Iterator[Non
 
 @contextmanager
 def row_counter(what: str) -> Iterator[Any]:
-    """A function that is told how many rows more have passed, and shows the sum on a terminal."""
+    """A function that is given how many rows more have passed, and shows the sum on a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f} rows"), TimeElapsedColumn())
     with Bars(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
         task = bars.add_task(what, total=None)

@@ -58,7 +58,7 @@ def snapshots(table: TableHandle) -> pa.Table:
 
 
 def tags(table: TableHandle) -> pa.Table:
-    """Tags by snapshot; `commit_time` is UTC, `create_time` the wall clock of whoever made the tag."""
+    """Tags by snapshot; `commit_time` is UTC, `create_time` the wall clock of the process that made the tag."""
     schema = pa.schema(
         [
             pa.field("tag_name", pa.string(), nullable=False),
@@ -97,7 +97,7 @@ def _duration_text(duration: timedelta) -> str:
 def schemas(table: TableHandle) -> pa.Table:
     """All schemas, oldest first; columns, keys and options as JSON, `update_time` in UTC.
 
-    Raises: NotFoundError if one between others is gone: each has the id that follows; CorruptTableError.
+    Raises: NotFoundError if one between others is missing: each has the id that follows; CorruptTableError.
     """
     schema = pa.schema(
         [

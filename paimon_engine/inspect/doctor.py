@@ -1,6 +1,6 @@
 """Is everything here that the engine needs: programs, the store, and what the store must promise?
 
-Each look makes and removes small objects under names that nobody else uses. Nothing of a table is touched.
+Each look makes and removes small objects under names that nothing else uses. Nothing of a table is touched.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _java() -> Finding:
         return Finding("java", is_ok=False, found=str(error), way_out=way_out)
     known = re.search(r'version "(\d+)[^"]*"', done.stderr + done.stdout)
     if known is None:
-        return Finding("java", is_ok=False, found="does not tell its version", way_out=way_out)
+        return Finding("java", is_ok=False, found="does not say its version", way_out=way_out)
     good = int(known[1]) >= _JAVA_MIN
     return Finding("java", is_ok=good, found=known[0], way_out=None if good else way_out)
 
@@ -71,7 +71,7 @@ def examine_store(
 ) -> list[Finding]:
     """Whether the catalog answers, the store takes and decides what a commit asks of it, and its clock is ours.
 
-    `decided_by` says who decides races in place of the store, if somebody does.
+    `decided_by` says who decides races in place of the store, if something does.
     """
     try:
         names = list_databases()
@@ -81,7 +81,7 @@ def examine_store(
     reached = Finding("store", is_ok=True, found=f"{warehouse}: {len(names)} databases")
     if decided_by is not None:
         return [reached, Finding("create-if-absent", is_ok=True, found=f"not needed: {decided_by} decides")]
-    # Called as files are that are not whole yet, so that nobody takes it for a database.
+    # Named like an incomplete file, so that it is not taken for a database.
     path = f"{warehouse.rstrip('/')}/.doctor.{uuid.uuid4()}.tmp"
     try:
         return [reached, *_decides(env, path)]
@@ -107,7 +107,7 @@ def _decides(env: Env, path: str) -> list[Finding]:
     )
     modified_ms = env.storage.stat(path).modified_ms
     if modified_ms <= 0:
-        return [decides, Finding("clock", is_ok=True, found="the store does not tell when files were made")]
+        return [decides, Finding("clock", is_ok=True, found="the store does not say when files were made")]
     skew_ms = modified_ms - written_ms
     good = abs(skew_ms) <= _SKEW_MAX_MS
     clock = Finding(

@@ -315,7 +315,7 @@ def table_indexes(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
 def _index_records(table: TableHandle, snapshot: Snapshot | None) -> list[dict[str, Any]]:
     if snapshot is None or snapshot.index_manifest is None:
         return []
-    # Read as the engine reads them first, which tells what is not a record of an index manifest.
+    # Read as the engine reads them first, which finds what is not a record of an index manifest.
     live_index_files(table, snapshot)
     return read_index_manifest(table, snapshot.index_manifest)
 

@@ -158,12 +158,12 @@ def open_system_table(table: TableHandle, name: str, request: ReadRequest) -> St
     if name in _OF_SNAPSHOTS:
         handle, scope = locate(table, request)
         if not isinstance(scope, State):
-            raise InvalidArgumentError(f"${name} tells of one snapshot, not of changes; leave incremental out")
+            raise InvalidArgumentError(f"${name} shows one snapshot, not changes; leave incremental out")
         with naming(f"{handle.paths.root}/manifest: what its files say for ${name}"):
             return _chosen(_OF_SNAPSHOTS[name](handle, scope.snapshot), request)
     branch = ReadRequest(columns=request.columns, where=request.where, branch=request.branch, limit=request.limit)
     if request != branch:
-        raise InvalidArgumentError(f"${name} tells of the whole branch; only columns, where, branch and limit apply")
+        raise InvalidArgumentError(f"${name} shows the whole branch; only columns, where, branch and limit apply")
     handle = table if request.branch in (None, table.paths.branch) else table.on_branch(str(request.branch))
     check_newest_schema(handle, latest_snapshot(handle))
     return _chosen(_OF_BRANCHES[name](handle), request)

@@ -28,7 +28,7 @@ _STORE_NAMES: Final[Mapping[str, str]] = {
     "s3.access.key": "s3.access-key",
     "s3.secret.key": "s3.secret-key",
 }
-"""Names that servers use for S3 credentials, and the storage options of the engine that they stand for."""
+"""Names that servers use for S3 credentials, and the engine's storage options for them."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import pyspark
 CACHE_VARIABLE: Final = "PAIMON_ENGINE_CACHE"
 """Environment variable with the folder to look for the archive in; without it there is none."""
 
-# Else the JVM tells on standard output about each class that it cannot archive, and about an archive that misfits.
+# Else the JVM reports on standard output each class that it cannot archive, and an archive that does not fit.
 _SILENT: Final = "-Xlog:cds=off,cds+dynamic=off,class+path=off"
 
 

@@ -94,7 +94,7 @@ class SparkExecutor:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the session runs at once, as far as Spark tells; asked once. Raises: SparkError."""
+        """How many tasks the session runs at once, as far as Spark says; asked once. Raises: SparkError."""
         if self._parallelism is None:
             with spark_calls("Spark does not say how many tasks it runs at once"):
                 self._parallelism = _default_parallelism(self.session)
@@ -227,7 +227,7 @@ def _packed(
                 step = max(1, rows.num_rows * _PACK_BYTES // max(rows.nbytes, 1))
                 for begin in range(0, rows.num_rows, step):
                     yield group, _pack(rows.slice(begin, step))
-    except Exception as error:  # noqa: BLE001 - whatever splitting raises is the outcome of the part
+    except Exception as error:  # noqa: BLE001 - what splitting raises is the outcome of the part
         yield -1 - part, _pickled(Failed.of(error))
 
 
@@ -299,7 +299,7 @@ def check_reachable(config: EnvConfig) -> None:
 
 
 def _default_parallelism(session: SparkSession) -> int:
-    """From the master's address if that tells, else from how Spark cuts a range when left to itself."""
+    """From the master's address if that has it, else from how Spark cuts a range when left to itself."""
     local = re.fullmatch(r"local\[(\d+)\]", session.conf.get("spark.master", None) or "")
     if local:
         return int(local[1])

@@ -25,7 +25,7 @@ _KEEP = (
     "if its snapshot has expired, make the DataFrame again, for reads that take long of a tag: "
     "table.create_tag(name, time_retained='1 d'), table.to_spark(tag=name)"
 )
-_FILE_IS_GONE = re.compile(r"\[(?:FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\][^\n]*")
+_FILE_IS_MISSING = re.compile(r"\[(?:FAILED_READ_FILE\.FILE_NOT_EXIST|PATH_NOT_FOUND)\][^\n]*")
 _SPARK_ERRORS = (PySparkException, Py4JError, OSError)
 
 
@@ -35,7 +35,7 @@ def spark_calls(what: str) -> Iterator[None]:
 
     An error of ours that was raised in a worker keeps its class and text.
 
-    Raises: NotFoundError if a file is gone, SparkError for all else, with Spark's error as the cause.
+    Raises: NotFoundError if a file is missing, SparkError for all else, with Spark's error as the cause.
     """
     try:
         yield
@@ -45,8 +45,10 @@ def spark_calls(what: str) -> Iterator[None]:
         kind = getattr(errors, ours[1], None) if ours else None
         if ours and isinstance(kind, type) and issubclass(kind, PaimonError):
             raise kind(ours[2]) from error
-        if gone := _FILE_IS_GONE.search(text):
-            raise NotFoundError(f"{what}, as a file that it reads is gone; {_KEEP}. Spark says: {gone[0]}") from error
+        if missing := _FILE_IS_MISSING.search(text):
+            raise NotFoundError(
+                f"{what}, as a file that it reads is missing; {_KEEP}. Spark says: {missing[0]}"
+            ) from error
         way_out = _SHIP if _LACKS_ENGINE in text else ""
         raise SparkError(f"{what}{way_out}: {_without_java_stack(text)}") from error
 

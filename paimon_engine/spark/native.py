@@ -6,7 +6,7 @@ so with a file if
 1. the file needs no merge, nothing of it is deleted, and it has no delete records;
 2. its columns are of today's types, and of types that Spark reads as Arrow does, which are all but TIME;
 3. names differ by more than case, which Spark does not look at;
-4. no default values stand for its nulls, and it has the values of keys, and of partition columns that Spark is not told
+4. no default values replace its nulls, and it has the values of keys, and of partition columns that Spark does not get
    of otherwise (`partition_columns`);
 5. it has no NaN. Files written through Arrow say nothing of NaN in the ranges of their row groups, and Spark takes
    these for the whole truth: with a filter `d > 5`, be it the user's own, rows with NaN would be lost;
@@ -59,7 +59,7 @@ _MICRO_DIGITS: Final = 6
 
 
 _LITERALS_MAX: Final = 16
-"""Partitions of a table that get a DataFrame each because names of directories do not tell their values."""
+"""Partitions of a table that get a DataFrame each because names of directories do not show their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def native_files(part: ReadPart, schemes: Collection[str]) -> tuple[list[NativeF
 
 
 def _columns(part: ReadPart) -> list[DataField]:
-    """The columns that the read looks at; none if it is not one for Spark, whatever the files."""
+    """The columns that the read looks at; none if it is not one for Spark, with any files."""
     rows, schema = part.rows, part.table.schema
     known = schema.row_type.names
     names = [
@@ -137,7 +137,7 @@ def _is_readable(data_type: DataType) -> bool:
         for atom in atoms
     ):
         return False
-    # Nobody knows whether there is NaN inside.
+    # It is not known whether there is NaN inside.
     return isinstance(data_type, AtomicType) or not any(
         atom.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) for atom in atoms
     )
@@ -222,7 +222,7 @@ class _Judge:
         return partition if has_all and of_literals < _LITERALS_MAX else _Origin.FILES
 
     def known(self, origin: _Origin | bytes) -> tuple[str | None, Mapping[str, str]]:
-        """The root of directories whose names tell values, and literals."""
+        """The root of directories whose names show values, and literals."""
         if isinstance(origin, bytes):
             return None, literals(self._table, origin, self._partition)
         return (self._root if origin is _Origin.DIRECTORIES else None), {}

@@ -1,7 +1,7 @@
 """Partition columns as Spark knows them before it opens a file, so that a user's filter on them drops files.
 
 By path: Spark's own discovery takes the values from the names of directories, for as many partitions as there are. It
-is told of the columns' types, and asked only where it finds the very value of the manifest: texts, booleans, whole
+gets the columns' types, and is used only where it finds the very value of the manifest: texts, booleans, whole
 numbers and dates, which are in names as days since 1970 where the table says `partition.legacy-name`.
 
 As literals: a DataFrame per partition, with which Spark's optimizer drops those that a filter rules out. For the

@@ -45,7 +45,7 @@ _SETTING = threading.Lock()
 """Held while a setting of a session is another one than its user's."""
 
 _PARQUET_OPTIONS = {
-    # Files that are gone or broken are errors, whatever the session says.
+    # Missing and broken files are errors, also if the session ignores them.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",

@@ -40,7 +40,7 @@ _QUICK_START = "-XX:TieredStopAtLevel=1"
 clock; but rows that pass the JVM (DataFrames, shuffles) take twice as long."""
 
 _START: Mapping[str, str | None] = {
-    # Else workers run whatever `python3` is on the PATH, which may lack the packages.
+    # Else workers run the `python3` that is on the PATH, which may lack the packages.
     "PYSPARK_PYTHON": sys.executable,
     "PYSPARK_DRIVER_PYTHON": sys.executable,
     "SPARK_LOCAL_IP": "127.0.0.1",
@@ -102,7 +102,7 @@ def _started(
 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - asking in public would start one
         raise InvalidArgumentError(
-            "This process already runs a Spark session; hand that one to SparkExecutor instead of starting another"
+            "This process already runs a Spark session; give that one to SparkExecutor instead of starting another"
         )
     directory = tempfile.mkdtemp(prefix="paimon-spark-")
     try:
@@ -154,9 +154,9 @@ def ship_engine(session: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _folder_of_session(session: SparkSession) -> Iterator[Path]:
-    """A folder for an archive that is to be sent.
+    """A folder for an archive to be sent.
 
-    A Connect session sends it at once. A classic one only tells its executors where it is: they fetch it when they
+    A Connect session sends it at once. A classic one only gives its executors the address: they fetch it when they
     start, whenever that may be, so it stays among the files of the Spark application until that ends.
     """
     if type(session).__module__.startswith("pyspark.sql.connect."):
@@ -319,7 +319,7 @@ def _stop(session: SparkSession, timeout_s: float) -> None:
     """Stop the session and its JVM.
 
     pyspark keeps the JVM for a next session in this process; that one would run with this one's settings, in a
-    temporary directory that is gone.
+    temporary directory that was deleted.
     """
     from pyspark.core.context import SparkContext
 

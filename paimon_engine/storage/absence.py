@@ -2,10 +2,10 @@
 
 Older servers, proxies and gateways that speak S3's language ignore the header `If-None-Match`: they take every object,
 and of commits made at the same time all would be acknowledged and the last one kept. So the first `create` in a bucket
-makes a small object twice, with different bytes, under a name that nobody else uses: the second time must be refused,
+makes a small object twice, with different bytes, under a name that nothing else uses: the second time must be refused,
 and the first bytes must still be there. Both go by the same way as a snapshot would, through the same client.
 
-The object lies beside the file that is to be created, where the writer may certainly write, and is called as files are
+The object is beside the file to be created, where the writer may certainly write, and is called as files are
 that are not whole yet: no reader takes it for anything, and the removal of orphan files knows such names.
 """
 

@@ -31,12 +31,12 @@ class Storage(Protocol):
     - Paths are full texts: `/lake/db.db/t/…`, `file:///lake/…`, `s3://bucket/…`. A trailing slash means nothing.
       They are taken literally: no percent decoding, no wildcards.
     - Parent directories are made when needed.
-    - Whatever the backend raises becomes `NotFoundError` or `StorageError`, with the cause attached.
+    - What the backend raises becomes `NotFoundError` or `StorageError`, with the cause attached.
       Only the stream that `open` returns may raise `OSError` while it is read, as every file does.
     - Reading after writing is consistent: nothing is cached between calls.
 
     Legal: `if not storage.create(path, data): look_at(storage.read(path))`.
-    Illegal: `if not storage.exists(path): storage.overwrite(path, data)` - somebody may come between the two.
+    Illegal: `if not storage.exists(path): storage.overwrite(path, data)` - another process may come between the two.
     """
 
     def read(self, path: str) -> bytes:
@@ -52,11 +52,11 @@ class Storage(Protocol):
         ...
 
     def writer(self, path: str) -> BinaryIO:
-        """A context manager that writes a new file under a name nobody else uses.
+        """A context manager that writes a new file under a name that nothing else uses.
 
         The file is complete and durable when the `with` block ends; a block that fails leaves no file.
         A process that dies inside the block may leave an unreferenced file for orphan clean-up.
-        Raises: StorageError if the name exists (where the store can tell without another request).
+        Raises: StorageError if the name exists (where the store says so without another request).
         """
         ...
 
@@ -94,7 +94,7 @@ class Storage(Protocol):
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete files; those already gone are fine, so it may be repeated. Never deletes a directory."""
+        """Delete files; missing ones are fine, so it may be repeated. Never deletes a directory."""
         ...
 
     def delete_dir(self, path: str) -> None:

@@ -1,7 +1,7 @@
 """A store from which one table deletes its own files only.
 
-Tables come from others, symbolic links included: a bucket's directory may be a link to somebody's home. Reading through
-a link is what people make links for; deleting through one is refused, whoever asks for it.
+Tables come from others, symbolic links included: a bucket's directory may be a link to a user's home. Reading through
+a link is what people make links for; deleting through one is always refused.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class FsspecStorage:
     def __init__(self, file_system: Any, scheme: str, *, is_locked: bool = False, decides_races: bool = True) -> None:
         """`is_locked` promises that callers hold a lock while they create, see `LockedStorage`.
 
-        Without `decides_races` somebody else does, and the store is not asked whether it could.
+        Without `decides_races` another service does, and the store is not asked whether it could.
         """
         self._fs = file_system
         self._scheme = scheme
@@ -326,7 +326,7 @@ def _put(arguments: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _below(prefix: str, native: str, entries: Any) -> Iterator[FileInfo]:
-    """Entries strictly below a directory, without the marker objects that stand for directories themselves."""
+    """Entries strictly below a directory, without the marker objects of directories themselves."""
     for entry in entries:
         name = str(entry["name"]).rstrip("/")
         if name.startswith(f"{native}/"):
@@ -340,7 +340,7 @@ def _info(path: str, entry: Mapping[str, Any]) -> FileInfo:
 
 
 def _modified_ms(entry: Mapping[str, Any]) -> int:
-    """The modification time under whatever name and type a file system gives it; 0 if it gives none."""
+    """The modification time, whose name and type differ between file systems; 0 if it gives none."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
         value = entry.get(name)
         if isinstance(value, str):
@@ -353,7 +353,7 @@ def _modified_ms(entry: Mapping[str, Any]) -> int:
 
 
 def _is_race(error: BaseException) -> bool:
-    """Whether S3 answered that somebody else was creating the same object, which it asks to try again."""
+    """Whether S3 answered that another client was creating the same object, which it asks to try again."""
     return any("ConditionalRequestConflict" in str(found) for found in (error, error.__cause__))
 
 

@@ -28,7 +28,7 @@ class LeasedStorage:
     def __init__(
         self, renew: Callable[[], Lease], clock: Callable[[], int], is_kept: Callable[[str], bool] = lambda _path: False
     ) -> None:
-        """`is_kept` tells of a path whether the server alone may create it."""
+        """`is_kept` says of a path whether the server alone may create it."""
         self._is_kept = is_kept
         self._renew = renew
         self._clock = clock

@@ -108,7 +108,7 @@ class LocalStorage:
             if os.path.lexists(_local(target)):
                 raise StorageError(f"{target}: the name is taken")
             os.makedirs(os.path.dirname(_local(target)), exist_ok=True)
-            # A directory that somebody makes meanwhile is replaced if it is empty, which loses nothing.
+            # A directory that another process makes meanwhile is replaced if it is empty, which loses nothing.
             os.rename(_local(source), _local(target))
 
     def delete_tree(self, path: str) -> None:
@@ -197,7 +197,7 @@ def _children(prefix: str) -> Iterator[FileInfo]:
 
 
 def _write_temporary(local: str, data: bytes) -> str:
-    """Write complete, flushed bytes beside `local` and return the name; hidden, so nobody takes it for a file."""
+    """Write complete, flushed bytes beside `local` and return the name; hidden, so that it is not taken for a file."""
     directory, name = os.path.split(local)
     os.makedirs(directory, exist_ok=True)
     temporary = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")

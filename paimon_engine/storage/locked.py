@@ -50,7 +50,7 @@ class LockedStorage:
         finally:
             was_ours = _released(lock)
         if created and not was_ours:
-            # Whoever took the lock meanwhile may have replaced the file: the caller has to look.
+            # A process that took the lock meanwhile may have replaced the file: the caller has to look.
             raise OutcomeUnknownError(f"{path}: the lock was lost while the file was created")
         return created
 
@@ -95,7 +95,7 @@ class LockedStorage:
 
 
 def _released(lock: Lock) -> bool:
-    """Whether the lock was ours to the end, as far as its keeper still tells."""
+    """Whether the lock was ours to the end, as far as the lock's owner is still known."""
     try:
         return lock.release()
     except StorageError as error:

@@ -24,7 +24,7 @@ from tests.support.command_line import Run
         (["read", "{t}", "--snapshot", "9"], 1, "no snapshot 9"),
         (["read", "{t}", "--timestamp", "noon"], 2, "'noon' is not a time"),
         (["read", "{t}", "-o", "parquet"], 2, "add --to FILE"),
-        (["read", "{t}", "--to", "rows.xls"], 2, "cannot tell the format"),
+        (["read", "{t}", "--to", "rows.xls"], 2, "the format is not clear from the name"),
         (["read", "{t}", "--to", "{lake}/no/rows.csv"], 1, "No such file or directory"),
         (["read", "{t}", "-s", "key"], 2, "write KEY=VALUE"),
         (["compact", "{t}", "--spark", "yarn"], 2, "sc://"),

@@ -86,7 +86,7 @@ def test_a_guarded_job_ends_with_its_starter(guarded: subprocess.Popen[str]):
     guarded.stdin.close()
 
     assert ends_within(guarded, GRACE_S + 60) in ENDED
-    assert "the process that started this one is gone" in guarded.stderr.read()
+    assert "the process that started this one has died" in guarded.stderr.read()
 
 
 def test_a_guarded_job_ends_when_asked(guarded: subprocess.Popen[str]):
