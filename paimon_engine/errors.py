@@ -39,6 +39,16 @@ def hide(values: Iterable[str]) -> None:
     _HIDDEN.update(text for text in values if len(text) >= _HIDDEN_LENGTH_MIN and text.lower() != "false")
 
 
+@contextmanager
+def hidden_within() -> Iterator[None]:
+    """What is hidden within the block is shown again after it, for a process that goes on with other secrets."""
+    before = set(_HIDDEN)
+    try:
+        yield
+    finally:
+        _HIDDEN.intersection_update(before)
+
+
 def masked(text: str) -> str:
     """The text without the values that are hidden in this process."""
     for value in sorted(_HIDDEN, key=len, reverse=True):
