@@ -186,6 +186,22 @@ def test_the_text_is_plain_english():
     assert found == []
 
 
+def test_tests_replace_no_private_name():
+    """What a test needs to choose has a public name, an argument or a store of its own; names of libraries excepted."""
+    private = re.compile(
+        r"""setattr\([^)]*?["'](?:[\w.]*\.)?_(?!call")[a-z]\w*["']|\b(?:inner|storage)\._files\b""", re.IGNORECASE
+    )
+    found = [
+        f"{_name(path)}:{number}: {line.strip()}"
+        for path in (PROJECT / "tests").rglob("*.py")
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if private.search(line)
+    ]
+
+    assert found == []
+
+
 def test_what_the_provider_names_in_texts_keeps_to_its_contract():
     """import-linter sees statements only; the provider also loads modules by their names when they are first used."""
     settings = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]

@@ -182,7 +182,7 @@ def read_matching(
         stored = _Stored(source, path, limit, dictionary_columns, fragment.metadata)
         counts = (fragment.metadata.row_group(number).num_rows for number in range(fragment.metadata.num_row_groups))
         starts = list(accumulate(counts, initial=0))
-        for number in _matching_groups(stored.file(), fragment, where, without_nan):
+        for number in matching_groups(stored.file(), fragment, where, without_nan):
             if row_groups is not None and number not in row_groups:
                 continue
             position = starts[number]
@@ -193,7 +193,7 @@ def read_matching(
         raise damaged(path, f"cannot be read as a Parquet file: {error}") from error
 
 
-def _matching_groups(
+def matching_groups(
     file: pq.ParquetFile, fragment: ds.ParquetFileFragment, where: Predicate | None, without_nan: Collection[str]
 ) -> list[int]:
     """Numbers of the row groups that may have a row that matches."""

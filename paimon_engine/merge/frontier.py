@@ -70,7 +70,7 @@ class _RunCursor:
             yield self.rows.slice(begin)
 
 
-def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+def join_batches(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of all rows; columns that are Arrow dictionaries in some parts only are decoded."""
     schema = parts[0].schema
     if not all(part.schema.equals(schema) for part in parts):
@@ -108,7 +108,7 @@ def _next_window(live: Sequence[_RunCursor], sequence: SequenceOrder, *, with_fo
         return None
     if len(parts) == 1:
         return one_version_per_key(parts[0][0])
-    return sort_window(_joined([rows for rows, _ in parts]), join_keys([keys for _, keys in parts]), sequence)
+    return sort_window(join_batches([rows for rows, _ in parts]), join_keys([keys for _, keys in parts]), sequence)
 
 
 def merge_runs(

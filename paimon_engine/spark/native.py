@@ -58,7 +58,7 @@ _GLOB_SIGNS: Final = frozenset("*?[]{}\\")
 _MICRO_DIGITS: Final = 6
 
 
-_LITERALS_MAX: Final = 16
+LITERALS_MAX: Final = 16
 """Partitions of a table that get a DataFrame each because names of directories do not show their values."""
 
 
@@ -219,7 +219,7 @@ class _Judge:
             return _Origin.DIRECTORIES
         of_literals = sum(isinstance(origin, bytes) for origin in self._origins.values())
         has_all = len(literals(self._table, partition, self._partition)) == len(self._partition)
-        return partition if has_all and of_literals < _LITERALS_MAX else _Origin.FILES
+        return partition if has_all and of_literals < LITERALS_MAX else _Origin.FILES
 
     def known(self, origin: _Origin | bytes) -> tuple[str | None, Mapping[str, str]]:
         """The root of directories whose names show values, and literals."""

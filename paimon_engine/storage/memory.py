@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from types import TracebackType
 from typing import BinaryIO, cast
@@ -30,6 +30,16 @@ class MemoryStorage:
     def named(name: str) -> MemoryStorage:
         """The storage of that name in this process, made at first use."""
         return _named(name)
+
+    def dump(self) -> dict[str, tuple[bytes, int]]:
+        """All files by path: bytes, and modification time in epoch milliseconds."""
+        with self._lock:
+            return dict(self._files)
+
+    def load(self, files: Mapping[str, tuple[bytes, int]]) -> None:
+        """Replaces all files by those of a `dump`."""
+        with self._lock:
+            self._files = dict(files)
 
     def read(self, path: str) -> bytes:
         try:

@@ -68,11 +68,11 @@ class History:
     root: str = ROOT
 
     def __post_init__(self) -> None:
-        self._numbers = itertools.count()
+        self.numbers = itertools.count()
         options = {"bucket": "1", "manifest.merge-min-count": "3", **self.options}
         schema = new_schema(KEY, primary_keys=["k"], partition_keys=[], options=options, comment=None, time_ms=0)
         self.storage.overwrite(TablePaths(self.root).schema(0), schema_to_json(schema).encode())
-        env = Env(self.storage, clock=lambda: self.now_ms, new_id=lambda: f"id{next(self._numbers)}")
+        env = Env(self.storage, clock=lambda: self.now_ms, new_id=lambda: f"id{next(self.numbers)}")
         self.handle: TableHandle = load_table(self.root, EnvConfig(self.root), env=env)
         self.executor = LocalExecutor(2, env=env)
 
@@ -83,7 +83,7 @@ class History:
 
     def write(self, *names: str, branch: str = MAIN_BRANCH, watermark: int | None = None) -> History:
         """One commit that adds a level-0 file of each name."""
-        names = names or (f"f{next(self._numbers)}",)
+        names = names or (f"f{next(self.numbers)}",)
         files = tuple(self.file(name) for name in names)
         changelog: tuple[DataFile, ...] = ()
         if self.handle.options.changelog_producer == "input":
@@ -99,7 +99,7 @@ class History:
             after = before[0].upgraded(5)
         else:
             rows = sum(file.row_count for file in before)
-            made = self.file(name or f"c{next(self._numbers)}", level=5)
+            made = self.file(name or f"c{next(self.numbers)}", level=5)
             after = replace(made, row_count=rows, file_source=int(FileSource.COMPACT))
         message = CommitMessage(EMPTY_ROW, 0, 1, compact_before=before, compact_after=(after,))
         return self._commit(message, CommitKind.COMPACT, branch)
@@ -131,7 +131,7 @@ class History:
     def _commit(self, message: CommitMessage, kind: CommitKind, branch: str, watermark: int | None = None) -> History:
         self.now_ms += HOUR_MS
         scope = OverwriteScope() if kind is CommitKind.OVERWRITE else None
-        request = CommitRequest([message], kind, f"user-{next(self._numbers)}", overwrite=scope, watermark=watermark)
+        request = CommitRequest([message], kind, f"user-{next(self.numbers)}", overwrite=scope, watermark=watermark)
         assert isinstance(commit(self.on(branch), request), Committed)
         return self
 

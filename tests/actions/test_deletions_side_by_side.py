@@ -111,7 +111,7 @@ def _before(kind: str = "history") -> tuple[dict[str, Any], int]:
         world.write({1: 8})
         world.table().compact(full=True)
         world.write({1: 9})
-    return dict(world.inner._files), world.now_ms + HOUR_MS
+    return world.inner.dump(), world.now_ms + HOUR_MS
 
 
 def _tried(deed: Callable[[World], Any], world: World) -> None:
@@ -124,9 +124,9 @@ def _run(one: str, other: str, at: int | None, kind: str = "history") -> tuple[i
     """Number of calls of the first deletion, and files that both have left."""
     files, now_ms = _before(kind)
     first, second = World(now_ms=now_ms), World(now_ms=now_ms)
-    first.inner._files = dict(files)
-    first._numbers = itertools.count(1 << 20)  # type: ignore[assignment]
-    second._numbers = itertools.count(1 << 25)  # type: ignore[assignment]
+    first.inner.load(files)
+    first.numbers = itertools.count(1 << 20)  # type: ignore[assignment]
+    second.numbers = itertools.count(1 << 25)  # type: ignore[assignment]
     second.inner = first.inner
     second.through(first.inner)
     way_out = None
@@ -178,8 +178,8 @@ def test_what_an_action_that_ends_with_an_error_has_left_goes_with_the_next_dele
     finished = 0
     for at in range(500, 580, 10):
         world, other = World(now_ms=now_ms), World(now_ms=now_ms)
-        world.inner._files = dict(files)
-        world._numbers, other._numbers = itertools.count(1 << 20), itertools.count(1 << 25)  # type: ignore[assignment]
+        world.inner.load(files)
+        world.numbers, other.numbers = itertools.count(1 << 20), itertools.count(1 << 25)  # type: ignore[assignment]
         other.inner = world.inner
         other.through(world.inner)
         roll_back = _Held(world.inner, at, lambda world=other: _tried(DEEDS["roll back"], world))
@@ -197,9 +197,9 @@ def test_what_an_action_that_ends_with_an_error_has_left_goes_with_the_next_dele
 def test_what_an_expiry_takes_for_a_tag_that_went_meanwhile_comes_back_with_it(at: int) -> None:
     files, now_ms = _before()
     world, other = World(now_ms=now_ms), World(now_ms=now_ms)
-    world.inner._files = dict(files)
-    world._numbers = itertools.count(1 << 20)  # type: ignore[assignment]
-    other._numbers = itertools.count(1 << 25)  # type: ignore[assignment]
+    world.inner.load(files)
+    world.numbers = itertools.count(1 << 20)  # type: ignore[assignment]
+    other.numbers = itertools.count(1 << 25)  # type: ignore[assignment]
     other.inner = world.inner
     other.through(world.inner)
     rows = world.table().to_arrow(snapshot=3).sort_by("k")

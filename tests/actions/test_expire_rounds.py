@@ -49,9 +49,9 @@ def copied(history: History) -> History:
     """The same table in a store of its own."""
     storage = MemoryStorage()
     inner = getattr(history.storage, "inner", history.storage)
-    storage._files = dict(inner._files)
+    storage.load(inner.dump())
     found = History(history.options, storage=storage, now_ms=history.now_ms)
-    found._numbers = itertools.count(1000)
+    found.numbers = itertools.count(1000)
     return found
 
 
@@ -174,13 +174,13 @@ def test_rounds_delete_what_one_round_deletes(seed: int, monkeypatch: pytest.Mon
 
 def killed(history: History, **fields: Any) -> Iterator[History]:
     """The table after a kill at each change that an expiry makes."""
-    files, now_ms = dict(history.storage._files), history.now_ms
+    files, now_ms = history.storage.dump(), history.now_ms
 
     def fresh() -> History:
         inner = MemoryStorage()
-        inner._files = dict(files)
+        inner.load(files)
         found = History(history.options, storage=KilledStorage(inner), now_ms=now_ms)
-        found._numbers = itertools.count(1000)
+        found.numbers = itertools.count(1000)
         return found
 
     whole = fresh()

@@ -113,16 +113,25 @@ def test_a_repeated_job_purges_once(history: History) -> None:
     assert history.names() == {"after"}
 
 
-def test_a_run_that_was_cut_short_after_the_commit_is_finished(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+class DiesBeforeDeletion(MemoryStorage):
+    """The process ends when the record of a deletion is to be written, until `lives`."""
 
-    monkeypatch.setattr("paimon_engine.actions.purge_files._carried_out", stop)
+    lives = False
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        if "/deletion/" in path and not self.lives:
+            raise KeyboardInterrupt
+        super().overwrite(path, data)
+
+
+def test_a_run_that_was_cut_short_after_the_commit_is_finished() -> None:
+    storage = DiesBeforeDeletion()
+    history = History(storage=storage).write().write()
+    before = history.latest()
     with pytest.raises(KeyboardInterrupt):
         purge(history, "me")
-    monkeypatch.undo()
+    assert history.latest() != before
+    storage.lives = True
 
     assert purge(history, "me").status == "purged"
     assert history.names() == set()

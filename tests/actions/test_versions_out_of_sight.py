@@ -169,8 +169,8 @@ def test_a_table_whose_first_commit_failed_is_cleaned_when_somebody_says_so() ->
 def _call_of(world: World, chosen: Callable[[str, str], bool]) -> int:
     """Number of the first such call of a write to an equal table."""
     copy = World(now_ms=world.now_ms)
-    copy.inner._files = dict(world.inner._files)
-    copy._numbers = iter(range(1 << 20, 1 << 21))  # type: ignore[assignment]
+    copy.inner.load(world.inner.dump())
+    copy.numbers = iter(range(1 << 20, 1 << 21))  # type: ignore[assignment]
     copy.through(store := FaultyStorage(copy.inner))
     store.arm(None)
     copy.write({1: 1})
@@ -201,7 +201,7 @@ def test_what_an_expiry_left_that_died_goes() -> None:
     world.table().compact(full=True)
     world.write({1: 9})
     counted = FaultyStorage(World(now_ms=world.now_ms).inner)
-    counted.inner._files = dict(world.inner._files)
+    counted.inner.load(world.inner.dump())
     other = World(now_ms=world.now_ms).through(counted)
     counted.arm(None)
     other.table().expire_snapshots(retain_max=1, retain_min=1, older_than=world.now_ms)

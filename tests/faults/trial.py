@@ -83,7 +83,7 @@ class Stage:
     def __post_init__(self) -> None:
         self.scenario.prepare(self.world)
         self.world.now_ms += HOUR_MS
-        self._files, self._now_ms = dict(self.world.inner._files), self.world.now_ms
+        self._files, self._now_ms = self.world.inner.dump(), self.world.now_ms
         self.faulty = FaultyStorage(self.world.inner)
         self.before = look(self.world)
         ids = self.world.table().snapshots()["snapshot_id"].to_pylist()
@@ -94,7 +94,7 @@ class Stage:
         self.after = look(self.world)
 
     def reset(self) -> None:
-        self.world.inner._files = dict(self._files)
+        self.world.inner.load(self._files)
         self.world.now_ms = self._now_ms
 
     def act(self, fail_at: int | None = None, way: str = "") -> Any:

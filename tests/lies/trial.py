@@ -86,7 +86,7 @@ class Stage:
     def __post_init__(self) -> None:
         self.scenario.prepare(self.world)
         self.world.now_ms += HOUR_MS
-        self._files, self._now_ms = dict(self.world.inner._files), self.world.now_ms
+        self._files, self._now_ms = self.world.inner.dump(), self.world.now_ms
         self.is_sound = self.scenario not in REPAIRS
         self._debris = unreached(self.world.inner, ROOT) if self.is_sound else set()
         self.before = _rows(self.world) if self.is_sound else ()
@@ -112,7 +112,7 @@ class Stage:
         return [lie for lie in lies_for(iter(self.directories)) if not (forgets and lie.name.startswith("tag:"))]
 
     def reset(self) -> None:
-        self.world.inner._files = dict(self._files)
+        self.world.inner.load(self._files)
         self.world.now_ms = self._now_ms
         self.world.through(self.world.inner)
 
@@ -148,7 +148,7 @@ class Stage:
 
     def _missing(self) -> set[str]:
         """Files of before that are neither in their place nor set aside."""
-        inside = {path.removeprefix(f"{ROOT}/") for path in self.world.inner._files}
+        inside = {path.removeprefix(f"{ROOT}/") for path in self.world.inner.dump()}
         inside |= {_origin(path) for path in inside}
         before = {path.removeprefix(f"{ROOT}/") for path in self._files}
         return {path for path in before if _origin(path) not in inside and not _HINT.search(path)}

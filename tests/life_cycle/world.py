@@ -133,7 +133,7 @@ class World:
     def copy(self) -> World:
         """The same world, to go on from here in another way; nobody must be at work."""
         other = World(self.kind, self.now_ms, dict(self.states), dict(self.seen), dict(self.changes), list(self.tied))
-        other.inner._files = dict(self.inner._files)
+        other.inner.load(self.inner.dump())
         other._numbers = itertools.count(next(self._numbers))
         other._latest = dict(self._latest)
         other.reach.take_over(self.reach)

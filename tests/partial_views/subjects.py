@@ -108,14 +108,14 @@ def _killed(world: World, act: Callable[[], object], *, after: str) -> None:
     store = KilledStorage(world.inner)
     world.through(store)
     for changes in range(100):
-        before = dict(world.inner._files)
+        before = world.inner.dump()
         store.arm(changes)
         try:
             act()
         except Killed:
             if not world.inner.exists(f"{ROOT}/{after}"):
                 break
-        world.inner._files = before
+        world.inner.load(before)
     store.arm(changes + 2)
     with suppress(Killed):
         act()
@@ -151,9 +151,9 @@ def files_of(storage: MemoryStorage) -> dict[str, tuple[bytes, int]]:
 def world_of(files: Files, now_ms: int) -> World:
     """A world in which the table has these files, with their times, and whose clock goes on from there."""
     world = World(now_ms=now_ms)
-    world.inner._files = {f"{ROOT}/{path}": file for path, file in files.items()}
+    world.inner.load({f"{ROOT}/{path}": file for path, file in files.items()})
     # Ids that the whole table does not have.
-    world._numbers = iter(range(1 << 20, 1 << 30))  # type: ignore[assignment]
+    world.numbers = iter(range(1 << 20, 1 << 30))  # type: ignore[assignment]
     return world
 
 

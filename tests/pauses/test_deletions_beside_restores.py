@@ -40,14 +40,15 @@ class _Trial:
         if prepare is compacted:
             self.world.table().expire_snapshots(retain_max=5, retain_min=1, older_than=self.world.now_ms)
         self.world.now_ms += HOUR_MS
-        self.files, self.now_ms = dict(self.world.inner._files), self.world.now_ms
+        self.files, self.now_ms = self.world.inner.dump(), self.world.now_ms
         self.faulty = FaultyStorage(self.world.inner)
         self.latest = self.world.table().to_arrow().sort_by("k")
 
     def run(self, at: int | None, meanwhile: Callable[[World], Any] = lambda _world: None) -> int:
         """The number of calls of the deletion, held up ahead of call `at`."""
         world = self.world
-        world.inner._files, world.now_ms = dict(self.files), self.now_ms
+        world.inner.load(self.files)
+        world.now_ms = self.now_ms
 
         def act(_verb: str, _path: str) -> None:
             self.faulty.act = self.faulty.fail_at = None
@@ -64,7 +65,7 @@ class _Trial:
 
     def missing(self) -> set[str]:
         """Files that lie neither in their place nor in a quarantine, whole."""
-        now = self.world.inner._files
+        now = self.world.inner.dump()
         aside: dict[str, list[bytes]] = {}
         for path, (data, _) in now.items():
             if path.startswith(f"{ROOT}/quarantine/"):

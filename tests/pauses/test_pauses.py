@@ -82,10 +82,11 @@ def test_a_clean_up_held_up_anywhere_leaves_what_a_writer_commits_meanwhile(old:
     keyed(world)
     world.inner.overwrite(f"{world.root}/p=a/bucket-0/data-lost.parquet", b"lost")
     world.now_ms += 1
-    files, now_ms = dict(world.inner._files), world.now_ms
+    files, now_ms = world.inner.dump(), world.now_ms
 
     def clean(fail_at: int | None) -> FaultyStorage:
-        world.inner._files, world.now_ms = dict(files), now_ms
+        world.inner.load(files)
+        world.now_ms = now_ms
         faulty = FaultyStorage(world.inner)
         table = beside(world, faulty)
 
@@ -176,12 +177,12 @@ def test_a_commit_whose_files_stand_in_the_plan_of_a_dead_clean_up_is_refused_un
 def test_a_dry_run_keeps_nobody_out():
     stage = Stage(BY_NAME["remove orphan files"])
     stage.reset()
-    before = dict(stage.world.inner._files)
+    before = stage.world.inner.dump()
 
     result = stage.world.run(RemoveOrphanFiles(stage.world.now_ms, dry_run=True))
 
     assert result.files_deleted > 0
-    assert stage.world.inner._files == before
+    assert stage.world.inner.dump() == before
 
 
 def test_a_damaged_plan_is_named_and_stops_only_commits_that_would_need_it():

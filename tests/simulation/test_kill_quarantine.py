@@ -55,9 +55,9 @@ def begin() -> History:
 def copy(history: History, now_ms: int, first_id: int) -> History:
     """Another process on a copy of the store."""
     storage = MemoryStorage(clock=lambda: OLD_MS)
-    storage._files = dict(history.storage.inner._files)
+    storage.load(history.storage.inner.dump())
     found = History(history.options, storage=KilledStorage(storage), now_ms=now_ms)
-    found._numbers = itertools.count(first_id)
+    found.numbers = itertools.count(first_id)
     return found
 
 

@@ -183,7 +183,7 @@ def test_values_in_tasks_are_those_of_the_manifest(spark: Any, tmp_path: Path) -
 def test_where_many_partitions_need_literals_values_come_from_files(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "_LITERALS_MAX", 2)
+    monkeypatch.setattr(native, "LITERALS_MAX", 2)
     schema = pa.schema([("t", pa.timestamp("ms")), ("k", pa.int64())])
     table = Catalog(str(tmp_path), executor=SparkExecutor(spark)).create_table(
         "db.t", schema=schema, partition_keys=["t"]

@@ -65,13 +65,13 @@ class World:
     root: str = ROOT
 
     def __post_init__(self) -> None:
-        self._numbers = itertools.count()
+        self.numbers = itertools.count()
         self.inner = MemoryStorage(lambda: self.now_ms)
         self.storage = self.storage or self.inner
         self.env = Env(self.storage, lambda: self.now_ms, self._new_id)
 
     def _new_id(self) -> str:
-        return f"{next(self._numbers):08x}-0000-4000-8000-000000000000"
+        return f"{next(self.numbers):08x}-0000-4000-8000-000000000000"
 
     def through(self, storage: Any) -> World:
         """The same world seen through another storage."""

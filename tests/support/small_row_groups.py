@@ -15,6 +15,6 @@ from paimon_engine.table.files import rolling_writer as roll
 def make_row_groups_small(monkeypatch: pytest.MonkeyPatch, rows: int = 7, copied_bytes_min: int = 1) -> None:
     """From now on row groups have so many rows, and compactions copy them from that size on."""
     monkeypatch.setattr(parquet, "ROW_GROUP_ROWS_MAX", rows)
-    monkeypatch.setattr(roll, "_ROWS_PER_SLICE_MIN", rows)
-    monkeypatch.setattr(roll, "_ROWS_PER_SLICE_MAX", rows)
+    monkeypatch.setattr(roll, "ROWS_PER_SLICE_MIN", rows)
+    monkeypatch.setattr(roll, "ROWS_PER_SLICE_MAX", rows)
     monkeypatch.setattr(compaction_round, "RewriteTask", partial(RewriteTask, copied_bytes_min=copied_bytes_min))

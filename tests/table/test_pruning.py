@@ -59,14 +59,14 @@ def small_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def left_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many row groups each read of a file left out."""
-    found, matching = [], parquet._matching_groups
+    found, matching = [], parquet.matching_groups
 
     def noting(file: Any, *rest: Any) -> list[int]:
         groups = matching(file, *rest)
         found.append(file.metadata.num_row_groups - len(groups))
         return groups
 
-    monkeypatch.setattr(parquet, "_matching_groups", noting)
+    monkeypatch.setattr(parquet, "matching_groups", noting)
     return found
 
 

@@ -68,14 +68,14 @@ def data_files(table: Table) -> list[Any]:
 def kinds_met(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Columns that were numbers in a dictionary where runs were joined."""
     met: set[str] = set()
-    joined = frontier._joined
+    joined = frontier.join_batches
 
     def noted(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
         found = joined(parts)
         met.update(field.name for field in found.schema if pa.types.is_dictionary(field.type))
         return found
 
-    monkeypatch.setattr(frontier, "_joined", noted)
+    monkeypatch.setattr(frontier, "join_batches", noted)
     return met
 
 
@@ -220,7 +220,7 @@ def test_batches_of_numbers_and_of_texts_are_joined_as_texts() -> None:
     numbered = pa.record_batch([pa.array(["a", "b"]).dictionary_encode(), pa.array(["x", None])], ["p", "q"])
     plain = pa.record_batch([pa.array(["c"]), pa.array(["y"])], ["p", "q"])
 
-    joined = frontier._joined([numbered, plain])
+    joined = frontier.join_batches([numbered, plain])
 
     assert joined.to_pylist() == [{"p": "a", "q": "x"}, {"p": "b", "q": None}, {"p": "c", "q": "y"}]
     assert dictionary_decoded(numbered, ["p"]).schema.field("p").type == pa.string()

@@ -173,7 +173,7 @@ def test_what_no_other_run_reaches_into_is_copied(tmp_path: Path, copied: list[i
 def test_small_files_leave_gaps(
     tmp_path: Path, copied: list[int], monkeypatch: pytest.MonkeyPatch, rows_max: int, expected: list[int]
 ):
-    monkeypatch.setattr(row_group_copies, "_PROBED_ROWS_MAX", rows_max)
+    monkeypatch.setattr(row_group_copies, "PROBED_ROWS_MAX", rows_max)
     table = table_of(tmp_path, BASE)
     table.write(rows_of([57, 100]))
 

@@ -41,7 +41,7 @@ from paimon_engine.types import AtomicType, RowType
 COPIED_BYTES_MIN: Final = 1 << 20
 """Row groups are copied from this size on; a full one of ours has 131,072 rows, or 64 MiB before it is encoded."""
 _PROBED_SHARE: Final = 8
-_PROBED_ROWS_MAX: Final = 1 << 20
+PROBED_ROWS_MAX: Final = 1 << 20
 """Of a file of so few rows that is so much smaller than a run, the keys are read: they may leave gaps. Where they are
 all over the place this is of no use, and costs about an eighth of reading the file."""
 
@@ -117,7 +117,7 @@ class RowGroupCopies:
             ]
             probed_bytes = sum(file.size_bytes for file in run) // _PROBED_SHARE
             for file in (file for other in section if other is not run for file in other):
-                is_probed = file.size_bytes <= probed_bytes and file.row_count <= _PROBED_ROWS_MAX
+                is_probed = file.size_bytes <= probed_bytes and file.row_count <= PROBED_ROWS_MAX
                 free = list(self._without_other_rows(free, file, is_probed=is_probed))
             for copy in filter(self._is_inside, map(self._with_ends, free)):
                 found.append(copy)

@@ -41,8 +41,8 @@ from paimon_engine.types import (
 )
 from paimon_engine.units import local_wall_clock_ms
 
-_ROWS_PER_SLICE_MAX: Final = 131_072
-_ROWS_PER_SLICE_MIN: Final = 1_000
+ROWS_PER_SLICE_MAX: Final = 131_072
+ROWS_PER_SLICE_MIN: Final = 1_000
 _AVRO_TIME_PRECISION_MAX: Final = 3
 _SEQUENCE_NUMBER_ID: Final = 2147483646
 _VALUE_KIND_ID: Final = 2147483645
@@ -203,10 +203,10 @@ class RollingWriter:
     def _rows_per_slice(self, rows: pa.RecordBatch) -> int:
         row_bytes: int = max(1, rows.nbytes // rows.num_rows)
         fitting: int = self._table.options.target_file_size_bytes // row_bytes
-        if row_bytes * _ROWS_PER_SLICE_MIN > ROW_GROUP_BYTES_MAX:
+        if row_bytes * ROWS_PER_SLICE_MIN > ROW_GROUP_BYTES_MAX:
             # A row group ends with the slice that fills it: of large rows it must be few.
             return max(1, min(fitting, ROW_GROUP_BYTES_MAX // 4 // row_bytes))
-        return max(_ROWS_PER_SLICE_MIN, min(_ROWS_PER_SLICE_MAX, fitting))
+        return max(ROWS_PER_SLICE_MIN, min(ROWS_PER_SLICE_MAX, fitting))
 
     def _opened(self) -> _OpenFile:
         """The file that is being written, or a new one."""
