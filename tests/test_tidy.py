@@ -155,13 +155,19 @@ def test_no_module_imports_from_a_test_module():
 # Idioms that readers abroad do not know, each with the plain word. Written in parts, as above.
 IDIOMS = {
     "half a char" + "acter": "a lone surrogate",
-    "whole num" + "ber": "integer",
+    "whole num" + "bers?": "integer",
     "bea" + "ten": "conflict",
     "doo" + "med": "expiring",
     "me" + "nd(s|ed|ing)?": "repair",
     "ane" + "w": "again",
     "(in|out of) sig" + "ht": "visible, not visible",
     "for go" + "od": "permanently",
+    "vou" + "ch(es)?": "confirm",
+    "who" + "ever": "a caller that, another process",
+    "stands? fo" + "r": "means, represents",
+    "in va" + "in": "without use",
+    "takes? bac" + "k": "retract, undo, remove",
+    "what came o" + "f": "result",
     "as to" + "ld": "as given",
     "is no (?:Paimon|Parquet|integer|number|text|name|time|type|filter|file|date|size)"
     "\\b(?! [a-z]+ (?:is|are))": "is not a",

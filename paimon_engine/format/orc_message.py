@@ -73,7 +73,7 @@ def signed(number: int) -> int:
 
 
 def zigzag(number: int) -> int:
-    """The form that `signed` takes back."""
+    """The form that `signed` decodes."""
     return number << 1 if number >= 0 else ~(number << 1)
 
 

@@ -1,4 +1,4 @@
-"""Whole numbers of ORC files, in runs of at most 512: bytes ↔ int64.
+"""Integers of ORC files, in runs of at most 512: bytes ↔ int64.
 
 The two highest bits of a run say its kind: one value repeated, values of one width, values of one width with patches
 for large ones, or a value and differences. Numbers with a sign have it in their lowest bit (zigzag).

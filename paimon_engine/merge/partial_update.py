@@ -152,7 +152,7 @@ class PartialUpdate:
             raise InvalidArgumentError(
                 "'merge-engine' = 'partial-update' takes no -U or -D unless an option says what they do: "
                 "'ignore-delete' = 'true' drops them, 'partial-update.remove-record-on-delete' = 'true' lets a -D "
-                "remove its row, 'fields.<column>.sequence-group' = '<columns>' lets them take back these columns"
+                "remove its row, 'fields.<column>.sequence-group' = '<columns>' lets them retract these columns"
             )
         delete = versions.last(versions.kinds == DELETE)
         begin = np.maximum(delete + 1, versions.starts)

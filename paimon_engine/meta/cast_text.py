@@ -90,7 +90,7 @@ def parse_boolean(text: str) -> bool:
 
 
 def parse_integers(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
-    """Whole numbers of text; a fraction is cut off.
+    """Integers of text; a fraction is cut off.
 
     Raises: ValueError naming a text that is not a number, or too large for the type.
     """

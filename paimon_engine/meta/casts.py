@@ -50,7 +50,7 @@ _KINDS: Final = {
     **dict.fromkeys((TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ), "timestamp"),
 }
 _SECONDS_ROOTS: Final = frozenset({TypeRoot.INT, TypeRoot.BIGINT})
-"""Whole numbers that can be seconds since 1970."""
+"""Integer types that can be seconds since 1970."""
 
 STRING: Final = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
 """Text of any length."""

@@ -1,6 +1,6 @@
 """Keys in manifests of files from before a column of the primary key changed its type, as keys of today.
 
-Whole numbers that became wider keep their order, so that the rows of such files still lie in the order of today; for
+Integers that became wider keep their order, so that the rows of such files still lie in the order of today; for
 other changes, only longer texts and bytes leave everything as it is. Java 0.9 allows every change of type, and reads
 the old keys as if they were new ones, which goes well as long as no number is negative.
 
