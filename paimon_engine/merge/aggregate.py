@@ -13,6 +13,14 @@ error.
 
 `aggregates` serves `partial-update` as well, where functions work inside sequence groups.
 
+Example ('merge-engine' = 'aggregation', 'sequence.field' = 's,t', 'fields.n.aggregate-function' = 'sum',
+'fields.v.aggregate-function' = 'last_value'):
+
+    write   k=1 s=2 t=7    n=10 v='a' w='p'
+    write   k=1 s=1 t=9    n=5  v='b' w='q'    (1 is less than 2: merged before the first)
+    write   k=1 s=3 t=null n=1  v='c' w=null   (newest: `t` and `w` keep what is not null)
+    row     k=1 s=3 t=7    n=16 v='c' w='p'
+
 Follows `merge-engine` = `aggregation` in the Paimon documentation (primary-key-table/merge-engine/aggregation).
 """
 

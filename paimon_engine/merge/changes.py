@@ -11,6 +11,22 @@ A window holds, beside the rows to be compacted, rows of their keys in higher le
 Rows come with three columns of their own: `LEVEL`, `SOURCE` (−1: to be compacted, else the number of the file in which
 the row was looked up) and, where positions matter, `POSITION` in that file.
 
+Example ('changelog-producer' = 'lookup'); a compaction says what the writes before it have changed:
+
+    write   k=1 v=1
+    write   k=2 v=1
+    compact
+    change  +I k=1 v=1
+    change  +I k=2 v=1
+    write   k=1 v=2
+    write   k=1 v=3
+    write   -D k=2 v=1
+    compact
+    change  -U k=1 v=1
+    change  +U k=1 v=3
+    change  -D k=2 v=1
+    row     k=1 v=3
+
 Source: `LookupChangelogMergeFunctionWrapper`, `FullChangelogMergeFunctionWrapper`, `FirstRowMergeFunctionWrapper` of
 the Java library.
 """

@@ -15,6 +15,22 @@
    as it is. Releases from 1.4 on let its other values come back with the next add, those up to 1.3 forget the order;
    neither gives the same for other cuts of the same history.
 
+Example with a group that `g` orders; `a` is outside of it ('merge-engine' = 'partial-update',
+'fields.g.sequence-group' = 'b,c'):
+
+    write   k=1 a=1    g=5    b='x'  c=10
+    write   k=1 a=null g=3    b='y'  c=20      (3 is less than 5: the group stays)
+    write   k=1 a=2    g=null b='z'  c=30      (no order: only `a` changes)
+    write   k=1 a=null g=6    b=null c=40      (applies, with its null)
+    row     k=1 a=2    g=6    b=null c=40
+
+Example of a function in a group ('merge-engine' = 'partial-update', 'fields.g.sequence-group' = 'b,c',
+'fields.c.aggregate-function' = 'sum'):
+
+    write   k=1 g=5 b='x' c=10
+    write   k=1 g=3 b='y' c=20                 (too old for `b`; the sum takes it in)
+    row     k=1 g=5 b='x' c=30
+
 Follows `merge-engine` = `partial-update` in the Paimon documentation (primary-key-table/merge-engine/partial-update).
 Versions that only retract give a row here where there is a sequence group, as in Paimon 0.9.
 """

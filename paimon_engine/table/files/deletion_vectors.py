@@ -1,4 +1,18 @@
-"""Which rows of the data files of a snapshot are deleted, by their deletion vectors."""
+"""Which rows of the data files of a snapshot are deleted, by their deletion vectors.
+
+A vector is a bitmap of the positions of rows in one data file.
+
+Example ('deletion-vectors.enabled' = 'true'): the second compaction leaves the file of the first one as it is, and
+marks position 0 in it; the new row is in a file of its own.
+
+    write   k=1 v=1; k=2 v=1
+    compact
+    write   k=1 v=2
+    compact light
+    marked  1
+    row     k=1 v=2
+    row     k=2 v=1
+"""
 
 from __future__ import annotations
 
