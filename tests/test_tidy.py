@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -187,6 +188,22 @@ def test_the_text_is_plain_english():
         for path in [*_sources(), *pages]
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if IDIOM.search(line)
+    ]
+
+    assert found == []
+
+
+LONG_FUNCTION: Final = 23
+"""Lines from which on a private function says in a docstring what goes in and comes out."""
+
+
+def test_long_private_functions_have_docstrings():
+    found = [
+        f"{_name(path)}:{node.lineno}: {node.name}"
+        for path in _sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.startswith("__")
+        if (node.end_lineno or 0) - node.lineno >= LONG_FUNCTION - 1 and ast.get_docstring(node) is None
     ]
 
     assert found == []

@@ -352,6 +352,10 @@ def _rewrite(context: Context, run: _ClusteringState, tasks: Sequence[CompactTas
 
 
 def _rewrite_together(context: Context, run: _ClusteringState, tasks: Sequence[CompactTask]) -> list[CommitMessage]:
+    """Messages of the tasks' buckets, in their order: samples, ranges, then sorted rows by range.
+
+    Raises: the first failure, once the files of all tasks are deleted.
+    """
     plain = run.table.plain()
     reads = [
         part
@@ -412,6 +416,7 @@ def _commit(run: _ClusteringState, request: CommitRequest, part: int) -> set[Buc
 
 
 def _result(run: _ClusteringState) -> ClusterResult:
+    """The report of a clustering, of all buckets that were chosen."""
     reports = tuple(_report(run, bucket) for bucket in run.files)
     after = [file for bucket, files in run.files.items() for file in run.after.get(bucket, files)]
     is_dry = run.spec.dry_run

@@ -201,6 +201,7 @@ def _run_rounds(context: Context, plan: CompactionPlan, progress: CompactionProg
 
 
 def _result(status: str, table: TableHandle, progress: CompactionProgress, distributed: Distributed) -> CompactResult:
+    """The report of a compaction, of all buckets that were planned."""
     reports = progress.reports(table)
     after = [file for bucket in progress.buckets.values() for file in bucket.latest_files]
     bytes_before = sum(report.bytes_before for report in reports)

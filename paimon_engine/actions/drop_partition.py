@@ -160,6 +160,10 @@ class _Settings:
 
 
 def _settings(table: TableHandle, spec: ExpirePartitions) -> _Settings:
+    """What the spec says, else the table's options.
+
+    Raises: InvalidArgumentError, UnsupportedError.
+    """
     raw = table.options.raw
     if not table.schema.partition_keys:
         raise InvalidArgumentError(f"{table.paths.root} has no partition columns; its partitions cannot expire")

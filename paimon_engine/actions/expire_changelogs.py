@@ -126,6 +126,7 @@ def expire_changelogs(context: Context, spec: ExpireChangelogs) -> ExpireChangel
 def _summarize(
     table: TableHandle, spec: ExpireChangelogs, rounds: Sequence[ExpiryRound], reasons: Sequence[str]
 ) -> ExpireChangelogsResult:
+    """The result of all rounds; each file is listed once."""
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())
     left = remaining_changelog_ids(rounds[-1].before, rounds[-1].expiration)
     aside = tuple(item.done.quarantine for item in reversed(rounds) if item.done.quarantine is not None)

@@ -204,6 +204,7 @@ def _round(run: _ExpiryRun, line: Line, rounds: Sequence[_SnapshotExpiryRound]) 
 
 
 def _summarize(run: _ExpiryRun, rounds: Sequence[_SnapshotExpiryRound], failure: tuple[str, ...]) -> ExpireResult:
+    """The result of all rounds; each file is listed once."""
     last = rounds[-1]
     expired = tuple(number for item in rounds for number in item.expiration.snapshot_ids)
     files = tuple({file.path: file for item in rounds for file in item.done.files}.values())

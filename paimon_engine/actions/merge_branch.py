@@ -405,6 +405,7 @@ def _changelog(table: TableHandle, source: TableHandle, ends: _Ends) -> list[Man
 
 
 def _messages(difference: _BranchDifference, changelog: Sequence[ManifestEntry]) -> list[CommitMessage]:
+    """A message for each bucket that the branch has changed, as the table's commit needs them."""
     totals: dict[tuple[bytes, int], int] = {}
     messages: dict[tuple[bytes, int], CommitMessage] = {}
 

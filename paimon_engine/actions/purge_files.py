@@ -264,6 +264,7 @@ def _carried_out(
     emptied: Snapshot | None,
     news: TagNotifier,
 ) -> PurgeFilesResult:
+    """Removes the roots, then the files that only they needed, unless others have changed the table meanwhile."""
     main = with_branch_paths(table, MAIN_BRANCH)
     plan = _plan(table, _known(table, spec), removed, orphans, executor)
     # If it was removed, the plan keeps everything that it may have needed, and nothing should be hidden.

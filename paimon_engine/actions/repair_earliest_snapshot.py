@@ -190,6 +190,7 @@ def _doubts(table: TableHandle, stranded: Sequence[int], first: int, asked: int 
 def _repair(
     table: TableHandle, stranded: Sequence[int], first: int, spec: RepairEarliestSnapshot, executor: Executor
 ) -> Deletion:
+    """Removes the stranded snapshots and what only they reach; a dry run only plans."""
     paths = table.paths
     roots, unreadable = every_root(table)
     removed = [

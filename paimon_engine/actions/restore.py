@@ -138,6 +138,7 @@ def restore(context: Context, spec: Restore) -> RestoreResult:
 def _brought_back(
     table: TableHandle, spec: Restore, executor: Executor, quarantine: Quarantine, roots: RootsToRestore
 ) -> RestoreResult:
+    """Moves the files back, then writes the versions; again for files that a clean-up has moved aside meanwhile."""
     # Who finished the deletion meanwhile would move the files aside again.
     forget_record(table, quarantine.name)
     in_use = roots_in_use(table, quarantine)

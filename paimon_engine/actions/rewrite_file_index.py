@@ -200,6 +200,7 @@ def _note(
 
 
 def _result(table: TableHandle, spec: RewriteFileIndex, run: _IndexRewriteState) -> RewriteFileIndexResult:
+    """The report of all rounds, or of what a dry run would do."""
     files, stale = sum(run.chosen.values()), [file for members in run.stale.values() for file in members]
     if spec.dry_run:
         indexed = len(stale) if _any(table) else 0

@@ -293,6 +293,10 @@ def _delete_last(table: TableHandle, target: Snapshot, number: int) -> None:
 
 
 def _hide(table: TableHandle, target: Snapshot, *, expired: bool, result: RollbackResult) -> None:
+    """Removes the newer snapshots, newest first, and points the hints to the target.
+
+    Raises: ConflictError if others keep committing, or remove the target.
+    """
     storage, paths = table.env.storage, table.paths
     forget_newest(table, list(result.removed_changelogs))
     lower_latest_hint(table, target.id)

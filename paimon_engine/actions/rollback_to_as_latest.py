@@ -164,6 +164,7 @@ def _try(table: TableHandle, target: Snapshot, job: JobCommit, recorder: Recorde
 def _next(
     table: TableHandle, latest: Snapshot, target: Snapshot, job: JobCommit, writer: MetadataWriter
 ) -> tuple[Snapshot, list[ManifestEntry]]:
+    """The snapshot after `latest` with the files of `target`, its lists written, and the changes between both."""
     now, then = ({entry.identity: entry for entry in live_entries(table, item)} for item in (latest, target))
     removed = [replace(entry, kind=FileKind.DELETE) for key, entry in now.items() if key not in then]
     changes = [*removed, *(entry for key, entry in then.items() if key not in now)]

@@ -94,6 +94,7 @@ def examine_store(
 
 
 def _decides(env: Env, path: str) -> list[Finding]:
+    """Whether the store honours create-if-absent at that path, and how far its clock is off."""
     made = env.storage.create(path, b"first")
     written_ms = env.clock()
     is_refused = not env.storage.create(path, b"second") and env.storage.read(path) == b"first"

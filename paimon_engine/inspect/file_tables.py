@@ -74,6 +74,7 @@ def file_key_ranges(table: TableHandle, snapshot: Snapshot | None) -> pa.Table:
 
 
 def _file_row(table: TableHandle, entry: ManifestEntry) -> dict[str, Any]:
+    """A row of `$files`."""
     file, schema = entry.file, table.schema_of(entry.file.schema_id)
     low, high, nulls = _stats_texts(table, schema, file)
     return {

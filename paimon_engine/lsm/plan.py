@@ -294,6 +294,7 @@ def _plan_append(
     stale: Collection[str],
     full: bool,
 ) -> CompactTask | NothingToDo:
+    """Packs of small files in their order, and each file in `stale` alone; an append table has no levels."""
     found = pack_small_files(files, options, in_order=bucket >= 0, full=full)
     packs = [] if isinstance(found, NothingToDo) else found
     packed = {file.name for pack in packs for file in pack}

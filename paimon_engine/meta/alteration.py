@@ -86,6 +86,10 @@ def steps(
 
 
 def _applied(draft: _Draft, change: SchemaChange) -> TableSchema:
+    """The schema of the draft with one change made.
+
+    Raises: InvalidArgumentError.
+    """
     schema = draft.schema
     match change:
         case AddColumn():
@@ -228,6 +232,10 @@ def _refuse_keys(schema: TableSchema, path: Sequence[str], done: str, *, keys: S
 
 
 def _add(draft: _Draft, change: AddColumn) -> RowType:
+    """The row type with the new column at its index.
+
+    Raises: InvalidArgumentError.
+    """
     schema = draft.schema
     data_type = to_data_type(change.type)
     path = path_of(schema.row_type, change.name)
@@ -305,6 +313,10 @@ def _without(row: RowType, name: str) -> RowType:
 
 
 def _retype(schema: TableSchema, change: UpdateColumnType) -> RowType:
+    """The row type with the column's new type.
+
+    Raises: InvalidArgumentError if old values cannot be cast.
+    """
     path = path_of(schema.row_type, change.name)
     _refuse_keys(schema, path, "given another type", keys=(*schema.partition_keys, *schema.primary_keys))
     wanted = to_data_type(change.type)

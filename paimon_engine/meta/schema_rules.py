@@ -108,6 +108,7 @@ def _check_names(row_type: RowType, what: str) -> None:
 
 
 def _check_type(data_type: DataType, name: str) -> None:
+    """Raises InvalidArgumentError for a length or precision that the format cannot store; looks into nested types."""
     match data_type:
         case ArrayType(element) | MultisetType(element):
             _check_type(element, name)
@@ -182,6 +183,7 @@ def _check_buckets(schema: TableSchema) -> None:
 
 
 def _check_bucket_mode(schema: TableSchema) -> None:
+    """Raises InvalidArgumentError where number of buckets, keys and partition keys contradict each other."""
     options, mode = schema.table_options, schema.bucket_mode
     if options.bucket == 0 or options.bucket < POSTPONED_BUCKET:
         raise InvalidArgumentError(f"'bucket' = '{options.bucket}'; use a positive number, or -1")
@@ -277,6 +279,7 @@ def check_default(data_type: DataType, text: str, what: str) -> None:
 
 
 def _check_sequence_fields(schema: TableSchema) -> None:
+    """Raises InvalidArgumentError for columns that cannot order the versions of a key."""
     options = schema.table_options
     names = options.sequence_fields
     is_grouped = options.merge_engine == "partial-update"

@@ -124,6 +124,10 @@ class RestClient:
         return "/".join([self._prefix, *(quote(part, safe="") for part in parts)])
 
     def _send(self, method: str, path: str, parameters: Mapping[str, str], body: str | None = None) -> dict[str, Any]:
+        """The JSON object that the server answers; empty for an empty answer. Tries again as the protocol asks.
+
+        Raises: StorageError, or the error of the answer.
+        """
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_TRIES),
             wait=_wait,

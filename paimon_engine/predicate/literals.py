@@ -120,6 +120,7 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
 
 
 def _bound(predicate: Predicate, schema: pa.Schema, *, negated: bool) -> Predicate:
+    """The predicate, negated or not, with literals as scalars of the columns' types and no `Not` above the leaves."""
     match predicate:
         case Compare(operator, column, value):
             return _compare(NEGATED[operator] if negated else operator, column, value, schema)
@@ -145,6 +146,10 @@ def _bound(predicate: Predicate, schema: pa.Schema, *, negated: bool) -> Predica
 
 
 def _compare(operator: Operator, column: str, value: Any, schema: pa.Schema) -> Predicate:
+    """A comparison with a scalar of the column's type, or a constant where no value of the type matches, or each one.
+
+    A literal between two values is rounded down, and the operator is adapted: `k < 1.5` becomes `k <= 1`.
+    """
     field = find_field(schema, column)[1]
     if isinstance(value, pa.Scalar) and value.type == field.type:
         return Compare(operator, column, value)

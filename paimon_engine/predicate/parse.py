@@ -110,6 +110,10 @@ def _positive(node: sql.Expression) -> Predicate:
 
 
 def _leaf(node: sql.Expression) -> Predicate:
+    """The predicate of a condition without AND, OR and NOT.
+
+    Raises: InvalidArgumentError for what is not supported.
+    """
     match node:
         case sql.Is():
             return _is(node)

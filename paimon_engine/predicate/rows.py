@@ -157,6 +157,7 @@ def to_range_expression(predicate: Predicate, schema: pa.Schema, without_nan: Co
 
 
 def _range(predicate: Predicate, schema: pa.Schema, without_nan: Collection[str]) -> pc.Expression:
+    """A condition that holds for all rows that match, for skipping by ranges; true where nothing is known."""
     match predicate:
         case Compare(operator, column, value):
             field = _field(schema, column)

@@ -96,6 +96,10 @@ def _started(
     config: Mapping[str, str] | None = None,
     stop_timeout_s: float = 10,
 ) -> Iterator[SparkSession]:
+    """A session with directories of its own, stopped and cleaned up at the end of the block.
+
+    Raises: InvalidArgumentError if this process runs a session already; SparkError.
+    """
     check_spark()
     # Only here and in `_stop`: the Connect client alone has no such module.
     from pyspark.core.context import SparkContext

@@ -138,6 +138,7 @@ def _ask_range_bitmap(cursor: Cursor, data_type: AtomicType, test: _Test, row_co
 
 
 def _ask_ordered(cursor: Cursor, index: BsiIndex | RangeBitmapIndex, test: _Test, row_count: int) -> MatchingRows:
+    """The rows that match, by an index that compares values."""
     _check_rows(cursor, index.row_count, row_count)
     match test.operator:
         case "is null":

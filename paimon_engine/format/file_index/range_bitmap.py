@@ -187,6 +187,10 @@ class RangeBitmapIndex:
         return keys
 
     def _dictionary(self, cursor: Cursor) -> list[Any]:
+        """The distinct values of the column, ascending.
+
+        Raises: CorruptTableError if the chunks do not fit together.
+        """
         head_end = cursor.int32() + cursor.offset
         cursor.version(VERSION)
         chunk_count, offsets_bytes, chunks_bytes = cursor.int32(), cursor.int32(), cursor.int32()

@@ -128,6 +128,7 @@ def _look_at(env: Env, task: _FileCheckTask) -> FileFindings:
 
 
 def _check_file(table: TableHandle, task: _FileCheckTask) -> FileFindings:
+    """Reads the file whole and compares its rows with the manifest."""
     file, schema = task.entry.file, table.schema
     has_keys = bool(schema.primary_keys)
     columns = schema.row_type
@@ -309,6 +310,7 @@ class _FileCheck:
             self._compare(self._schema.key_type, file.key_stats, found)
 
     def _compare(self, columns: RowType, stats: SimpleStats, found: dict[str, ColumnStats]) -> None:
+        """Compares one set of statistics with what was found, column by column."""
         if not stats.null_counts:
             return
         listed = from_simple_stats([field.type for field in columns], stats)

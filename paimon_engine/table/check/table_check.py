@@ -131,6 +131,7 @@ def _is_there(table: TableHandle, root: Root) -> bool:
 def _examine(
     table: TableHandle, executor: Executor, depth: Depth, on_progress: OnProgress | None, *, footers: bool
 ) -> tuple[Examination, list[Root]]:
+    """All findings at that depth, and the roots that were looked at."""
     roots, unreadable = every_root(table)
     check = _Check(table, depth, roots, footers=footers)
     problems = [Problem(where, what) for where, what in unreadable]
@@ -373,6 +374,7 @@ class _Check:
                 yield Problem(root.label, f"a partition has {sorted(numbers)} buckets")
 
     def _deletion_vectors(self, root: Root, live: Sequence[ManifestEntry]) -> Iterator[Problem]:
+        """Problems of the vectors of a snapshot: missing, damaged, or of files that are not live."""
         owners = {entry.file.name: entry for entry in live}
         for file in live_index_files(self._table, root.snapshot):
             path = self.locations.of_index(file) if file.kind == DELETION_VECTORS else None

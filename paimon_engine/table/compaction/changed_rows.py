@@ -147,6 +147,7 @@ class ChangedRows:
     def _file_rows(
         self, file: DataFile, source: int, where: Sequence[Predicate], *, keys_only: bool, widened: bool
     ) -> Iterator[pa.RecordBatch]:
+        """Rows of one file with `LEVEL`, `SOURCE` and, where vectors are written, `POSITION`."""
         schema = self._table.schema
         columns = schema.trimmed_primary_keys if keys_only else schema.row_type.names
         found = read_data_file(

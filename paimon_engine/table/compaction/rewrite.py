@@ -208,6 +208,7 @@ class _Rewrite:
         return frozenset(texts - {*schema.primary_keys, *options.sequence_fields})
 
     def _plainly_merged(self, section: Section) -> Generator[pa.RecordBatch | CopiedRowGroup]:
+        """The merged rows of a section without a changelog, with row groups that are copied as they are."""
         table, task = self._table, self._task
         location = bucket_location(table, task.partition, task.bucket)
         columns = table.schema.row_type.names

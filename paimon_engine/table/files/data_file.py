@@ -250,6 +250,7 @@ def _positioned(
     skipping: FileFilter | None,
     scan: ScanOptions,
 ) -> Positioned:
+    """Batches of the file, each with the position of its first row; row groups that cannot match are skipped."""
     limit, dictionary_columns = scan.limit, scan.dictionary_columns
     if scan.row_groups is not None:
         where = None if skipping is None else skipping.where

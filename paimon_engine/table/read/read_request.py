@@ -357,6 +357,10 @@ def _change_mode(handle: TableHandle, options: Mapping[str, str]) -> str:
 
 
 def _changes(handle: TableHandle, way: str, value: str | _Bounds, options: Mapping[str, str]) -> Scope:
+    """What `incremental` means: the commits between two snapshots, times or tags, or the difference of two tags.
+
+    Raises: InvalidArgumentError, NotFoundError, UnsupportedError.
+    """
     if way == _AUTO_TAG_WAY:
         return _to_automatic_tag(handle, str(value))
     mode = _change_mode(handle, options)

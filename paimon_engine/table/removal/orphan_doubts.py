@@ -182,6 +182,7 @@ class _Unnamed:
 
 
 def _unnamed_versions(table: TableHandle, seen: OrphanScan, known: set[str]) -> Iterator[MissingVersions]:
+    """Signs of versions that exist and are not visible: complete manifest lists, and manifests, that no root names."""
     metadata = [info.path for info in seen.orphans if info.path.startswith(f"{table.paths.root}/manifest/")]
     names = [_name(path) for path in metadata if path not in known]
     unnamed = _Unnamed(table, seen)

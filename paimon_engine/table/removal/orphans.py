@@ -188,6 +188,7 @@ class NameScan:
         may_miss: bool,
         live: Collection[str],
     ) -> None:
+        """Adds the names in these manifests to what is known; one that cannot be read is a doubt."""
         step = MANIFESTS_PER_TASK
         if len(manifests) <= LOCAL_MANIFESTS_MAX:
             step, executor = 1, LocalExecutor(READER_THREADS, env=table.env)
@@ -230,6 +231,10 @@ def _names_or_error(table: TableHandle, root: Root) -> _RootNames | str:
 
 
 def _root_names(table: TableHandle, root: Root) -> _RootNames:
+    """File names in the metadata of a root, except the entries of its manifests.
+
+    Raises: NotFoundError, CorruptTableError.
+    """
     snapshot = root.snapshot
     # A later release may keep other files, and name them in a snapshot field that is unknown here.
     names = {value for value in snapshot.extras.values() if isinstance(value, str)}
