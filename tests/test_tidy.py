@@ -209,6 +209,20 @@ def test_long_private_functions_have_docstrings():
     assert found == []
 
 
+def test_ids_come_from_the_environment():
+    """`Env.new_id` names what is stored; only names of temporary files, sessions and command lines are made elsewhere."""
+    elsewhere = ("paimon_engine/env.py", "paimon_engine/storage/", "paimon_engine/spark/", "paimon_engine/cli/")
+    found = [
+        _name(path)
+        for path in _sources()
+        if _name(path).startswith("paimon_engine/")
+        and re.search(r"^import uuid|^from uuid", path.read_text(encoding="utf-8"), re.MULTILINE)
+        and not _name(path).startswith((*elsewhere, "paimon_engine/inspect/doctor.py"))
+    ]
+
+    assert found == []
+
+
 def test_tests_replace_no_private_name():
     """What a test needs to choose has a public name, an argument or a store of its own; names of libraries excepted."""
     private = re.compile(

@@ -1,9 +1,10 @@
 """Which sorted runs to compact, and to which level.
 
-`pick_full` takes all runs to the highest level. `pick_minor` is universal compaction; the first rule that yields wins:
+`pick_full` takes all runs to the highest level. `pick_minor` is universal compaction; of its rules the first that
+applies decides:
 
 1. what options ask for: the last full compaction was long ago (`compaction.optimization-interval`), the bucket is still
-   small, or much lies outside the highest level → all runs;
+   small, or much is outside the highest level → all runs;
 2. size amplification: the newer runs together are much larger than the oldest one → all runs;
 3. size ratio: the newest runs, as long as the next one is not larger than those before it together;
 4. run count: at least so many runs that no more than the trigger remain;

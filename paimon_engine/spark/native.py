@@ -6,10 +6,10 @@ so with a file if
 1. the file needs no merge, nothing of it is deleted, and it has no delete records;
 2. its columns are of today's types, and of types that Spark reads as Arrow does, which are all but TIME;
 3. names differ by more than case, which Spark does not look at;
-4. no default values replace its nulls, and it has the values of keys, and of partition columns that Spark does not get
-   of otherwise (`partition_columns`);
-5. it has no NaN. Files written through Arrow say nothing of NaN in the ranges of their row groups, and Spark takes
-   these for the whole truth: with a filter `d > 5`, be it the user's own, rows with NaN would be lost;
+4. no default values replace its nulls, and it has the values of keys, and of partition columns, unless Spark gets them
+   otherwise (`partition_columns`);
+5. it has no NaN. The ranges of row groups of files written through Arrow leave NaN out, and Spark trusts them: with a
+   filter `d > 5`, also one of the user's own, rows with NaN would be lost;
 6. Spark's file systems reach it under its path.
 
 The filter of the read must be one that Spark decides in the same way (`conditions`). A filter of the user's own is for
