@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from paimon_engine.errors import damaged
 from paimon_engine.format.parquet_fields import DataPageHeader, DataPageHeaderV2, PageEncoding, PageHeader, PageType
-from paimon_engine.format.thrift_compact import DECODE_ERRORS, Reader, number_in, number_of
+from paimon_engine.format.thrift_compact import DECODE_ERRORS, NotAStructureError, integers_of
 
 PAGE_BYTES_MAX: Final = 256 << 20
 """Of a page unpacked, if it is that much larger than stored. Writers end a page at about 1 MiB."""
@@ -48,6 +48,7 @@ _DETAILS: Final = {
     PageType.DATA_PAGE_V2: (PageHeader.DATA_PAGE_HEADER_V2, DataPageHeaderV2.ENCODING),
 }
 """Kind of a page with values → field of the header that describes them, and the field of their encoding in that."""
+_DETAILS_FIELDS: Final = frozenset(index for index, _ in _DETAILS.values())
 _PADDING_BYTES: Final = 100
 """Some old writers count a column chunk without the header of its dictionary, so readers look that far behind it."""
 
@@ -73,19 +74,18 @@ def page_head(data: bytes, at: int = 0) -> tuple[PageHead, int]:
 
     Raises: `thrift_compact.DECODE_ERRORS`; IndexError if it does not end in these bytes.
     """
-    reader = Reader(data, at)
-    fields = {number: value for number, _, value in reader.structure()}
+    fields, behind = integers_of(data, at, _DETAILS_FIELDS)
     values = encoding = 0
-    try:
-        kind, unpacked, stored = (number_of(fields[number]) for number in _SIZES)
-        if kind in _DETAILS:
-            index, encoding_index = _DETAILS[kind]
-            values, encoding = number_in(fields[index], _VALUES), number_in(fields[index], encoding_index)
-    except IndexError as error:
-        raise LookupError(f"{error} in a field") from error
+    kind, unpacked, stored = (fields[number] for number in _SIZES)
+    if kind in _DETAILS:
+        index, encoding_index = _DETAILS[kind]
+        details = fields[index]
+        if not isinstance(details, dict):
+            raise NotAStructureError(f"field {index} is not a structure")
+        values, encoding = details[_VALUES], details[encoding_index]
     if min(unpacked, stored, values) < 0:
-        raise LookupError("a size is negative")
-    return PageHead(unpacked, stored, values, encoding, kind == _DICTIONARY), reader.at
+        raise NotAStructureError("a size is negative")
+    return PageHead(unpacked, stored, values, encoding, kind == _DICTIONARY), behind
 
 
 def begin_of(chunk: pq.ColumnChunkMetaData) -> int:
