@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_paimon import launchers
 from airflow_provider_paimon.hooks.paimon import PaimonHook
-from airflow_provider_paimon.launchers import InProcess, Subprocess, choose_launcher
+from airflow_provider_paimon.launchers import InProcess, Subprocess, choose_launcher, own_process
 from airflow_provider_paimon.operators.compact import PaimonCompactOperator
 from airflow_provider_paimon.operators.write import PaimonWriteOperator
 from paimon_engine import Catalog
@@ -244,7 +243,7 @@ def test_kill_asks_first(program, warehouse: str, tmp_path: Path):
 
 
 def test_kill_does_not_take_no_for_an_answer(program, warehouse: str, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(launchers, "GRACE_S", 0.5)
+    monkeypatch.setattr(own_process, "GRACE_S", 0.5)
     ready = tmp_path / "ready"
     program(f"""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

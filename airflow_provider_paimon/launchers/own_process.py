@@ -1,11 +1,4 @@
-"""Where a job runs: launchers take a job and give its result.
-
-    in_process      threads of the task's own process; no Spark, no Java: for work on metadata
-    subprocess      a process of its own with an embedded Spark: the default for writes and compaction
-    spark_connect   the same process, whose tasks run on a Spark Connect server
-
-A process of its own survives nothing: it ends with the task however the task ends, see `Subprocess`.
-"""
+"""Jobs in a process of their own, with a Spark session there."""
 
 from __future__ import annotations
 
@@ -18,20 +11,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final
 
-from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_paimon import engine
 from airflow_provider_paimon.job_folder import job_folder
-from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, UnsupportedError
-
-LauncherName = Literal["auto", "in_process", "subprocess", "spark_connect"]
-PLACES: Final = ("auto", "in_process", "subprocess", "spark_connect")
+from airflow_provider_paimon.launchers.base import log_progress
 
 EMBEDDED: Final = "local[*]"
 GRACE_S: Final = 20.0
@@ -42,99 +31,8 @@ _TAIL_LINES: Final = 20
 _PROGRESS: Final = "@paimon "
 _ERROR: Final = "error: "
 _CALLED_WRONGLY: Final = 2
-HOPELESS: Final = (InvalidArgumentError, NotFoundError, UnsupportedError)
-"""A second attempt meets the same error, so it is not worth one."""
 
 logger = logging.getLogger(__name__)
-
-
-class Launcher(Protocol):
-    """Runs jobs. `secrets` are the environment variables that the job's `StorageRef` names."""
-
-    def launch(self, job: engine.Job, secrets: Mapping[str, str]) -> engine.JobResult:
-        """Carries out the job.
-
-        Raises: AirflowFailException if trying again is useless; AirflowException for all other failures.
-        """
-
-    def kill(self) -> None:
-        """Stops the running job, if any; called from a signal handler in the midst of `launch`."""
-
-
-def choose_launcher(action: str, where: str = "auto", spark_conn_id: str | None = None) -> Launcher:
-    """The launcher of that name.
-
-    `auto` takes the task's process for work on metadata; for work on rows the Spark of the connection, or an
-    embedded one if there is no connection.
-    Raises: AirflowFailException if the choice does not fit; AirflowException for connections of other types.
-    """
-    if where not in PLACES:
-        raise AirflowFailException(f"launcher={where!r}; choose one of {', '.join(PLACES)}")
-    if where == "auto":
-        where = _best_place(action, spark_conn_id)
-    if where == "in_process":
-        return InProcess()
-    if where == "subprocess":
-        return Subprocess(EMBEDDED)
-    if not spark_conn_id:
-        raise AirflowFailException("launcher='spark_connect' needs spark_conn_id, a connection of type spark_connect")
-    return _spark_connect(spark_conn_id)
-
-
-def _best_place(action: str, spark_conn_id: str | None) -> str:
-    if not engine.ACTIONS[action].on_tasks:
-        return "in_process"
-    return "spark_connect" if spark_conn_id else "subprocess"
-
-
-def _spark_connect(conn_id: str) -> Subprocess:
-    """A launcher for a Spark Connect server; its token goes by environment, because all users can see arguments."""
-    connection = BaseHook.get_connection(conn_id)
-    if connection.conn_type != "spark_connect":
-        raise AirflowException(
-            f"The connection {conn_id} is of type {connection.conn_type}; only spark_connect is supported yet. "
-            "Start a Spark Connect server on that cluster, or leave spark_conn_id away to run an embedded Spark"
-        )
-    if not connection.host:
-        raise AirflowFailException(f"The connection {conn_id} names no host")
-    host = connection.host.removeprefix("sc://").rstrip("/")
-    parameters = [f"user_id={connection.login}"] if connection.login else []
-    if str(connection.extra_dejson.get("use_ssl", "")).lower() == "true":
-        parameters.append("use_ssl=true")
-    url = f"sc://{host}:{connection.port or 15002}/" + "".join(f";{item}" for item in parameters)
-    token = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": connection.password} if connection.password else {}
-    return Subprocess(url, environment=token)
-
-
-class InProcess:
-    """Runs jobs in threads of this process."""
-
-    def launch(self, job: engine.Job, secrets: Mapping[str, str]) -> engine.JobResult:
-        """Carries out the job."""
-        with _environment(secrets):
-            try:
-                return engine.run(job, on_progress=_log_progress)
-            except HOPELESS as error:
-                raise AirflowFailException(str(error)) from error
-            except PaimonError as error:
-                raise AirflowException(str(error)) from error
-
-    def kill(self) -> None:
-        """Nothing: the job ends with this process."""
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @dataclass
@@ -246,17 +144,13 @@ def _log_line(line: str, tail: list[str]) -> None:
     if line.startswith(_PROGRESS):
         try:
             value = json.loads(line.removeprefix(_PROGRESS))
-            _log_progress(engine.Progress(value["stage"], value["done"], value["total"]))
+            log_progress(engine.Progress(value["stage"], value["done"], value["total"]))
             return
         except (ValueError, KeyError, TypeError):
             pass
     logger.info("%s", line)
     tail.append(line)
     del tail[:-_TAIL_LINES]
-
-
-def _log_progress(progress: engine.Progress) -> None:
-    logger.info("%s: %s of %s", progress.stage, progress.done, progress.total)
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:
