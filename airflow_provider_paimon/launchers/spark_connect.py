@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from typing import Any, Final
+from urllib.parse import unquote
+
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon.launchers.own_process import Subprocess
 
+_TOKEN: Final = "token="  # noqa: S105 - the name of a parameter
+_TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105
 
-def connect_launcher(conn_id: str) -> Subprocess:
-    """A launcher for a Spark Connect server; its token goes by environment, because all users can see arguments."""
-    connection = BaseHook.get_connection(conn_id)
-    if connection.conn_type != "spark_connect":
-        raise AirflowException(
-            f"The connection {conn_id} is of type {connection.conn_type}; only spark_connect is supported yet. "
-            "Start a Spark Connect server on that cluster, or leave spark_conn_id away to run an embedded Spark"
-        )
+
+def connect_launcher(connection: Any) -> Subprocess:
+    """A launcher for the server that a connection of type `spark_connect` names.
+
+    Its token goes by environment, because all users of a machine can see the arguments of processes.
+    Raises: AirflowFailException for a connection that names no server.
+    """
+    # It loads requests and more, which only a task on a cluster needs.
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
     if not connection.host:
-        raise AirflowFailException(f"The connection {conn_id} names no host")
-    host = connection.host.removeprefix("sc://").rstrip("/")
-    parameters = [f"user_id={connection.login}"] if connection.login else []
-    if str(connection.extra_dejson.get("use_ssl", "")).lower() == "true":
-        parameters.append("use_ssl=true")
-    url = f"sc://{host}:{connection.port or 15002}/" + "".join(f";{item}" for item in parameters)
-    token = {"SPARK_CONNECT_AUTHENTICATE_TOKEN": connection.password} if connection.password else {}
-    return Subprocess(url, environment=token)
+        raise AirflowFailException(
+            f"The connection {connection.conn_id} names no host; put the address of the Spark Connect server there"
+        )
+    try:
+        url = SparkConnectHook(connection.conn_id).get_connection_url()
+    except ValueError as error:
+        raise AirflowFailException(f"The connection {connection.conn_id}: host {connection.host}: {error}") from error
+    address, *parameters = url.split(";")
+    environment = {}
+    for item in [item for item in parameters if item.startswith(_TOKEN)]:
+        environment[_TOKEN_VARIABLE] = unquote(item.removeprefix(_TOKEN))
+    kept = [item for item in parameters if not item.startswith(_TOKEN)]
+    return Subprocess(";".join([address, *kept]), environment=environment)

@@ -129,16 +129,22 @@ def connect_session(url: str, *, ship: bool = True) -> SparkSession:
 
     `ship` sends this engine's code along; switch it off where the workers have it installed.
 
-    Raises: InvalidArgumentError for another address; SparkError.
+    Raises: InvalidArgumentError for another address, or if the server refuses us; SparkError within 15 s if nothing
+    answers there.
     """
     # What follows the first semicolon may be a token.
     shown = url.partition(";")[0]
     if not url.startswith("sc://"):
         raise InvalidArgumentError(f"A Spark Connect address looks like sc://host:15002, not {shown}")
+    # Only here: an embedded Spark needs no gRPC.
+    from paimon_engine.spark.connect_server import check_server, lost_after_a_minute
+
     try:
+        check_server(url)
         session: SparkSession = SparkSession.builder.remote(url).create()
     except ValueError as error:
         raise InvalidArgumentError(f"A Spark Connect address looks like sc://host:15002, not {shown}") from error
+    session.client.set_retry_policies([lost_after_a_minute()])
     if ship:
         ship_engine(session)
     return session

@@ -73,15 +73,15 @@ def _connection(monkeypatch, name: str, **fields) -> None:
 
 def test_a_spark_connect_server(monkeypatch):
     extra = {"use_ssl": True}
-    fields = {"host": "spark.example", "port": 15009, "login": "me", "password": "the token", "extra": extra}
+    fields = {"host": "spark.example", "port": 15009, "login": "me", "password": "the; to=ken", "extra": extra}
     _connection(monkeypatch, "cluster", conn_type="spark_connect", **fields)
 
     launcher = choose_launcher("compact", "auto", "cluster")
 
     assert isinstance(launcher, Subprocess)
-    assert launcher.spark == "sc://spark.example:15009/;user_id=me;use_ssl=true"
-    assert launcher.environment == {"SPARK_CONNECT_AUTHENTICATE_TOKEN": "the token"}
-    assert "the token" not in repr(launcher)
+    assert launcher.spark == "sc://spark.example:15009/;user_id=me;use_ssl=True"
+    assert launcher.environment == {"SPARK_CONNECT_AUTHENTICATE_TOKEN": "the; to=ken"}
+    assert "the; to=ken" not in repr(launcher)
 
 
 def test_work_on_metadata_needs_no_cluster(monkeypatch):
@@ -90,13 +90,27 @@ def test_work_on_metadata_needs_no_cluster(monkeypatch):
     assert isinstance(choose_launcher("create_tag", "auto", "cluster"), InProcess)
 
 
-def test_other_types_of_clusters_are_refused_with_the_way_out(monkeypatch):
-    _connection(monkeypatch, "cluster", conn_type="spark", host="yarn")
+def test_connections_of_other_types_are_refused_with_those_that_are_allowed(monkeypatch):
+    _connection(monkeypatch, "cluster", conn_type="postgres", host="db")
 
-    with pytest.raises(AirflowException, match="only spark_connect is supported yet") as refused:
+    with pytest.raises(AirflowFailException, match="is of type postgres; allowed is .*spark_connect") as refused:
         choose_launcher("compact", "auto", "cluster")
 
-    assert "leave spark_conn_id away" in str(refused.value)
+    assert "Leave spark_conn_id away" in str(refused.value)
+
+
+@pytest.mark.parametrize("where", ["auto", "spark_connect"])
+def test_a_connection_that_is_missing_is_not_tried_again(where):
+    with pytest.raises(AirflowFailException, match="The connection nowhere that spark_conn_id names is not defined"):
+        choose_launcher("compact", where, "nowhere")
+
+
+@pytest.mark.parametrize(("host", "message"), [(None, "names no host"), ("sc://h/path", "host sc://h/path")])
+def test_a_connection_without_a_usable_address_is_refused(monkeypatch, host, message):
+    _connection(monkeypatch, "cluster", conn_type="spark_connect", host=host)
+
+    with pytest.raises(AirflowFailException, match=message):
+        choose_launcher("compact", "auto", "cluster")
 
 
 def test_spark_connect_needs_a_connection():
