@@ -36,6 +36,8 @@ class Attempt:
 
     commit_user: str
     earlier_user: str | None = None
+    had_succeeded: bool = False
+    """Whether an earlier attempt at this very work succeeded, as far as Airflow knows."""
 
 
 def commit_user_of(
@@ -79,7 +81,7 @@ def begin_attempt(
     if store is not None:
         note = {"user": user, "again": again, "earlier": earlier, "forced": force_rerun}
         store.set(NOTE, {**note, "clears": clears, "succeeded": False}, retention=NEVER_EXPIRE)
-    return Attempt(user, earlier)
+    return Attempt(user, earlier, before is not None and before["succeeded"] and before["user"] == user)
 
 
 def note_success(context: Mapping[str, Any]) -> None:

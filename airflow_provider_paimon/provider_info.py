@@ -29,6 +29,14 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": _modules("hooks", "commit", "paimon"),
         "triggers": _modules("triggers", "tag"),
         "connection-types": [_connection_type()],
+        "asset-uris": [
+            {
+                "schemes": ["paimon"],
+                "handler": "airflow_provider_paimon.assets.sanitize_uri",
+                "factory": "airflow_provider_paimon.assets.create_asset",
+                "to_openlineage_converter": "airflow_provider_paimon.assets.openlineage_dataset",
+            }
+        ],
     }
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import BaseHook
@@ -17,6 +18,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_paimon import engine
+from airflow_provider_paimon.assets import TableAddress
 from paimon_engine.errors import InvalidArgumentError, NotFoundError, PaimonError, masked
 
 _S3_SCHEMES: Final = ("s3://", "s3a://")
@@ -199,6 +201,36 @@ class PaimonHook(BaseHook):
         if "/" in table and not self.catalog_options:
             return engine.open_table(table, storage_options=self.storage_options)
         return self.catalog().table(table)
+
+    def read(self, table: str, columns: Sequence[str] | None = None, **how: Any) -> Any:
+        """Rows as an Arrow table, with the arguments of `Table.to_arrow`; noted as an input of the task's lineage.
+
+        Raises: NotFoundError, and what `Table.to_arrow` raises.
+        """
+        rows = self.table(table).to_arrow(columns, **how)
+        self.note_lineage(table, is_input=True)
+        return rows
+
+    def write(self, table: str, data: Any, **how: Any) -> dict[str, Any]:
+        """Writes rows as `Table.write` does, and gives its result; noted as an output of the task's lineage."""
+        result: dict[str, Any] = self.table(table).write(data, **how).to_dict()
+        self.note_lineage(table, is_input=False)
+        return result
+
+    def note_lineage(self, table: str, *, is_input: bool) -> None:
+        """Tells Airflow's collector of lineage that this task has read the table, or written it."""
+        from airflow.sdk.lineage import get_hook_lineage_collector
+
+        collector = get_hook_lineage_collector()
+        note = collector.add_input_asset if is_input else collector.add_output_asset
+        note(context=self, uri=self.asset_uri(table))
+
+    def asset_uri(self, table: str) -> str:
+        """The address of a table as an asset: `paimon://lake/shop/orders`; of a table in a directory, that."""
+        if "/" in table:
+            return table if "://" in table else Path(table).absolute().as_uri()
+        named, _, _ = table.partition("$")  # system tables and branches are the table, too
+        return TableAddress.of(named, self.paimon_conn_id, self._warehouse).uri
 
     def latest_snapshot(self, table: str) -> dict[str, Any] | None:
         """The newest snapshot, with the columns of the system table `$snapshots`; None before the first commit."""

@@ -7,10 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_paimon import engine
+from airflow_provider_paimon.asset_events import describe_outlets, outlets_of
+from airflow_provider_paimon.assets import PaimonTable
 from airflow_provider_paimon.attempts import begin_attempt, commit_user_of, note_success
 from airflow_provider_paimon.hooks.paimon import PaimonHook
 from airflow_provider_paimon.launchers import HOPELESS, Launcher, choose_launcher
@@ -33,7 +35,8 @@ class PaimonJobOperator(BaseOperator):
     `warnings`. See docs/retry-clear-backfill.md.
 
     Args:
-        table: `database.table`, or the path of a table's directory.
+        table: `database.table`, or the path of a table's directory; or a `paimon_table`, which brings the connection
+            and its options, and tells by its asset of what has changed, unless `outlets` say otherwise.
         action: name of the action, as in `paimon_engine.jobs.ACTIONS`.
         arguments: fields of the action's spec. Texts that templates leave, such as `False`, `5`, `50 gb` or `30 days`,
             are read by the kind of the field, and `None` or nothing means a field that is not given.
@@ -73,7 +76,7 @@ class PaimonJobOperator(BaseOperator):
     def __init__(
         self,
         *,
-        table: str,
+        table: str | PaimonTable,
         action: str = "",
         arguments: Mapping[str, Any] | None = None,
         paimon_conn_id: str | None = None,
@@ -87,8 +90,18 @@ class PaimonJobOperator(BaseOperator):
         launcher: str = "auto",
         **kwargs: Any,
     ) -> None:
+        is_mapped = getattr(self, "_BaseOperator__from_mapped", False)
+        if isinstance(table, PaimonTable):
+            table.check_alone(paimon_conn_id, warehouse)
+            paimon_conn_id, warehouse = table.conn_id, table.warehouse
+            storage_options = {**table.storage_options, **(storage_options or {})}
+            table_options = {**table.table_options, **(table_options or {})}
+            spark_conn_id = spark_conn_id or table.spark_conn_id
+            if not is_mapped:
+                # Outlets of a mapped task are known to Airflow only where `partial` has them.
+                kwargs.setdefault("outlets", outlets_of(table, action))
         super().__init__(**kwargs)
-        self.table = table
+        self.table = table.table if isinstance(table, PaimonTable) else table
         self.action = action
         self.arguments = arguments
         self.paimon_conn_id = paimon_conn_id
@@ -101,6 +114,7 @@ class PaimonJobOperator(BaseOperator):
         self.force_rerun = force_rerun
         self.launcher = launcher
         self._running: Launcher | None = None
+        self._is_told = False
         # Airflow calls it once it knows of the success; a retry comes only after attempts without that.
         self.on_success_callback = [*self.on_success_callback, note_success]  # type: ignore[has-type]
 
@@ -136,7 +150,8 @@ class PaimonJobOperator(BaseOperator):
         self.log.info("%s %s: %s, snapshot %s", result.action, result.table, result.status, result.snapshot_id)
         for warning in result.details.get("warnings", ()):
             self.log.warning("%s", warning)
-        self._describe_outlets(context, result)
+        told = describe_outlets(self.outlets, context, result, is_told=self._is_told)  # type: ignore[has-type]
+        self.outlets = told
         return xcom_of(result)
 
     def on_kill(self) -> None:
@@ -151,6 +166,7 @@ class PaimonJobOperator(BaseOperator):
         """
         key = text(self.idempotency_key)
         attempt = begin_attempt(context, key, text(self.on_clear), force_rerun=flag("force_rerun", self.force_rerun))
+        self._is_told = attempt.had_succeeded
         options, table_secrets = hook.table_refs(self._table_options())
         return engine.Job(
             table=hook.table_ref(self.table),
@@ -172,17 +188,6 @@ class PaimonJobOperator(BaseOperator):
         if text(self.idempotency_key) is not None:
             options.setdefault(_RECORD_TIME, _RECORD_TIME_OF_KEYS)
         return options
-
-    def _describe_outlets(self, context: Mapping[str, Any], result: engine.JobResult) -> None:
-        """Gives consumers of the assets the snapshot and tag to read."""
-        events = context.get("outlet_events")
-        if events is None:
-            return
-        extra: dict[str, Any] = {"table": result.table, "action": result.action, "status": result.status}
-        extra |= {"snapshot_id": result.snapshot_id, "tag": result.details.get("tag")}
-        for outlet in self.outlets:
-            if isinstance(outlet, Asset):
-                events[outlet].extra.update({name: value for name, value in extra.items() if value is not None})
 
 
 class PaimonActionOperator(PaimonJobOperator):

@@ -32,6 +32,21 @@ def test_fits_airflows_schema():
     jsonschema.validate(get_provider_info(), schema)
 
 
+def _paths(value: Any) -> list[str]:
+    """All dotted paths into our package."""
+    if isinstance(value, str):
+        return [value] if value.startswith("airflow_provider_paimon.") else []
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [path for item in items for path in _paths(item)]
+
+
+def test_what_is_named_is_there():
+    for path in _paths(get_provider_info()):
+        if path not in _modules():
+            module, _, name = path.rpartition(".")
+            assert callable(getattr(importlib.import_module(module), name)), path
+
+
 @pytest.mark.parametrize("module", _modules())
 def test_each_named_module_can_be_imported(module: str):
     importlib.import_module(module)
