@@ -49,17 +49,18 @@ lint: setup
 	@$(CLEAN) $(PYTHON) -m mypy
 	@$(CLEAN) .venv/bin/lint-imports --no-logo --no-cache
 
+# `exec` makes pytest a child of make itself, with which it ends.
 check: lint
 	@mkdir -p .cache/tests
-	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest -q $(SIDE_BY_SIDE) $(FAST)
+	@exec $(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest -q $(SIDE_BY_SIDE) $(FAST)
 
 test: lint
 	@mkdir -p .cache/tests
-	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+	@exec $(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 test-install: setup
 	@mkdir -p .cache/tests
-	@$(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest --install tests/packaging
+	@exec $(CLEAN) PYTEST_DEBUG_TEMPROOT="$$PWD/.cache/tests" $(PYTHON) -m pytest --install tests/packaging
 
 docs: setup
 	@$(CLEAN) AIRFLOW_HOME="$$PWD/.cache/docs-airflow" $(PYTHON) -m sphinx -W --keep-going -q -b html docs .cache/docs

@@ -16,6 +16,7 @@ from hypothesis.internal.conjecture import providers
 from paimon_engine.errors import hidden_within
 from tests.support.newest import NewestPaimon, start_newest
 from tests.support.oracle import JavaPaimon, start_oracle
+from tests.support.parent_watch import end_with_parent
 from tests.support.pypaimon import PyPaimon, start_pypaimon
 from tests.support.reference import CACHE
 
@@ -64,6 +65,12 @@ def _choose_inputs() -> None:
 
 
 _choose_inputs()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What `make` has started, and each worker of that, ends with it; who starts pytest by hand may leave it alone."""
+    if hasattr(config, "workerinput") or "MAKELEVEL" in os.environ:
+        end_with_parent()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
