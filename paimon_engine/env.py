@@ -31,11 +31,16 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Env:
-    """The environment of a task: `clock` gives epoch milliseconds, `new_id` a fresh UUID as text."""
+    """The environment of a task: `clock` gives epoch milliseconds, `new_id` a fresh UUID as text.
+
+    `reader_threads` is how many requests are in flight when this process reads many small files: enough to hide a
+    store's latency. With 1 they come in one order.
+    """
 
     storage: Storage
     clock: Callable[[], int] = now_ms
     new_id: Callable[[], str] = new_id
+    reader_threads: int = 8
 
 
 class StorageSource(Protocol):

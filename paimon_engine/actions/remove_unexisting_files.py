@@ -32,7 +32,6 @@ from paimon_engine.table.reach.reachability import DataPaths
 from paimon_engine.table.removal.candidates import check_file_locations
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.manifests import live_entries
-from paimon_engine.table.state.side_by_side import READER_THREADS
 from paimon_engine.table.state.snapshots import latest_snapshot
 
 _LOCAL_DIRECTORIES_MAX: Final = 256
@@ -126,7 +125,7 @@ def _lost(
         by_directory.setdefault(directory, {})[f"{directory}/{entry.file.name}"] = entry
     tasks = [_ListTask(directory, tuple(found)) for directory, found in sorted(by_directory.items())]
     if len(tasks) <= _LOCAL_DIRECTORIES_MAX:
-        executor = LocalExecutor(parallelism or READER_THREADS, env=table.env)
+        executor = LocalExecutor(parallelism or table.env.reader_threads, env=table.env)
     step = len(tasks) if parallelism is None else parallelism
     absent: set[str] = set()
     for begin in range(0, len(tasks), max(step, 1)):

@@ -27,7 +27,7 @@ from tests.life_cycle.kinds import KINDS, Kind, of_name
 from tests.life_cycle.machine import LifeCycle
 from tests.life_cycle.pairs import FIRST, SECOND, sweep
 from tests.life_cycle.replay import assert_java_reads
-from tests.life_cycle.world import HISTORY, one_thread
+from tests.life_cycle.world import HISTORY
 from tests.support.oracle import JavaPaimon, start_oracle
 
 Told = Callable[[LifeCycle], None]
@@ -80,15 +80,14 @@ def _histories(kind: Kind, told: Told, given: argparse.Namespace) -> int:
 
 def _pairs(kind: Kind, every: int) -> int:
     failed = 0
-    with one_thread():
-        for first, second in itertools.product(FIRST, SECOND):
-            try:
-                count = sweep(kind, first, second, itertools.count(step=every))
-            except Exception:  # noqa: BLE001 - whatever it is, the next pair follows
-                traceback.print_exc()
-                failed += 1
-            else:
-                print(f"  {first} and {second}: {count} ways", flush=True)
+    for first, second in itertools.product(FIRST, SECOND):
+        try:
+            count = sweep(kind, first, second, itertools.count(step=every))
+        except Exception:  # noqa: BLE001 - whatever it is, the next pair follows
+            traceback.print_exc()
+            failed += 1
+        else:
+            print(f"  {first} and {second}: {count} ways", flush=True)
     return failed
 
 

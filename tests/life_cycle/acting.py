@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from paimon_engine import Table
 from tests.life_cycle.kinds import KINDS, Kind
-from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World, one_thread
+from tests.life_cycle.world import HOUR_MS, MAIN, Call, Change, World
 
 STOPS = st.one_of(st.none(), st.none(), st.none(), st.integers(0, 80))
 PICK = st.integers(0, 50)
@@ -68,8 +68,6 @@ class Acting(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._one_thread = one_thread()
-        self._one_thread.__enter__()
         self.world = World(self.kind)
 
     def act(
@@ -102,7 +100,6 @@ class Acting(RuleBasedStateMachine):
                 self.at_end()
         finally:
             self.world.dismiss()
-            self._one_thread.__exit__(None, None, None)
 
     def at_end(self) -> None:
         """What else to look at."""

@@ -9,172 +9,160 @@ from paimon_engine import ConflictError, InvalidArgumentError, SetOption
 from paimon_engine.meta.schema_change import AddColumn
 from tests.life_cycle.kinds import of_name
 from tests.life_cycle.pairs import write
-from tests.life_cycle.world import HOUR_MS, MAIN, Call, World, one_thread
+from tests.life_cycle.world import HOUR_MS, MAIN, Call, World
 
 
 @pytest.mark.parametrize("early_waits", [True, False], ids=["the early handle waits", "the late handle waits"])
 def test_two_first_writes_with_other_numbers_of_buckets_do_not_mix(early_waits: bool) -> None:
-    with one_thread():
-        world = World(of_name("key-partitioned"))
-        early = world.table(MAIN, 1)
-        world.table(MAIN).alter([SetOption("bucket", "3")])
-        late = world.table(MAIN)
-        waits, goes = (early, late) if early_waits else (late, early)
-        call = Call("write", MAIN, lambda: write(world, waits, 1, 2, 3, 4), writes=True, exclusive=False)
-        world.begin(call, 12)
-        assert world.paused
-        world.now_ms += HOUR_MS
-        world.begin(Call("write", MAIN, lambda: write(world, goes, 1, 2, 3, 4), writes=True, exclusive=False), None)
+    world = World(of_name("key-partitioned"))
+    early = world.table(MAIN, 1)
+    world.table(MAIN).alter([SetOption("bucket", "3")])
+    late = world.table(MAIN)
+    waits, goes = (early, late) if early_waits else (late, early)
+    call = Call("write", MAIN, lambda: write(world, waits, 1, 2, 3, 4), writes=True, exclusive=False)
+    world.begin(call, 12)
+    assert world.paused
+    world.now_ms += HOUR_MS
+    world.begin(Call("write", MAIN, lambda: write(world, goes, 1, 2, 3, 4), writes=True, exclusive=False), None)
 
-        world.resume(0, None)
+    world.resume(0, None)
 
-        assert call.actor is not None
-        assert isinstance(call.actor.error, ConflictError | InvalidArgumentError)
-        world.finish()
+    assert call.actor is not None
+    assert isinstance(call.actor.error, ConflictError | InvalidArgumentError)
+    world.finish()
 
 
 @pytest.mark.parametrize("call", range(10, 60, 7))
 def test_a_tag_made_during_a_fast_forward_does_not_outlive_its_schema(call: int) -> None:
-    with one_thread():
-        world = World(of_name("key"))
-        table = world.table(MAIN)
-        write(world, table, 1)
-        table.create_branch("dev", snapshot=1)
-        table.alter([AddColumn("x0", "BIGINT")])
-        write(world, world.table(MAIN), 2)
-        write(world, world.table("dev"), 3)
-        world.observe()
-        main = world.table(MAIN)
-        world.begin(Call("fast_forward", MAIN, lambda: main.fast_forward("dev"), writes=False, exclusive=True), call)
-        world.begin(Call("create_tag", MAIN, lambda: main.create_tag("late"), writes=False, exclusive=False), None)
+    world = World(of_name("key"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    table.create_branch("dev", snapshot=1)
+    table.alter([AddColumn("x0", "BIGINT")])
+    write(world, world.table(MAIN), 2)
+    write(world, world.table("dev"), 3)
+    world.observe()
+    main = world.table(MAIN)
+    world.begin(Call("fast_forward", MAIN, lambda: main.fast_forward("dev"), writes=False, exclusive=True), call)
+    world.begin(Call("create_tag", MAIN, lambda: main.create_tag("late"), writes=False, exclusive=False), None)
 
-        world.resume(0, None)
+    world.resume(0, None)
 
-        world.finish()
+    world.finish()
 
 
 @pytest.mark.parametrize("call", range(4, 17, 3))
 def test_a_branch_that_is_deleted_while_it_is_made_is_whole_or_gone(call: int) -> None:
-    with one_thread():
-        world = World(of_name("key"))
-        table = world.table(MAIN)
-        write(world, table, 1)
-        table.alter([AddColumn("x0", "BIGINT")])
-        write(world, world.table(MAIN), 2)
-        world.observe()
-        made = Call(
-            "create_branch", MAIN, lambda: table.create_branch("new", snapshot=2), writes=False, exclusive=False
-        )
-        world.begin(made, call)
-        assert world.paused
-        deleter = world.table(MAIN)
-        world.begin(
-            Call("delete_branch", MAIN, lambda: deleter.delete_branch("new"), writes=False, exclusive=True), None
-        )
+    world = World(of_name("key"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    table.alter([AddColumn("x0", "BIGINT")])
+    write(world, world.table(MAIN), 2)
+    world.observe()
+    made = Call("create_branch", MAIN, lambda: table.create_branch("new", snapshot=2), writes=False, exclusive=False)
+    world.begin(made, call)
+    assert world.paused
+    deleter = world.table(MAIN)
+    world.begin(Call("delete_branch", MAIN, lambda: deleter.delete_branch("new"), writes=False, exclusive=True), None)
 
-        world.resume(0, None)
+    world.resume(0, None)
 
-        world.finish()
+    world.finish()
 
 
 @pytest.mark.parametrize("as_tags", [False, True], ids=["in its place", "as a tag"])
 def test_no_version_comes_back_of_which_files_were_deleted_later(as_tags: bool) -> None:
-    with one_thread():
-        world = World(of_name("key"))
-        table = world.table(MAIN)
-        write(world, table, 1)
-        table.create_tag("a")
-        write(world, table, 1, overwrite={})
-        table.compact_manifests()
-        write(world, table, 1)
-        world.observe()
-        expired = table.expire_snapshots(retain_max=1, quarantine=True)
-        table.delete_tag("a")
-        assert expired.quarantine is not None
+    world = World(of_name("key"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    table.create_tag("a")
+    write(world, table, 1, overwrite={})
+    table.compact_manifests()
+    write(world, table, 1)
+    world.observe()
+    expired = table.expire_snapshots(retain_max=1, quarantine=True)
+    table.delete_tag("a")
+    assert expired.quarantine is not None
 
-        if as_tags:
-            back = table.restore(expired.quarantine, as_tags=True)
-            assert (back.snapshots, back.tags) == ((), ("restored-3",))
-            assert [reason.split(" cannot")[0] for reason in back.left] == ["tag 'restored-1'", "tag 'restored-2'"]
-        else:
-            with pytest.raises(ConflictError, match=r"snapshot 1 .*it was deleted since"):
-                table.restore(expired.quarantine)
+    if as_tags:
+        back = table.restore(expired.quarantine, as_tags=True)
+        assert (back.snapshots, back.tags) == ((), ("restored-3",))
+        assert [reason.split(" cannot")[0] for reason in back.left] == ["tag 'restored-1'", "tag 'restored-2'"]
+    else:
+        with pytest.raises(ConflictError, match=r"snapshot 1 .*it was deleted since"):
+            table.restore(expired.quarantine)
 
-        world.observe()
-        world.finish()
+    world.observe()
+    world.finish()
 
 
 def test_what_a_later_deletion_has_moved_aside_comes_back_first() -> None:
-    with one_thread():
-        world = World(of_name("key"))
-        table = world.table(MAIN)
-        write(world, table, 1)
-        table.create_tag("a")
-        table.compact(full=True)
-        write(world, table, 1)
-        world.observe()
-        expired = table.expire_snapshots(retain_max=1, quarantine=True)
-        deleted = table.delete_tag("a", quarantine=True)
-        assert expired.quarantine is not None
-        assert deleted.quarantine is not None
+    world = World(of_name("key"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    table.create_tag("a")
+    table.compact(full=True)
+    write(world, table, 1)
+    world.observe()
+    expired = table.expire_snapshots(retain_max=1, quarantine=True)
+    deleted = table.delete_tag("a", quarantine=True)
+    assert expired.quarantine is not None
+    assert deleted.quarantine is not None
 
-        with pytest.raises(ConflictError, match=f"quarantine {deleted.quarantine} holds"):
-            table.restore(expired.quarantine)
-        table.restore(deleted.quarantine)
+    with pytest.raises(ConflictError, match=f"quarantine {deleted.quarantine} holds"):
         table.restore(expired.quarantine)
+    table.restore(deleted.quarantine)
+    table.restore(expired.quarantine)
 
-        assert [version.name for version in world.versions(MAIN, "snapshot")] == ["1", "2", "3"]
-        world.observe()
-        world.finish()
+    assert [version.name for version in world.versions(MAIN, "snapshot")] == ["1", "2", "3"]
+    world.observe()
+    world.finish()
 
 
 def test_purging_takes_the_data_files_that_are_the_changelog_of_expired_snapshots() -> None:
-    with one_thread():
-        world = World(of_name("append-kept"))
-        table = world.table(MAIN)
-        write(world, table, 1)
-        write(world, table, 2, overwrite={})
-        table.expire_snapshots(retain_max=1)
-        world.observe()
-        assert [version.kind for version in world.reach.versions()] == ["changelog", "snapshot"]
+    world = World(of_name("append-kept"))
+    table = world.table(MAIN)
+    write(world, table, 1)
+    write(world, table, 2, overwrite={})
+    table.expire_snapshots(retain_max=1)
+    world.observe()
+    assert [version.kind for version in world.reach.versions()] == ["changelog", "snapshot"]
 
-        table.purge_files()
+    table.purge_files()
 
-        world.assert_exact("purge_files")
+    world.assert_exact("purge_files")
 
 
 def test_snapshots_of_a_history_that_was_rolled_back_do_not_come_back_below_another() -> None:
-    with one_thread():
-        world = World(of_name("key"))
-        table = world.table(MAIN)
-        for key in range(1, 6):
-            write(world, table, key)
-        world.observe()
-        aside = table.rollback(snapshot=3, quarantine=True).quarantine
-        for key in range(6, 9):
-            write(world, table, key)
-        world.observe()
-        table.expire_snapshots(retain_max=1)
-        assert aside is not None
+    world = World(of_name("key"))
+    table = world.table(MAIN)
+    for key in range(1, 6):
+        write(world, table, key)
+    world.observe()
+    aside = table.rollback(snapshot=3, quarantine=True).quarantine
+    for key in range(6, 9):
+        write(world, table, key)
+    world.observe()
+    table.expire_snapshots(retain_max=1)
+    assert aside is not None
 
-        with pytest.raises(ConflictError, match="snapshot 6 does not build on snapshot 5"):
-            table.restore(aside)
+    with pytest.raises(ConflictError, match="snapshot 6 does not build on snapshot 5"):
+        table.restore(aside)
 
-        assert table.restore(aside, as_tags=True).tags == ("restored-4", "restored-5")
-        world.observe()
-        world.finish()
+    assert table.restore(aside, as_tags=True).tags == ("restored-4", "restored-5")
+    world.observe()
+    world.finish()
 
 
 def test_clustering_by_an_early_handle_keeps_columns_that_were_added_later() -> None:
-    with one_thread():
-        world = World(of_name("append"))
-        early = world.table(MAIN, 1)
-        world.table(MAIN).alter([AddColumn("x0", "BIGINT")])
-        table = world.table(MAIN)
-        for number in range(3):
-            row = {"dt": "2024-01-01", "k": number, "v": 1, "w": "a", "x0": number}
-            table.write(pa.Table.from_pylist([row], table.arrow_schema))
+    world = World(of_name("append"))
+    early = world.table(MAIN, 1)
+    world.table(MAIN).alter([AddColumn("x0", "BIGINT")])
+    table = world.table(MAIN)
+    for number in range(3):
+        row = {"dt": "2024-01-01", "k": number, "v": 1, "w": "a", "x0": number}
+        table.write(pa.Table.from_pylist([row], table.arrow_schema))
 
-        assert early.cluster("k").status == "committed"
+    assert early.cluster("k").status == "committed"
 
-        assert sorted(world.table(MAIN).to_arrow()["x0"].to_pylist()) == [0, 1, 2]
+    assert sorted(world.table(MAIN).to_arrow()["x0"].to_pylist()) == [0, 1, 2]

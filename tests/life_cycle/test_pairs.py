@@ -11,7 +11,6 @@ import pytest
 
 from tests.life_cycle.kinds import of_name
 from tests.life_cycle.pairs import FIRST, SECOND, sweep
-from tests.life_cycle.world import one_thread
 
 KINDS = ("key-partitioned", "append-vectors", "changelog-full-compaction")
 EVERY = 41
@@ -19,6 +18,5 @@ EVERY = 41
 
 @pytest.mark.parametrize("first", FIRST)
 def test_an_action_that_is_stopped_while_another_runs_does_no_harm(first: str) -> None:
-    with one_thread():
-        for number, second in enumerate(SECOND, start=7 * list(FIRST).index(first)):
-            sweep(of_name(KINDS[number % len(KINDS)]), first, second, itertools.count(5 * number % EVERY, EVERY))
+    for number, second in enumerate(SECOND, start=7 * list(FIRST).index(first)):
+        sweep(of_name(KINDS[number % len(KINDS)]), first, second, itertools.count(5 * number % EVERY, EVERY))

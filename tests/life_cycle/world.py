@@ -12,10 +12,8 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -47,22 +45,6 @@ HOUR_MS = DAY_MS // 24
 Commit = tuple[int, str]
 HISTORY = Counter[str]()
 """How often each action ended how, over all histories of this process."""
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Lets the engine read small files one after the other, so that an actor's calls come in one order."""
-    engine = [module for name, module in sys.modules.items() if name.startswith("paimon_engine.")]
-    modules: list[Any] = [module for module in engine if hasattr(module, "READER_THREADS")]
-    assert modules
-    before = [module.READER_THREADS for module in modules]
-    for module in modules:
-        module.READER_THREADS = 1
-    try:
-        yield
-    finally:
-        for module, threads in zip(modules, before, strict=True):
-            module.READER_THREADS = threads
 
 
 @dataclass
@@ -114,7 +96,7 @@ class World:
         self.stage = Stage()
         self.inner = MemoryStorage(clock=self.clock)
         self.storage = StagedStorage(self.inner, self.stage)
-        self.env = Env(self.storage, clock=self.clock, new_id=self.new_id)  # type: ignore[arg-type]
+        self.env = Env(self.storage, clock=self.clock, new_id=self.new_id, reader_threads=1)  # type: ignore[arg-type]
         self.executor = LocalExecutor(1, env=self.env)
         self.reach = Reach(self.inner, ROOT, self.kind.partition_keys)
         self._latest: dict[str, Commit] = {}

@@ -29,7 +29,7 @@ from paimon_engine.table.reach.reachability import (
 from paimon_engine.table.state.changelogs import is_change
 from paimon_engine.table.state.handle import PlainTable, TableHandle
 from paimon_engine.table.state.manifests import read_manifest
-from paimon_engine.table.state.side_by_side import READER_THREADS, in_threads
+from paimon_engine.table.state.side_by_side import in_threads
 
 Entries = Mapping[str, Sequence[ManifestEntry] | Failed]
 """Entries by manifest name; a manifest that cannot be read is a failure."""
@@ -75,7 +75,7 @@ def _read_manifests(
     may_miss = frozenset(lenient.keys() - strict.keys())
     wanted = sorted({**lenient, **strict}.values(), key=lambda item: item.name)
     if len(wanted) <= LOCAL_MANIFESTS_MAX:
-        step, executor = 1, LocalExecutor(READER_THREADS, env=table.env)
+        step, executor = 1, LocalExecutor(table.env.reader_threads, env=table.env)
     else:
         step = MANIFESTS_PER_TASK
     plain = table.plain()

@@ -23,7 +23,6 @@ from paimon_engine.specs import Amount, Count, Spec, ToQuarantine
 from paimon_engine.storage.base import FileInfo
 from paimon_engine.table.reach.quarantine import Move
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.side_by_side import READER_THREADS
 from paimon_engine.units import DAY_MS
 
 T = TypeVar("T")
@@ -105,7 +104,7 @@ def _outcomes(
     table: TableHandle, run: Any, items: Sequence[Any], how: Disposal, executor: Executor, *, at_least: int
 ) -> Iterator[tuple[_Share, Any]]:
     if len(items) <= LOCAL_FILES_MAX:
-        executor = LocalExecutor(how.parallelism or READER_THREADS, env=table.env)
+        executor = LocalExecutor(how.parallelism or table.env.reader_threads, env=table.env)
     shares = cut(items, how, executor.parallelism, at_least=at_least)
     for share, outcome in zip(shares, executor.map(run, shares, config=table.config), strict=True):
         yield share, outcome if isinstance(outcome, Failed) else outcome.value

@@ -48,7 +48,7 @@ from paimon_engine.table.removal.orphan_doubts import OrphanScan, orphan_doubts
 from paimon_engine.table.state.changelogs import CHANGELOG_PREFIX
 from paimon_engine.table.state.handle import DELETION_DIRECTORY, PlainTable, TableHandle
 from paimon_engine.table.state.manifests import live_index_files, read_manifest, read_manifest_list
-from paimon_engine.table.state.side_by_side import READER_THREADS, in_threads
+from paimon_engine.table.state.side_by_side import in_threads
 from paimon_engine.table.state.snapshots import SNAPSHOT_PREFIX, branches
 
 _HINTS: Final = ("EARLIEST", "LATEST")
@@ -191,7 +191,7 @@ class NameScan:
         """Adds the names in these manifests to what is known; one that cannot be read is a doubt."""
         step = MANIFESTS_PER_TASK
         if len(manifests) <= LOCAL_MANIFESTS_MAX:
-            step, executor = 1, LocalExecutor(READER_THREADS, env=table.env)
+            step, executor = 1, LocalExecutor(table.env.reader_threads, env=table.env)
         plain = table.plain()
         chunks = [tuple(manifests[start : start + step]) for start in range(0, len(manifests), step)]
         tasks = [

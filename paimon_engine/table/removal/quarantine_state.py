@@ -39,7 +39,7 @@ from paimon_engine.table.reach.quarantine import (
 )
 from paimon_engine.table.removal.file_removal import LONGEST_PAUSE_MS, Disposal, delete_files, is_in_use, move_files
 from paimon_engine.table.state.handle import TableHandle
-from paimon_engine.table.state.side_by_side import READER_THREADS, in_threads
+from paimon_engine.table.state.side_by_side import in_threads
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +200,9 @@ def empty(table: TableHandle, held: StoredQuarantine) -> tuple[int, int, list[st
     directory = quarantine_directory(table, held.name)
     in_use = _in_use(table, held)
     paths = {f"{directory}/{path}": size for path, size in held.files.items() if path not in in_use}
-    gone, problems = delete_files(table, tuple(paths), Disposal(), LocalExecutor(READER_THREADS, env=table.env))
+    gone, problems = delete_files(
+        table, tuple(paths), Disposal(), LocalExecutor(table.env.reader_threads, env=table.env)
+    )
     if in_use:
         problems.append(f"{_why_in_use(in_use)}: empty it again a day later")
     if not problems:

@@ -16,8 +16,6 @@ from paimon_engine.table.state.handle import TableHandle
 T = TypeVar("T")
 R = TypeVar("R")
 
-READER_THREADS: Final = 8
-"""Requests in flight when this process reads many small files: enough to hide a store's latency."""
 _REQUESTS_AT_ONCE: Final = 16
 _AHEAD_MAX: Final = 32
 """Requests that `reading_ahead` may make without need when its caller stops early."""
@@ -48,7 +46,7 @@ def in_threads(table: TableHandle, run: Callable[[TableHandle, T], R], items: Se
     def one(_env: Env, item: T) -> R:
         return run(table, item)
 
-    return values(LocalExecutor(READER_THREADS, env=table.env).map(one, items, config=table.config))
+    return values(LocalExecutor(table.env.reader_threads, env=table.env).map(one, items, config=table.config))
 
 
 def reading_ahead(
