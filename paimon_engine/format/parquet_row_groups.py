@@ -14,7 +14,7 @@ Source: `parquet.thrift` of the Parquet format.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -182,32 +182,46 @@ def with_row_groups(footer: bytes, groups: Sequence[bytes | None]) -> bytes:
     )
 
 
-def stored_row_groups(source: BinaryIO, path: str, layout: Layout, row_count: int) -> list[StoredRowGroup | None]:
+def stored_row_groups(
+    source: BinaryIO,
+    path: str,
+    layout: Layout,
+    row_count: int,
+    *,
+    columns: Sequence[str] = (),
+    is_wanted: Callable[[pa.RecordBatch], bool] = lambda _: True,
+) -> list[StoredRowGroup | None]:
     """The row groups of a file of so many rows, None for those that cannot be copied into a file of the layout.
+
+    None too for those that `is_wanted` refuses, which gets the bounds of these top-level columns, as in
+    `StoredRowGroup.bounds`: most row groups overlap others, and need no closer look.
 
     Raises: CorruptTableError.
     """
     try:
         metadata = pq.read_metadata(source)
+        found: list[StoredRowGroup | None] = [None] * metadata.num_row_groups
         source.seek(-8, 2)
         tail = source.read(8)
         source.seek(-8 - int.from_bytes(tail[:4], "little"), 2)
-        fields = {number: value for number, _, value in fields_of(source.read())}
+        footer = source.read()
         is_alike = (
             metadata.num_rows == row_count
             and metadata.created_by.startswith(_WRITTEN_BY)
-            and fields.keys() <= _FOOTER_FIELDS
-            and fields[FileMetaData.SCHEMA] == layout.elements
-            and fields.get(FileMetaData.COLUMN_ORDERS) == layout.orders
+            and value_of(footer, FileMetaData.SCHEMA) == layout.elements
         )
         if not is_alike:
-            return [None] * metadata.num_row_groups
-        return [
-            _stored(path, metadata, number, description, layout.schema)
-            if _is_known(metadata.row_group(number), description, layout.codec)
-            else None
-            for number, description in enumerate(elements(fields[FileMetaData.ROW_GROUPS]))
-        ]
+            return found
+        bounds_of = _BoundsOf(metadata, layout.schema)
+        wanted = [number for number in range(len(found)) if is_wanted(bounds_of(number, columns))]
+        if not wanted:
+            return found
+        fields = {number: value for number, _, value in fields_of(footer)}
+        if fields.keys() <= _FOOTER_FIELDS and fields.get(FileMetaData.COLUMN_ORDERS) == layout.orders:
+            descriptions = elements(fields[FileMetaData.ROW_GROUPS])
+            for number in wanted:
+                if _is_known(metadata.row_group(number), descriptions[number], layout.codec):
+                    found[number] = _stored(path, metadata.row_group(number), number, descriptions[number], bounds_of)
     except (
         pa.ArrowException,
         OSError,
@@ -216,18 +230,50 @@ def stored_row_groups(source: BinaryIO, path: str, layout: Layout, row_count: in
         ValueError,
     ) as error:
         raise damaged(path, f"its Parquet footer cannot be read: {error}") from error
+    return found
 
 
-def _stored(path: str, metadata: pq.FileMetaData, number: int, description: bytes, schema: pa.Schema) -> StoredRowGroup:
-    group = metadata.row_group(number)
+class _BoundsOf:
+    """Smallest and largest values in the row groups of a file, in the types of a schema that it was written with."""
+
+    def __init__(self, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
+        self._metadata = metadata
+        self._schema = schema
+        self._stored = metadata.schema.to_arrow_schema()
+        self.indices: dict[str, int] = {}
+        """Top-level column → index of its first leaf."""
+        index = 0
+        for field in schema:
+            self.indices[field.name] = index
+            index += sum(1 for _ in leaves_of(field.type))
+
+    @property
+    def names(self) -> list[str]:
+        """All top-level columns."""
+        return list(self.indices)
+
+    def is_flat(self, name: str) -> bool:
+        """Whether a column has no parts, so that there are bounds for it."""
+        return not pa.types.is_nested(self._schema.field(name).type)
+
+    def __call__(self, number: int, columns: Sequence[str]) -> pa.RecordBatch:
+        """Two rows: the smallest and the largest values, nulls where they are unknown."""
+        group, found = self._metadata.row_group(number), []
+        for name in columns:
+            field = self._schema.field(name)
+            if self.is_flat(name):
+                stored = _bounds(group.column(self.indices[name]), self._stored.field(name).type)
+                found.append(cast(stored, field.type))
+            else:
+                found.append(pa.nulls(2, field.type))
+        return pa.RecordBatch.from_arrays(found, names=list(columns))
+
+
+def _stored(
+    path: str, group: pq.RowGroupMetaData, number: int, description: bytes, bounds_of: _BoundsOf
+) -> StoredRowGroup:
     chunks = [group.column(index) for index in range(group.num_columns)]
     indices = _indices(chunks)
-    bounds, null_counts, index = [], {}, 0
-    for field, kept in zip(schema, metadata.schema.to_arrow_schema(), strict=True):
-        is_flat = not pa.types.is_nested(field.type)
-        bounds.append(cast(_bounds(chunks[index], kept.type), field.type) if is_flat else pa.nulls(2, field.type))
-        null_counts[field.name] = _null_count(chunks[index]) if is_flat else None
-        index += sum(1 for _ in leaves_of(field.type))
     return StoredRowGroup(
         path=path,
         number=number,
@@ -235,8 +281,11 @@ def _stored(path: str, metadata: pq.FileMetaData, number: int, description: byte
         begin=indices[0][0],
         chunk_sizes=tuple(size for _, size in indices),
         description=description,
-        bounds=pa.RecordBatch.from_arrays(bounds, names=schema.names),
-        null_counts=null_counts,
+        bounds=bounds_of(number, bounds_of.names),
+        null_counts={
+            name: _null_count(chunks[index]) if bounds_of.is_flat(name) else None
+            for name, index in bounds_of.indices.items()
+        },
     )
 
 

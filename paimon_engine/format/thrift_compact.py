@@ -22,7 +22,7 @@ Source: the Thrift compact protocol specification.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 BOOLEANS: Final = (1, 2)
@@ -112,8 +112,8 @@ def fields_of(data: bytes) -> Fields:
 
 
 def value_of(data: bytes, number: int) -> bytes:
-    """Bytes of a field of a structure, which has it."""
-    for found, _, value in fields_of(data):
+    """Bytes of a field of a structure, which has it; the fields behind it are not looked at."""
+    for found, _, value in Reader(data).fields():
         if found == number:
             return value
     raise NotAStructureError(f"there is no field {number}")
@@ -163,15 +163,18 @@ class Reader:
 
     def structure(self) -> Fields:
         """Number, type and bytes of the fields of a structure."""
-        data, found, number = self._data, [], 0
+        return list(self.fields())
+
+    def fields(self) -> Iterator[tuple[int, int, bytes]]:
+        """The fields of a structure one by one, each read when it is asked for."""
+        data, number = self._data, 0
         while head := data[self.at]:
             self.at += 1
             number = number + (head >> 4) if head >> 4 else self.integer()
             begin = self.at
             self.at = _behind(data, begin, head & 15)
-            found.append((number, head & 15, data[begin : self.at]))
+            yield number, head & 15, data[begin : self.at]
         self.at += 1
-        return found
 
     def list_head(self) -> tuple[int, int]:
         """Number of elements and their type."""

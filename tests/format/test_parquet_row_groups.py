@@ -177,6 +177,30 @@ def test_another_schema_is_not_copied():
     assert stored_row_groups(io.BytesIO(file_of(RECORDS)), "file", layout_of(SCHEMA, OPTIONS), ROWS + 1) == [None] * 3
 
 
+def test_only_wanted_row_groups_are_looked_at():
+    """By their bounds alone, in the types of the schema: a row group that overlaps others is not described."""
+    asked = []
+
+    def is_wanted(bounds: pa.RecordBatch) -> bool:
+        asked.append(bounds.to_pydict())
+        return bounds["k"][0].as_py() == ROWS // 3
+
+    columns = ["decimal", "k", "row"]
+    found = stored_row_groups(
+        io.BytesIO(file_of(RECORDS)), "file", layout_of(SCHEMA, OPTIONS), ROWS, columns=columns, is_wanted=is_wanted
+    )
+
+    assert found == [None, groups_of(file_of(RECORDS))[1], None]
+    assert asked == [
+        {
+            "decimal": [Decimal(first).scaleb(-2), Decimal(first + ROWS // 3 - 1).scaleb(-2)],
+            "k": [first, first + ROWS // 3 - 1],
+            "row": [None, None],
+        }
+        for first in range(0, ROWS, ROWS // 3)
+    ]
+
+
 def test_damage_is_seen():
     data = bytearray(file_of(RECORDS))
     group = groups_of(bytes(data))[1]

@@ -108,17 +108,24 @@ class RowGroupCopies:
         found: list[CopiedRowGroup] = []
         left: dict[str, set[int]] = {}
         for run in section:
-            groups = {file.name: self._groups(file) for file in run if self._is_candidate(file)}
+            others = [file for other in section if other is not run for file in other]
+            probed_bytes = sum(file.size_bytes for file in run) // _PROBED_SHARE
+            probed = {
+                file.name for file in others if file.size_bytes <= probed_bytes and file.row_count <= PROBED_ROWS_MAX
+            }
+            taken = [
+                (self._order(file.min_key), self._order(file.max_key)) for file in others if file.name not in probed
+            ]
+            groups = {file.name: self._groups(file, taken) for file in run if self._is_candidate(file)}
             free = [
                 CopiedRowGroup(file, group, group.bounds.select(self._keys))
                 for file in run
                 for group in groups.get(file.name, ())
                 if group is not None and self._passes(file, group)
             ]
-            probed_bytes = sum(file.size_bytes for file in run) // _PROBED_SHARE
-            for file in (file for other in section if other is not run for file in other):
-                is_probed = file.size_bytes <= probed_bytes and file.row_count <= PROBED_ROWS_MAX
-                free = list(self._without_other_rows(free, file, is_probed=is_probed))
+            for file in others:
+                if file.name in probed:
+                    free = list(self._without_other_rows(free, file))
             for copy in filter(self._is_inside, map(self._with_ends, free)):
                 found.append(copy)
                 left.setdefault(copy.file.name, {*range(len(groups[copy.file.name]))}).remove(copy.stored.number)
@@ -145,11 +152,19 @@ class RowGroupCopies:
     def _layout(self) -> Layout:
         return parquet_layout(self._table.schema, self._task.output_level)
 
-    def _groups(self, file: DataFile) -> list[StoredRowGroup | None]:
+    def _groups(self, file: DataFile, taken: Sequence[tuple[Any, Any]]) -> list[StoredRowGroup | None]:
+        """The row groups of a file that can be copied, None for others and those that overlap a span of `taken`."""
+
+        def is_free(bounds: pa.RecordBatch) -> bool:
+            if any(column.null_count for column in bounds.columns):
+                return False
+            low, high = self._span(bounds)
+            return not any(begin <= high and low <= end for begin, end in taken)
+
         path = f"{data_file_at(self._table, self._directory, file)[1]}/{file.name}"
         with self.opened(file) as source:
             check_size(source, path, file.size_bytes)
-            return stored_row_groups(source, path, self._layout, file.row_count)
+            return stored_row_groups(source, path, self._layout, file.row_count, columns=self._keys, is_wanted=is_free)
 
     def _is_candidate(self, file: DataFile) -> bool:
         """Whether the rows of a file are all there, in columns of the types of today."""
@@ -159,17 +174,13 @@ class RowGroupCopies:
         is_alike = schema.row_type == today.row_type and schema.primary_keys == today.primary_keys
         return is_alike and self._vectors.deleted_rows(file.name) is None
 
-    def _without_other_rows(
-        self, groups: Sequence[CopiedRowGroup], other: DataFile, *, is_probed: bool
-    ) -> Iterator[CopiedRowGroup]:
-        """Those of the row groups between whose ends another file has no keys; if `is_probed`, its keys are read."""
+    def _without_other_rows(self, groups: Sequence[CopiedRowGroup], other: DataFile) -> Iterator[CopiedRowGroup]:
+        """Those of the row groups between whose ends another file has no keys; they are read if need be."""
         begin, end = self._order(other.min_key), self._order(other.max_key)
         keys: Keys | None = None
         for group in groups:
             low, high = self._span(group.ends)
             if begin <= high and low <= end:
-                if not is_probed:
-                    continue
                 keys = self._keys_of(other) if keys is None else keys
                 if has_between(keys, *_normalised(group.ends, self._table.schema.key_type)):
                     continue
