@@ -151,21 +151,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
 
         Raises: NotFoundError, InvalidArgumentError, UnsupportedError, CorruptTableError.
         """
-        moment = time_of(self._source, "timestamp", timestamp)
-        names, given = names_of(columns), {} if options is None else options
-        request = ReadRequest(
-            columns=names,
-            where=where,
-            snapshot=snapshot,
-            tag=tag,
-            timestamp_ms=moment,
-            branch=branch,
-            incremental=incremental,
-            with_row_kinds=with_row_kinds,
-            options=given,
-            limit=limit,
-        )
-        schema, batches = self._read(request)
+        schema, batches = self._read(self._request(locals()))
         return pa.Table.from_batches(batches, schema)
 
     def to_batches(
@@ -183,21 +169,7 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """As `to_arrow`, as a stream: memory stays bounded by runs × batch."""
-        moment = time_of(self._source, "timestamp", timestamp)
-        names, given = names_of(columns), {} if options is None else options
-        request = ReadRequest(
-            columns=names,
-            where=where,
-            snapshot=snapshot,
-            tag=tag,
-            timestamp_ms=moment,
-            branch=branch,
-            incremental=incremental,
-            with_row_kinds=with_row_kinds,
-            options=given,
-            limit=limit,
-        )
-        schema, batches = self._read(request)
+        schema, batches = self._read(self._request(locals()))
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def to_spark(
@@ -225,26 +197,25 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         Raises: as `to_arrow`; InvalidArgumentError without a `SparkExecutor`; UnsupportedError for timestamps of more
         than 6 digits; SparkError.
         """
+        request = self._request(locals())
         if not _is_spark(self._executor):
             raise InvalidArgumentError(
                 "to_spark needs a Spark session: open the table by Catalog(..., executor=SparkExecutor(session))"
             )
         from paimon_engine.spark.read import read_frame
 
-        moment = time_of(self._source, "timestamp", timestamp)
-        names, given = names_of(columns), {} if options is None else options
-        request = ReadRequest(
-            columns=names,
-            where=where,
-            snapshot=snapshot,
-            tag=tag,
-            timestamp_ms=moment,
-            branch=branch,
-            incremental=incremental,
-            with_row_kinds=with_row_kinds,
-            options=given,
-        )
         return read_frame(self._executor, self._source, request, self._system)
+
+    def _request(self, given: Mapping[str, Any]) -> ReadRequest:
+        """What is to be read; `given` are the arguments of a verb, `locals()` at its begin.
+
+        Raises: InvalidArgumentError.
+        """
+        asked = {name: value for name, value in given.items() if name not in ("self", "timestamp")}
+        asked["columns"] = names_of(asked["columns"])
+        asked["timestamp_ms"] = time_of(self._source, "timestamp", given["timestamp"])
+        asked["options"] = {} if asked["options"] is None else asked["options"]
+        return ReadRequest(**asked)
 
     def _read(self, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if self._system is None:
