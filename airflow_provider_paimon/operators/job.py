@@ -115,6 +115,7 @@ class PaimonJobOperator(BaseOperator):
         self.launcher = launcher
         self._running: Launcher | None = None
         self._is_told = False
+        self._result: engine.JobResult | None = None
         # Airflow calls it once it knows of the success; a retry comes only after attempts without that.
         self.on_success_callback = [*self.on_success_callback, note_success]  # type: ignore[has-type]
 
@@ -146,13 +147,34 @@ class PaimonJobOperator(BaseOperator):
         except (*HOPELESS, TypeError) as error:
             raise AirflowFailException(f"{self.task_id}: {error}") from error
         self._running = choose_launcher(self.action, self.launcher, self.spark_conn_id)
-        result = self._running.launch(job, secrets)
+        self._result = result = self._running.launch(job, secrets)
         self.log.info("%s %s: %s, snapshot %s", result.action, result.table, result.status, result.snapshot_id)
         for warning in result.details.get("warnings", ()):
             self.log.warning("%s", warning)
         told = describe_outlets(self.outlets, context, result, is_told=self._is_told)  # type: ignore[has-type]
         self.outlets = told
         return xcom_of(result)
+
+    def get_openlineage_facets_on_start(self) -> Any:
+        """What the task is going to read and write, for OpenLineage."""
+        return self._lineage()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - as OpenLineage calls it
+        """What the task read and wrote, how much, and which version of the table came out."""
+        return self._lineage()
+
+    def lineage_sources(self) -> Sequence[str]:
+        """Addresses of files that the task reads, besides the table."""
+        return ()
+
+    def _lineage(self) -> Any:
+        from airflow_provider_paimon.openlineage import lineage
+
+        is_overwrite = getattr(self, "overwrite", None) is not None
+        sources = self.lineage_sources()
+        return lineage(
+            self.hook(), self.table, self.action, sources=sources, is_overwrite=is_overwrite, result=self._result
+        )
 
     def on_kill(self) -> None:
         """Stops the job."""

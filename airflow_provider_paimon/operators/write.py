@@ -49,6 +49,10 @@ class PaimonWriteOperator(PaimonActionOperator):
         super().__init__(fields=locals(), **kwargs)
         self.create = create
 
+    def lineage_sources(self) -> Sequence[str]:
+        """Addresses of the files that are written."""
+        return [self.source] if isinstance(self.source, str) else list(self.source)
+
     def create_table(self) -> engine.CreateTable | None:
         """How to create the table if it is not there."""
         if self.create is None:

@@ -10,7 +10,19 @@ import pytest
 
 pytestmark = pytest.mark.airflow
 
-HEAVY = ("pyarrow", "pandas", "numpy", "sqlglot", "fastavro", "pyroaring", "fsspec", "pyspark", "httpx", "sqlalchemy")
+HEAVY = (
+    "pyarrow",
+    "pandas",
+    "numpy",
+    "sqlglot",
+    "fastavro",
+    "pyroaring",
+    "fsspec",
+    "pyspark",
+    "httpx",
+    "sqlalchemy",
+    "openlineage",
+)
 EVERYTHING = """
 import importlib, json, sys
 from airflow.sdk import DAG
