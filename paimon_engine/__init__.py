@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paimon_engine.actions.analyze import Analyze, AnalyzeResult
     from paimon_engine.actions.branches import BranchResult, CreateBranch, DeleteBranch, FastForward, RenameBranch
     from paimon_engine.actions.cluster import Cluster, ClusterResult
-    from paimon_engine.actions.commit import CommitResult
+    from paimon_engine.actions.commit import AbortResult, CommitResult
     from paimon_engine.actions.compact import Compact, CompactResult
     from paimon_engine.actions.compact_manifests import CompactManifests, CompactManifestsResult
     from paimon_engine.actions.consumers import ClearConsumers, ConsumersResult, ExpireConsumers, ResetConsumer
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from paimon_engine.types import RowType
 
 __all__ = [
+    "AbortResult",
     "AddColumn",
     "AlterResult",
     "AlterTable",
@@ -192,7 +193,7 @@ _MODULES: Final = {
     "actions.analyze": ("Analyze", "AnalyzeResult"),
     "actions.branches": ("BranchResult", "CreateBranch", "DeleteBranch", "FastForward", "RenameBranch"),
     "actions.cluster": ("Cluster", "ClusterResult"),
-    "actions.commit": ("CommitResult",),
+    "actions.commit": ("AbortResult", "CommitResult"),
     "actions.compact": ("Compact", "CompactResult"),
     "actions.compact_manifests": ("CompactManifests", "CompactManifestsResult"),
     "actions.consumers": ("ClearConsumers", "ConsumersResult", "ExpireConsumers", "ResetConsumer"),

@@ -9,8 +9,15 @@ import pyarrow as pa
 
 from paimon_engine import inspect
 from paimon_engine.actions.alter_table import AlterResult, AlterTable, alter_table
-from paimon_engine.actions.commit import CommitResult, commit_messages
-from paimon_engine.actions.write import CommitAttributes, WriteResult, write_arrow, write_frame
+from paimon_engine.actions.commit import AbortResult, CommitResult, abort_messages, commit_messages
+from paimon_engine.actions.write import (
+    CommitAttributes,
+    WriteResult,
+    prepare_arrow,
+    prepare_frame,
+    write_arrow,
+    write_frame,
+)
 from paimon_engine.clean_up_verbs import CleanUpVerbs
 from paimon_engine.errors import InvalidArgumentError, UnsupportedError, shown
 from paimon_engine.executor import Executor
@@ -21,6 +28,7 @@ from paimon_engine.meta.schema_change import SchemaChange
 from paimon_engine.meta.snapshot import BATCH_COMMIT_IDENTIFIER
 from paimon_engine.predicate import Condition
 from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.kept_messages import forget_messages, keep_messages, kept_messages
 from paimon_engine.table.read.open_read import open_read
 from paimon_engine.table.read.read_request import ReadRequest
 from paimon_engine.table.read.reader import read_schema
@@ -91,17 +99,31 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         Raises: InvalidArgumentError if rows do not fit; UnsupportedError; ConflictError; StorageError.
         """
         name = CommitAttributes(commit_user, commit_identifier, watermark, properties)
-        if _is_frame(data):
-            if row_kinds is not None and not isinstance(row_kinds, str):
-                raise InvalidArgumentError("rows of a DataFrame have no order: name the column that holds their kinds")
-            executor = self._executor if _is_spark(self._executor) else _executor_of(data)
-            return write_frame(self._handle, data, executor, overwrite=overwrite, kind_column=row_kinds, name=name)
-        batches = batches_of(data)
-        kind_column = row_kinds if isinstance(row_kinds, str) else None
-        if row_kinds is not None and kind_column is None:
-            kind_column = VALUE_KIND
-            batches = with_kinds(batches, row_kinds)
+        kind_column, batches = self._rows_to_write(data, row_kinds)
+        if batches is None:
+            executor = self._frame_executor(data)
+            return write_frame(self._handle, data, executor, overwrite=overwrite, kind_column=kind_column, name=name)
         return write_arrow(self._handle, batches, overwrite=overwrite, kind_column=kind_column, name=name)
+
+    def prepare_write(self, data: Any, row_kinds: Any = None, *, order: int = 0) -> list[CommitMessage]:
+        """Writes data files as `write` does, and leaves it to `commit` to make them a snapshot, or to `abort`.
+
+        So many processes can write rows that appear at once. The messages go from one to another as JSON
+        (`CommitMessage.to_json`, `from_json`); their files are orphans for clean-ups until they are committed.
+
+        Where rows of one key are prepared side by side, the table's `sequence.field` decides which are newer; without
+        one those of the higher `order`, 0 to 1,048,575. Of equal order nothing says it, as of two writers in Java.
+        Rows of a Spark DataFrame are numbered by its partitions, so that it takes no `order`.
+
+        Raises: as `write`; UnsupportedError for tables whose keys choose their buckets (`bucket` = -1 with a primary
+        key, or a key without a partition column).
+        """
+        kind_column, batches = self._rows_to_write(data, row_kinds)
+        if batches is None:
+            if order:
+                raise InvalidArgumentError("order= is for rows that this process writes; a DataFrame has none")
+            return prepare_frame(self._handle, data, self._frame_executor(data), kind_column=kind_column)
+        return prepare_arrow(self._handle, batches, kind_column=kind_column, order=order)
 
     def commit(
         self,
@@ -115,13 +137,44 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         """Makes one snapshot of changes that were prepared elsewhere; once for this user and `kind`.
 
         `kind` is `APPEND` or `COMPACT`; `watermark` and `properties` are as for `write`. Files of the messages stay
-        whatever happens: they are the caller's.
+        whatever happens: they are the caller's. What `prepare_write` made is committed once, also under another user.
 
-        Raises: InvalidArgumentError; ConflictError if files that the messages remove are gone; StorageError.
+        Raises: InvalidArgumentError, also for messages of another table, of one that was dropped and created again,
+        or of an earlier schema; ConflictError if files that the messages remove are gone, or their own are, by an abort
+        or a clean-up; StorageError.
         """
         return commit_messages(
             self._handle, messages, commit_user=commit_user, kind=kind, watermark=watermark, properties=properties
         )
+
+    def abort(self, messages: Sequence[CommitMessage]) -> AbortResult:
+        """Deletes the files of messages that will not be committed.
+
+        What a snapshot, tag, branch or changelog has by now stays, so an abort after the commit deletes nothing. A
+        commit after the abort is refused. Where something is deleted, an empty snapshot is made, which keeps out a
+        commit of these messages that is on its way. May be repeated.
+
+        Raises: InvalidArgumentError for messages of another table; StorageError.
+        """
+        return abort_messages(self._handle, messages, self._executor)
+
+    def keep_messages(self, messages: Sequence[CommitMessage]) -> str:
+        """Stores messages as a file of the table, for those that are too large to travel; gives its name.
+
+        `forget_messages` deletes it; else the removal of orphan files does.
+        """
+        return keep_messages(self._handle, messages)
+
+    def kept_messages(self, name: str) -> list[CommitMessage]:
+        """The messages that `keep_messages` stored.
+
+        Raises: NotFoundError if they are gone; InvalidArgumentError for what is no such name.
+        """
+        return kept_messages(self._handle, name)
+
+    def forget_messages(self, name: str) -> None:
+        """Deletes what `keep_messages` stored; it may be gone already. Files of the messages stay."""
+        forget_messages(self._handle, name)
 
     def to_arrow(
         self,
@@ -216,6 +269,21 @@ class Table(MaintenanceVerbs, CleanUpVerbs, VersionVerbs):
         asked["timestamp_ms"] = time_of(self._source, "timestamp", given["timestamp"])
         asked["options"] = {} if asked["options"] is None else asked["options"]
         return ReadRequest(**asked)
+
+    def _rows_to_write(self, data: Any, row_kinds: Any) -> tuple[str | None, Iterator[pa.RecordBatch] | None]:
+        """The column that holds row kinds, and the batches of the data; no batches of a Spark DataFrame."""
+        kind_column = row_kinds if isinstance(row_kinds, str) else None
+        if _is_frame(data):
+            if row_kinds is not None and kind_column is None:
+                raise InvalidArgumentError("rows of a DataFrame have no order: name the column that holds their kinds")
+            return kind_column, None
+        batches = batches_of(data)
+        if row_kinds is None or kind_column is not None:
+            return kind_column, batches
+        return VALUE_KIND, with_kinds(batches, row_kinds)
+
+    def _frame_executor(self, frame: Any) -> Executor:
+        return self._executor if _is_spark(self._executor) else _executor_of(frame)
 
     def _read(self, request: ReadRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if self._system is None:

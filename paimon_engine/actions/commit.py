@@ -1,4 +1,8 @@
-"""Commit messages that were prepared elsewhere, for callers that write their data files on their own."""
+"""Commit messages that were prepared before: commit them once, or give them up.
+
+The files of messages look like orphans until these are committed: `remove_orphan_files` deletes them once they are
+older than it is told. So messages should be committed, or aborted, within a day.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ from dataclasses import dataclass, replace
 
 from paimon_engine.action import Result
 from paimon_engine.errors import InvalidArgumentError
+from paimon_engine.executor import Executor
 from paimon_engine.meta.commit_identifier import Maker, identifier_of
 from paimon_engine.meta.names import checked_user
 from paimon_engine.meta.snapshot import CommitKind
 from paimon_engine.table.commit import commit as commits
 from paimon_engine.table.commit.job_commit import conflict_error, look_up_commit
+from paimon_engine.table.commit.origins import check_origins, check_place, committed_before
 from paimon_engine.table.files.commit_message import CommitMessage
-from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.removal.prepared import delete_prepared
+from paimon_engine.table.state.handle import TableHandle, bucket_path
+from paimon_engine.table.state.identity import table_id
 
 _KINDS = (CommitKind.APPEND, CommitKind.COMPACT)
 
@@ -37,9 +45,12 @@ def commit_messages(
 ) -> CommitResult:
     """Makes one snapshot of all messages; once for this user and kind, however often it is called.
 
-    The messages' files are never deleted, whatever happens: they are the caller's.
-    Raises: InvalidArgumentError for another kind; ConflictError if files that the messages remove were removed by
-    others.
+    Messages that were prepared by `prepare` are committed once under whatever name. The messages' files are never
+    deleted, whatever happens: they are the caller's.
+
+    Raises: InvalidArgumentError for another kind, and for messages of another table, of one that was dropped and
+    created again, or of another schema; ConflictError if files that the messages remove were removed by others, or if
+    their own files are deleted.
     """
     if not commit_user or checked_user(commit_user) is None:
         raise InvalidArgumentError("a commit of messages needs a commit_user, by which a repeated call is known")
@@ -51,7 +62,55 @@ def commit_messages(
         return CommitResult("already_done", job.done.id)
     if all(message.is_empty for message in messages):
         return CommitResult("noop", None)
+    check_origins(table, messages)
+    before = committed_before(table, messages)
+    if before is not None:
+        return CommitResult("already_done", before)
     outcome = commits.commit(table, replace(job.request(messages), watermark=watermark, properties=properties))
     if isinstance(outcome, commits.Conflict):
         raise conflict_error(table, outcome, "prepare the changes again")
     return CommitResult(outcome.status, outcome.snapshot.id)
+
+
+@dataclass(frozen=True, slots=True)
+class AbortResult(Result):
+    """What an abort did; `status` is `deleted`, `noop` or `stopped`.
+
+    `files_committed` counts the files that stay, as versions of the table have them. `stopped` says why files are left
+    that should go: then nothing is certain, and `remove_orphan_files` deletes them later.
+    """
+
+    status: str
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    files_committed: int = 0
+    stopped: tuple[str, ...] = ()
+
+
+def abort_messages(table: TableHandle, messages: Sequence[CommitMessage], executor: Executor) -> AbortResult:
+    """Deletes the files that were written for these messages, unless a version of the table has them by now.
+
+    May be repeated, and called while somebody else commits the messages: either the commit comes first and its files
+    stay, or it is refused. Makes an empty snapshot where there is something to delete.
+
+    Raises: InvalidArgumentError for messages of another table; StorageError.
+    """
+    here = table_id(table)
+    paths: list[str] = []
+    for message in messages:
+        origin = message.origin
+        if origin is not None and origin.table_id != here and origin.path == table.paths.root:
+            continue  # its table was dropped, and the files with it
+        if origin is not None:
+            check_place(table, origin, here)
+        directory = bucket_path(table, message.partition, message.bucket)
+        paths += [f"{directory}/{name}" for name in message.written_names()]
+        paths += [table.paths.index(file.name) for file in message.new_index_files]
+    found = delete_prepared(table, paths, executor)
+    return AbortResult(
+        status="stopped" if found.problems else "deleted" if found.deleted else "noop",
+        files_deleted=len(found.deleted),
+        bytes_deleted=sum(file.size_bytes for file in found.deleted),
+        files_committed=found.committed,
+        stopped=found.problems,
+    )

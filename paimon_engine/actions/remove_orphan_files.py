@@ -18,28 +18,23 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from paimon_engine.action import Context, Result, action
-from paimon_engine.errors import PaimonError, StorageError
 from paimon_engine.executor import Executor
 from paimon_engine.meta.paths import MAIN_BRANCH
 from paimon_engine.specs import DryRun, Moment
-from paimon_engine.storage import FileInfo
 from paimon_engine.table.commit import records as commit_records
-from paimon_engine.table.reach.clean_up_plan import forget_plan, write_plan
 from paimon_engine.table.reach.deletion_records import forget_old_records
-from paimon_engine.table.reach.quarantine import write_quarantine
 from paimon_engine.table.reach.reachability import with_branch_paths
 from paimon_engine.table.removal.candidates import check_file_locations
 from paimon_engine.table.removal.deletion_plan import DeletedFile, clean_directories
-from paimon_engine.table.removal.fence import forget_finished_plans, raise_fences
-from paimon_engine.table.removal.file_removal import Disposal, delete_files, move_files
-from paimon_engine.table.removal.orphans import Orphans, find_orphans, orphans_among
-from paimon_engine.table.removal.quarantine_state import also_in_quarantine, move_as_listed
+from paimon_engine.table.removal.fence import forget_finished_plans
+from paimon_engine.table.removal.file_removal import Disposal
+from paimon_engine.table.removal.orphan_removal import as_deleted, remove_behind_a_fence
+from paimon_engine.table.removal.orphans import Orphans, find_orphans
+from paimon_engine.table.removal.quarantine_state import also_in_quarantine
 from paimon_engine.table.removal.retention import check_older_than
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.snapshots import branches, repair_hints, snapshot_ids, tag_names
@@ -48,8 +43,6 @@ from paimon_engine.units import DAY_MS
 logger = logging.getLogger(__name__)
 
 _TRIES_MAX: Final = 3
-_WHY: Final = "no snapshot, tag, branch or changelog names it"
-_WHY_DEAD: Final = "it was removed, and no snapshot, tag, branch or changelog needs it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +101,14 @@ def remove_orphan_files(context: Context, spec: RemoveOrphanFiles) -> RemoveOrph
         return RemoveOrphanFilesResult("stopped", found.checked, stopped=stopped)
     held = also_in_quarantine(table, [info.path for info in found.files])
     found = replace(found, files=tuple(info for info in found.files if info.path not in held))
-    orphans = _as_deleted(found.files, found.dead)
+    orphans = as_deleted(found.files, found.dead)
     done, quarantine, status = orphans, None, "dry_run"
     problems: list[str] = []
     if spec.confirm_latest_snapshot is not None and not spec.dry_run:
         repair_hints(table)
     if orphans and not spec.dry_run:
         status = "quarantined" if spec.quarantine else "deleted"
-        done, quarantine, problems = _remove(table, found, spec, executor)
+        done, quarantine, problems = remove_behind_a_fence(table, found, spec, executor)
         if table.options.clean_empty_directories:
             clean_directories(table, {path for file in done if "/bucket-" in (path := _directory(file.path))})
     if not spec.dry_run and not problems:
@@ -157,57 +150,5 @@ def _versions(table: TableHandle) -> list[tuple[str, list[int], list[str]]]:
     return [(line.paths.branch, snapshot_ids(line), tag_names(line)) for line in lines]
 
 
-def _as_deleted(files: Sequence[FileInfo], dead: Collection[str]) -> list[DeletedFile]:
-    return [DeletedFile(info.path, info.size_bytes, _WHY_DEAD if info.path in dead else _WHY) for info in files]
-
-
-def _remove(
-    table: TableHandle, found: Orphans, how: Disposal, executor: Executor
-) -> tuple[list[DeletedFile], str | None, list[str]]:
-    """As `_dispose`, behind a fence that keeps out commits of these files."""
-    plan = write_plan(table, [info.path for info in found.files])
-    try:
-        problems = raise_fences(table, plan)
-        if not problems:
-            found.look.update(table, executor)
-            problems = [f"nothing is deleted: {doubt}" for doubt in dict.fromkeys(found.look.doubts)]
-        still = [] if problems else _as_deleted(*orphans_among(table, found.look, found.old, executor))
-    except PaimonError:
-        with suppress(StorageError):
-            forget_plan(table, plan.id)
-        raise
-    if problems:
-        forget_plan(table, plan.id)
-        return [], None, problems
-    planned = set(plan.paths)
-    still = [file for file in still if file.path in planned]
-    done, quarantine, problems = _dispose(table, still, how, executor)
-    if not problems:
-        # Else a request that was given up may still be carried out.
-        forget_plan(table, plan.id)
-    return done, quarantine, problems
-
-
 def _directory(path: str) -> str:
     return path.rpartition("/")[0]
-
-
-def _dispose(
-    table: TableHandle, files: Sequence[DeletedFile], how: Disposal, executor: Executor
-) -> tuple[list[DeletedFile], str | None, list[str]]:
-    """The files that went, the quarantine that has them, and what was left and why."""
-    known = {file.path: file for file in files}
-    moved, left = move_as_listed(table, tuple(known), how, executor)
-    done = [replace(known.pop(path), why=f"quarantine {name} waits for it") for path, name in moved.items()]
-    for path in left:
-        known.pop(path)
-    problems = list(left.values())
-    if not how.quarantine:
-        deleted, more = delete_files(table, tuple(known), how, executor)
-        return [*done, *(known[path] for path in deleted)], None, [*problems, *more]
-    if not known:
-        return done, None, problems
-    sizes = {path: file.size_bytes for path, file in known.items()}
-    quarantine = write_quarantine(table, table.env.new_id(), "remove_orphan_files", sizes)
-    moves, more = move_files(table, quarantine.quarantine_moves(table, known), how, executor)
-    return [*done, *(known[move.source] for move in moves)], quarantine.name, [*problems, *more]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -26,15 +26,16 @@ from paimon_engine.specs import Address, Name, PartitionValues, Spec, Texts, che
 from paimon_engine.table.commit.abort import delete_uncommitted, uncommitted
 from paimon_engine.table.commit.commit import CommitRequest, Committed, Conflict, OverwriteScope, commit
 from paimon_engine.table.commit.job_commit import look_up_commit
+from paimon_engine.table.commit.origins import origin_now
 from paimon_engine.table.commit.own_files import work_begins
 from paimon_engine.table.commit.patience import Patience
 from paimon_engine.table.files.bucketing import BucketRows
-from paimon_engine.table.files.commit_message import CommitMessage
+from paimon_engine.table.files.commit_message import CommitMessage, MessageOrigin
 from paimon_engine.table.state.handle import TableHandle
 from paimon_engine.table.state.partitions import live_partitions, resolve_partition_spec
 from paimon_engine.table.state.snapshots import latest_snapshot
 from paimon_engine.table.write.grouping import KEYS_CHOOSE, group_of_bucket, key_groups
-from paimon_engine.table.write.part_writer import write_part
+from paimon_engine.table.write.part_writer import PART_SEQUENCES, write_part
 from paimon_engine.table.write.repeated_writes import warn_of_earlier_commits
 from paimon_engine.table.write.source_files import plan_files, read_rows, write_files
 from paimon_engine.table.write.writer import (
@@ -44,6 +45,9 @@ from paimon_engine.table.write.writer import (
     write_rests,
     write_state,
 )
+
+_ORDERS: Final = 1 << 20
+"""Parts of rows that can be prepared side by side, each with sequence numbers of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,54 @@ def _write_by_key(
     run = _WriteKeys(replace(state, assigners=groups.assigners), kind_column)
     outcomes = executor.shuffle(source, split=ByGroup(groups), run=run, config=table.config)
     return _all_messages(table, outcomes)
+
+
+# ── preparing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def prepare_arrow(
+    table: TableHandle, batches: Iterable[pa.RecordBatch], *, kind_column: str | None = None, order: int = 0
+) -> list[CommitMessage]:
+    """Writes batches in this process and leaves the commit to others; after a failure no file is left.
+
+    Of rows of one key that are prepared side by side, those of the higher `order` are newer.
+
+    Raises: InvalidArgumentError; UnsupportedError where only the commit can tell which bucket a key is in;
+    StorageError.
+    """
+    _check_order(order)
+    state, origin = _state_to_prepare(table, by_partition=True)
+    state = replace(state, sequence_offset=order * PART_SEQUENCES)
+    return [replace(item, origin=origin) for item in write_batches(table, state, batches, kind_column=kind_column)]
+
+
+def prepare_frame(
+    table: TableHandle, frame: Any, executor: Executor, *, kind_column: str | None = None
+) -> list[CommitMessage]:
+    """As `prepare_arrow`, of a DataFrame, by tasks."""
+    state, origin = _state_to_prepare(table)
+    outcomes = executor.shuffle(
+        frame, split=_WritePart(state, kind_column), run=_WriteRests(state), config=table.config
+    )
+    return [replace(message, origin=origin) for message in _all_messages(table, outcomes)]
+
+
+def _check_order(order: Any) -> None:
+    """Raises InvalidArgumentError unless it is a number of a part."""
+    if type(order) is not int or not 0 <= order < _ORDERS:
+        raise InvalidArgumentError(f"order={shown(order)}: give an integer from 0 to {_ORDERS - 1}")
+
+
+def _state_to_prepare(table: TableHandle, *, by_partition: bool = False) -> tuple[WriteState, MessageOrigin]:
+    if table.schema.bucket_mode in KEYS_CHOOSE:
+        raise UnsupportedError(
+            f"{table.paths.root}: rows cannot be prepared apart from their commit, since which bucket a key is in is "
+            "decided among all writers at the commit; write them, or give the table a fixed number of buckets "
+            "('bucket') and all partition columns in its primary key"
+        )
+    # First what the table is, then what is in it: what is committed between is looked at by the commit.
+    origin = origin_now(table)
+    return write_state(table.remembering(), by_partition=by_partition), origin
 
 
 # ── writing and committing ──────────────────────────────────────────────────────────────────────

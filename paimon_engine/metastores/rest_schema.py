@@ -53,6 +53,10 @@ class RestSchemaService:
         body = {"changes": changes_to_json(schema, changes)}
         client_of(self.config).post(*self._path(table), body=body)
 
+    def table_id(self) -> str | None:
+        found = client_of(self.config).get("databases", self.database, "tables", self.table).get("id")
+        return None if found is None else str(found)
+
     def _path(self, table: TableHandle) -> tuple[str, ...]:
         return "databases", self.database, "tables", branch_object(self.table, table.paths.branch)
 

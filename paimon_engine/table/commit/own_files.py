@@ -87,7 +87,7 @@ class LostFiles:
     def conflicts(self) -> tuple[BucketConflict, ...]:
         """The buckets whose new files are lost."""
         return tuple(
-            BucketConflict(*bucket, f"a clean-up has deleted {path}, or is about to, before this was committed")
+            BucketConflict(*bucket, f"a clean-up or an abort has deleted {path}, or is about to")
             for path, bucket in self.paths.items()
             if bucket is not None
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,12 +20,27 @@ _UNKNOWN = "$unknown"
 
 
 @dataclass(frozen=True, slots=True)
+class MessageOrigin:
+    """The table that a message was prepared for, as it was then.
+
+    `table_id` distinguishes it from another table that was, or will be, at the same `path`; `snapshot_id` is its latest
+    snapshot, 0 if it had none.
+    """
+
+    path: str
+    branch: str
+    table_id: str
+    schema_id: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitMessage:
     """Changes of one bucket: `new_files` were written, `compact_before` is replaced by `compact_after`.
 
     `changelog_files` have what readers of changes see. `new_index_files` belong to the changes, whether they come
     from a write or a compaction; they take the place of `deleted_index_files`, which must still be live when the
-    message is committed.
+    message is committed. A message that was prepared to be committed elsewhere has an `origin`.
     """
 
     partition: bytes
@@ -37,6 +52,7 @@ class CommitMessage:
     changelog_files: tuple[DataFile, ...] = ()
     new_index_files: tuple[IndexFile, ...] = ()
     deleted_index_files: tuple[IndexFile, ...] = ()
+    origin: MessageOrigin | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -79,6 +95,8 @@ class CommitMessage:
             "newIndexFiles": [index_file_to_record(file) for file in self.new_index_files],
             "deletedIndexFiles": [index_file_to_record(file) for file in self.deleted_index_files],
         }
+        if self.origin is not None:
+            value["origin"] = asdict(self.origin)
         return json.dumps(value, default=_bytes_to_json)
 
     @classmethod
@@ -101,6 +119,7 @@ class CommitMessage:
                 changelog_files=tuple(_file_from_json(record) for record in value.get("changelogFiles", ())),
                 new_index_files=tuple(map(index_file_from_record, value.get("newIndexFiles", ()))),
                 deleted_index_files=tuple(map(index_file_from_record, value.get("deletedIndexFiles", ()))),
+                origin=MessageOrigin(**value["origin"]) if value.get("origin") else None,
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidArgumentError(f"no valid commit message: {error!r}") from error

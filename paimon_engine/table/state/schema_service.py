@@ -29,3 +29,10 @@ class SchemaService(Protocol):
         ConflictError if the server refuses.
         """
         ...
+
+    def table_id(self) -> str | None:
+        """The server's id of the table, which another table of the same name does not get; None if it gives none.
+
+        Raises: NotFoundError, StorageError.
+        """
+        ...

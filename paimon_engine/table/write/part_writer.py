@@ -42,7 +42,7 @@ def write_part(
 
     Raises: InvalidArgumentError if rows do not fit the table; UnsupportedError if they are too many; StorageError.
     """
-    own = replace(state, sequence_offset=part * PART_SEQUENCES)
+    own = replace(state, sequence_offset=state.sequence_offset + part * PART_SEQUENCES)
     return PartWriter(table, own, kind_column, own_file_bytes).write(batches)
 
 

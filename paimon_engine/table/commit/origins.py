@@ -1,0 +1,108 @@
+"""Messages that were prepared to be committed later: whether they are of this table, and not committed yet.
+
+A message that its maker gave no origin is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from paimon_engine.errors import ConflictError, InvalidArgumentError, NotFoundError
+from paimon_engine.meta.manifest import ManifestEntry
+from paimon_engine.meta.snapshot import Snapshot
+from paimon_engine.table.files.commit_message import CommitMessage, MessageOrigin
+from paimon_engine.table.state.handle import TableHandle
+from paimon_engine.table.state.identity import table_id
+from paimon_engine.table.state.manifests import changelog_entries, delta_entries, live_entries
+from paimon_engine.table.state.snapshots import latest_snapshot_id, list_tags, read_snapshot, snapshot_ids
+
+
+def origin_now(table: TableHandle) -> MessageOrigin:
+    """What messages that are prepared now say of the table."""
+    return MessageOrigin(
+        path=table.paths.root,
+        branch=table.paths.branch,
+        table_id=table_id(table),
+        schema_id=table.schema.id,
+        snapshot_id=latest_snapshot_id(table) or 0,
+    )
+
+
+def check_origins(table: TableHandle, messages: Sequence[CommitMessage]) -> None:
+    """Raises InvalidArgumentError unless the messages are of this table and branch; or if its schema has changed."""
+    origins = {message.origin for message in messages if message.origin is not None}
+    if not origins:
+        return
+    here, newest = table_id(table), table.newest().schema.id
+    for origin in sorted(origins, key=lambda item: (item.path, item.schema_id)):
+        check_place(table, origin, here)
+        if origin.schema_id != newest:
+            raise InvalidArgumentError(
+                f"{table.paths.root}: the messages were prepared for schema {origin.schema_id}, and the table has "
+                f"schema {newest} by now; abort them and prepare the rows again"
+            )
+
+
+def check_place(table: TableHandle, origin: MessageOrigin, here: str) -> None:
+    """Raises InvalidArgumentError unless the origin is this branch of this table, whose id is `here`."""
+    root = table.paths.root
+    if origin.table_id != here:
+        if origin.path == root:
+            raise InvalidArgumentError(
+                f"{root}: the table was dropped and created again since the messages were prepared; their files went "
+                "with the old one, so prepare the rows again"
+            )
+        raise InvalidArgumentError(f"{root}: the messages were prepared for another table, {origin.path}")
+    if origin.branch != table.paths.branch:
+        raise InvalidArgumentError(
+            f"{root}: the messages were prepared for branch {origin.branch!r}, not for {table.paths.branch!r}"
+        )
+
+
+def committed_before(table: TableHandle, messages: Sequence[CommitMessage]) -> int | None:
+    """The snapshot that has these messages already, committed under whatever name; None if none has any.
+
+    Only what was committed after they were prepared is read. Where snapshots since then have expired, what they brought
+    is live in the earliest one left, or is kept by a tag, or is deleted, which the commit itself finds out.
+
+    Raises: ConflictError if only some of them are committed.
+    """
+    known = [message for message in messages if message.origin is not None and not message.is_empty]
+    wanted = {name for message in known for name in message.written_names()}
+    if not wanted:
+        return None
+    since = min(message.origin.snapshot_id for message in known if message.origin is not None)
+    partitions = {message.partition for message in known}
+    found: dict[str, int] = {}
+    for snapshot, entries in _brought_since(table, since, partitions):
+        for entry in entries:
+            for name in {entry.file.name, *entry.file.extra_files} & wanted:
+                found.setdefault(name, snapshot.id)
+    if not found:
+        return None
+    if missing := sorted(wanted - found.keys()):
+        raise ConflictError(
+            f"{table.paths.root}: some of the messages are in snapshot {min(found.values())} already, but not all: "
+            f"{missing[0]} is in none; commit these alone"
+        )
+    return max(found.values())
+
+
+def _brought_since(
+    table: TableHandle, since: int, partitions: set[bytes]
+) -> Iterator[tuple[Snapshot, Sequence[ManifestEntry]]]:
+    """Snapshots after `since`, oldest first, with the files that they brought; of those that expired in the next."""
+    ids = [number for number in snapshot_ids(table) if number > since]
+    expected = since + 1
+    for number in ids:
+        try:
+            snapshot = read_snapshot(table, number)
+            yield snapshot, [*delta_entries(table, snapshot), *changelog_entries(table, snapshot)]
+            if number != expected:
+                yield snapshot, live_entries(table, snapshot, partitions)
+        except NotFoundError:
+            continue  # it has expired meanwhile: the next one is read whole
+        expected = number + 1
+    for tag in list_tags(table):
+        if tag.snapshot.id > since and tag.snapshot.id not in ids:
+            yield tag.snapshot, live_entries(table, tag.snapshot, partitions)
